@@ -1,0 +1,60 @@
+"""What can go wrong, in named kinds. Every message says what was found, where, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class FLContribError(Exception):
+    """Parent of every error this package raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault or warning of a run log: a stable code, the place, found, expected, and how to mend it."""
+
+    code: str
+    where: str
+    found: str
+    expected: str
+    fix: str
+
+    def sentence(self) -> str:
+        return f"{self.code} {self.where}: found {self.found}; expected {self.expected}. {self.fix}"
+
+
+class RunLogError(FLContribError):
+    """A run log was refused; ``problems`` holds all that was found (first 50)."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(p.sentence() for p in problems))
+
+
+class SettingsError(FLContribError):
+    """A setting is outside its range or does not fit the run."""
+
+
+class CostRefusal(FLContribError):
+    """The request would cost too much; the message names the cost and what is offered instead."""
+
+    def __init__(self, message: str, evaluations: float, offered: str) -> None:
+        self.evaluations = evaluations
+        self.offered = offered
+        super().__init__(message)
+
+
+class NonFiniteUtility(FLContribError):
+    """A sub-model's utility is NaN or infinite; names the epoch and the coalition."""
+
+
+class ScheduleError(FLContribError):
+    """No schedule exists for the request, or a solver's answer did not hold."""
+
+
+class WorkspaceError(FLContribError):
+    """The workspace cannot be used as it is (damaged, newer version, read-only, full)."""
+
+
+class MissingPart(FLContribError):
+    """The run lacks a part this computation needs (a model, a validation set, an optional package)."""

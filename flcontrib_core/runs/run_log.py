@@ -1,0 +1,231 @@
+"""What is a federated run, once its bytes have been checked?
+
+A ``RunLog`` is lazy: it knows every epoch's participants, sizes and digests; the updates are read one epoch at a
+time from their source (a directory's files, memory-mapped, or a zip's entries).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from flcontrib_core.errors import Problem
+from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Client:
+    id: str
+    data_size: int
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+
+@dataclass(frozen=True)
+class FailedClient:
+    client: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One line of epochs.jsonl. ``participants`` are positions in ``RunLog.clients``."""
+
+    epoch: int
+    participants: tuple[int, ...]
+    data_sizes: tuple[int, ...]
+    """One per participant, the epoch's own sizes already applied."""
+    file: str | None
+    sha256: str | None
+    has_global: bool
+    asked: tuple[str, ...] = ()
+    failed: tuple[FailedClient, ...] = ()
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochData:
+    """The numbers of one epoch. ``updates`` row r belongs to participants[r]."""
+
+    updates: Float32Array
+    """(participants, P)"""
+    global_model: Float32Array | None
+    """(P,) the server's real model after this epoch, where the log carries it."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    x: np.ndarray
+    """(V, …) float32, or int64 when the first op is an embedding"""
+    y: IntArray
+    group: IntArray | None
+
+    @property
+    def rows(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class DishonestTruth:
+    client: str
+    windows: tuple[tuple[int, int], ...]
+    """Inclusive, 1-based."""
+    attack: str
+    strength: float | None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a labelled run says about itself. Nothing that decides an alert may read it."""
+
+    dishonest: tuple[DishonestTruth, ...]
+
+
+class EpochSource(Protocol):
+    """Where a log's binary parts come from: a directory or a zip that was checked on opening."""
+
+    def initial(self) -> Float32Array: ...
+
+    def epoch(self, record: EpochRecord) -> EpochData: ...
+
+    def validation(self) -> Validation | None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """A federated run as data that is safe to use."""
+
+    name: str
+    digest: str
+    clients: tuple[Client, ...]
+    parameters: tuple[ParameterSpec, ...]
+    epochs: tuple[EpochRecord, ...]
+    classes: int | None
+    model: dict[str, Any] | None
+    """model.json, checked (known ops, names, shapes); None when the log has no architecture."""
+    has_validation: bool
+    source: EpochSource
+    truth: Truth | None = None
+    warnings: tuple[Problem, ...] = ()
+    """Evidence about the log itself (W_… codes)."""
+    base_digest: str = ""
+    """d_0: parameters, client ids and sizes, initial model, architecture and validation."""
+    origin: str = ""
+    """The path it was read from, for words only."""
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def client_ids(self) -> tuple[str, ...]:
+        return tuple(c.id for c in self.clients)
+
+    @property
+    def data_sizes(self) -> tuple[int, ...]:
+        return tuple(c.data_size for c in self.clients)
+
+    @property
+    def epoch_count(self) -> int:
+        return len(self.epochs)
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(p.count for p in self.parameters)
+
+    def participated(self) -> BoolArray:
+        """(T + 1, clients); row 0 is False."""
+        took_part = np.zeros((len(self.epochs) + 1, len(self.clients)), dtype=bool)
+        for record in self.epochs:
+            took_part[record.epoch, list(record.participants)] = True
+        return took_part
+
+    def initial(self) -> Float32Array:
+        """F⁰, flattened in manifest order, (P,)."""
+        return self.source.initial()
+
+    def epoch_data(self, epoch: int) -> EpochData:
+        """The updates (and stored global model) of epoch 1..T."""
+        return self.source.epoch(self.epochs[epoch - 1])
+
+    def validation(self) -> Validation | None:
+        return self.source.validation()
+
+    def epoch_digests(self) -> tuple[str, ...]:
+        """d_0 … d_T: d_t = sha256(d_{t−1}, participants, sizes, sha256 of the epoch's file)."""
+        digests = [self.base_digest]
+        for record in self.epochs:
+            h = hashlib.sha256(digests[-1].encode())
+            for position, size in zip(record.participants, record.data_sizes, strict=True):
+                h.update(f"\0{self.clients[position].id}\0{size}".encode())
+            h.update(f"\0{record.sha256 or ''}".encode())
+            digests.append(h.hexdigest())
+        return tuple(digests)
+
+    def close(self) -> None:
+        self.source.close()
+
+
+@dataclass(frozen=True)
+class ContributionTable:
+    """A history computed elsewhere: values per epoch, client and utility. No model, nothing to recompute."""
+
+    name: str
+    digest: str
+    client_ids: tuple[str, ...]
+    utilities: tuple[str, ...]
+    values: dict[str, FloatArray]
+    """utility -> (T + 1, clients): 0 where absent, NaN where it took part but was not computed; row 0 is 0."""
+    participated: BoolArray
+    lower_is_better: frozenset[str]
+    warnings: tuple[Problem, ...] = ()
+    origin: str = ""
+
+    @property
+    def epoch_count(self) -> int:
+        return len(self.participated) - 1
+
+
+@dataclass(frozen=True)
+class UtilityTable:
+    """Absolute utilities v(S) of coalitions per epoch, from which exact values follow."""
+
+    name: str
+    digest: str
+    client_ids: tuple[str, ...]
+    data_sizes: tuple[int, ...] | None
+    utilities: tuple[str, ...]
+    participants: tuple[tuple[int, ...], ...]
+    """Per epoch 1..T: client positions."""
+    values: tuple[FloatArray, ...]
+    """Per epoch: (2^n, utilities), row = bitmask over ``participants`` (bit 0 = participants[0])."""
+    lower_is_better: frozenset[str]
+    warnings: tuple[Problem, ...] = ()
+    origin: str = ""
+
+    @property
+    def epoch_count(self) -> int:
+        return len(self.participants)
+
+
+Run = RunLog | ContributionTable | UtilityTable
+
+
+def participants_per_epoch(run: Run) -> Sequence[int]:
+    """How many clients took part in each epoch 1..T?"""
+    if isinstance(run, RunLog):
+        return [len(e.participants) for e in run.epochs]
+    if isinstance(run, UtilityTable):
+        return [len(p) for p in run.participants]
+    return [int(n) for n in run.participated[1:].sum(axis=1)]

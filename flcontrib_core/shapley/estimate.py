@@ -1,0 +1,96 @@
+"""What does an estimator return, and what must it offer to be one?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.vocabulary import PlayerByUtility
+
+
+@dataclass(frozen=True)
+class EstimatorSettings:
+    """Knobs shared by all estimators; each takes what it knows and ignores nothing silently (see its file)."""
+
+    evaluations: int | None = None
+    """Distinct evaluations per epoch; None = the estimator's own default."""
+    precision: float = 0.3
+    """Stop when the largest 95 % half-width ≤ precision · sd of the values over clients."""
+    truncate: bool = False
+    antithetic: bool = False
+    allow_unobserved: bool = False
+    exact_multiply_adds: float = 6e9
+    """``auto`` computes exactly where 2^n × multiply-adds per evaluation stays below this (about a second)."""
+    exact_players: int = 24
+    """An exact request above this many participants is refused with its cost."""
+
+
+@dataclass(frozen=True)
+class ShapleyEstimate:
+    """Values of one epoch's game and how they were obtained."""
+
+    values: PlayerByUtility
+    standard_errors: PlayerByUtility
+    """0 = exact, NaN = the method gives none."""
+    evaluations: int
+    exact: bool
+    method: str
+    """What was really done, e.g. 'exact', 'surrogate', 'complementary'."""
+    notes: tuple[str, ...] = ()
+    unreliable: tuple[str, ...] = ()
+    """Utilities whose interval must not be trusted (flagged epochs), by name."""
+
+
+class EpochEstimator(Protocol):
+    """Shapley values of one epoch from a coalition oracle and a random generator."""
+
+    name: str
+
+    def estimate(
+        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
+    ) -> ShapleyEstimate: ...
+
+
+@dataclass(frozen=True)
+class EpochOfRun:
+    """One epoch as a run-level estimator sees it: its game and which clients (by index) are its players."""
+
+    epoch: int
+    participants: tuple[int, ...]
+    oracle: CoalitionOracle
+    """Oracle over the participants, in the order of ``participants``."""
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """What a run-level estimator returns. Per-epoch rows are NaN where the method has no per-epoch value."""
+
+    per_epoch: np.ndarray
+    """(T, clients, utilities)"""
+    totals: np.ndarray
+    """(clients, utilities), without the initial model's share."""
+    evaluations: np.ndarray
+    """(T,) distinct evaluations"""
+    notes: tuple[str, ...] = ()
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+class RunEstimator(Protocol):
+    """Shapley values from the whole sequence of epoch games (ComFedSV, one-round)."""
+
+    name: str
+
+    def estimate_run(
+        self,
+        epochs: Sequence[EpochOfRun],
+        clients: int,
+        rng: np.random.Generator,
+        settings: EstimatorSettings,
+        whole_run: CoalitionOracle | None = None,
+    ) -> RunEstimate:
+        """``whole_run``: the game over all clients whose F_S is rebuilt over every epoch (one-round only)."""
+        ...

@@ -1,0 +1,106 @@
+"""Which words and array shapes does the whole house share?
+
+Index convention, once and everywhere: row ``t`` of an array with ``T + 1`` rows is the paper's epoch ``t``;
+row 0 is the initial model. Three cell states are never mixed: *computed* (a number), *absent* (the client did
+not take part: exactly 0) and *not computed* (skipped by the budget: NaN, and ``computed[t]`` is False).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Float32Array = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+CoalitionMatrix = NDArray[np.bool_]
+"""(coalitions, players): True where the player belongs to the coalition."""
+CoalitionWeights = NDArray[np.float64]
+"""(coalitions, players): λ(i, S), rows sum to 1 (adaptive) except for the empty coalition's zero row."""
+UtilityMatrix = NDArray[np.float64]
+"""(coalitions, utilities): u(S) = v(F_S) − v(F_prev); the empty coalition is 0."""
+PlayerByUtility = NDArray[np.float64]
+"""(players, utilities)"""
+LogitTensor = NDArray[np.float32]
+"""(coalitions, validation rows, classes)"""
+EpochVector = NDArray[np.float64]
+"""(T + 1,)"""
+EpochByClient = NDArray[np.float64]
+"""(T + 1, clients)"""
+EpochByClientMask = NDArray[np.bool_]
+"""(T + 1, clients)"""
+
+OnProgress = Callable[[int, int, str], None]
+"""on_progress(done, total, label)"""
+
+
+def no_progress(done: int, total: int, label: str) -> None:
+    """The listener of a caller that does not want to be told."""
+
+
+class WeightMode(StrEnum):
+    """How a sub-model weighs its members' updates."""
+
+    ADAPTIVE = "adaptive"
+    """|D_i| / Σ_{j∈S} |D_j| – eq. (fl_sub_model), the method's default."""
+    FIXED = "fixed"
+    """|D_i| / Σ_{j∈I(t)} |D_j| – the ablation of Lin et al. 2023."""
+
+
+class FillPolicy(StrEnum):
+    """What a total takes for an epoch that the budget skipped. Detectors never see filled values."""
+
+    EQUAL = "equal"
+    ZERO = "zero"
+    LEAVE_ONE_OUT = "leave-one-out"
+
+
+@runtime_checkable
+class CoalitionGame(Protocol):
+    """Any cooperative game with one or several utilities: what every estimator sees.
+
+    ``evaluate`` takes a matrix of coalitions and returns all utilities of each; u(∅) = 0 always.
+    """
+
+    @property
+    def players(self) -> int: ...
+
+    @property
+    def utilities(self) -> tuple[str, ...]: ...
+
+    def evaluate(self, coalitions: CoalitionMatrix) -> UtilityMatrix: ...
+
+
+@runtime_checkable
+class LogitGame(CoalitionGame, Protocol):
+    """A coalition game whose utilities are functions of validation logits (what the surrogate needs)."""
+
+    @property
+    def validation_rows(self) -> int: ...
+
+    @property
+    def multiply_adds(self) -> float:
+        """Multiply-adds of one evaluation (reconstruction + forward): the fixed cost model of ``auto``."""
+        ...
+
+    def evaluate_with_logits(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, LogitTensor]: ...
+
+    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights: ...
+
+    def gram(self) -> FloatArray:
+        """ΔΔᵀ in float64, (players, players)."""
+        ...
+
+    def utilities_of_logits(self, logits: LogitTensor) -> UtilityMatrix:
+        """The same utilities (incremental) for logits that were predicted instead of evaluated."""
+        ...
+
+
+LOWER_IS_BETTER = frozenset({"loss", "demographic-parity-gap"})
+"""Utilities whose smaller value is the better model; all others are higher-is-better."""
