@@ -133,7 +133,8 @@ class ContributionHistory:
 
     def cumulative(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:
         """(T + 1, clients) running totals, the initial model's share included."""
-        return np.cumsum(self.filled(utility, fill), axis=0)
+        running: EpochByClient = np.cumsum(self.filled(utility, fill), axis=0)
+        return running
 
     def harm_sign(self, utility: str) -> float:
         """+1 where a rising value is harm (loss), −1 where it is help (accuracy)."""
