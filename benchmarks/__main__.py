@@ -1,4 +1,4 @@
-"""Run measurements and compare them with their goals: ``python -m benchmarks [NAME …] [--scale small|full] [--out FILE]``.
+"""Run measurements beside their goals: ``python -m benchmarks [NAME …] [--scale small|full] [--out FILE]``.
 
 Exit code 1 when a goal is missed. Each file of this folder that defines ``run(scale) -> list[Measurement]`` is one
 benchmark; ratios compare things measured in the same process on the same inputs.
