@@ -1,0 +1,80 @@
+"""The clustering view: against hand-made groups, hand-computed Jaccard values and its own yardsticks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flcontrib_core.detection.separation import jaccard, separate
+from flcontrib_core.errors import SettingsError
+from tests.detection.test_change_points import history_of
+
+
+def two_groups(rows: int = 21, clients: int = 8) -> np.ndarray:
+    rng = np.random.default_rng(4)
+    values = rng.normal(-0.1, 0.005, (rows, clients))
+    values[10:16, :2] += 0.4
+    return values
+
+
+def test_two_poisoned_clients_form_the_smaller_group():
+    found = separate(history_of(two_groups()))
+    assert found is not None
+    assert found.k == 2
+    assert [c for c, label in found.labels.items() if label == 1] == ["c0", "c1"]
+    assert found.centres.shape == (2, 21)
+    assert found.stability is not None
+    assert found.stability > 0.9
+    assert found.jaccard is None
+
+
+def test_jaccard_beside_its_yardsticks():
+    found = separate(history_of(two_groups()), dishonest=["c0", "c1"])
+    assert found is not None
+    assert found.jaccard is not None
+    assert found.jaccard.raw == 1.0
+    assert found.jaccard.single_cluster == 0.75
+    assert found.jaccard.adjusted == pytest.approx(1.0)
+    assert found.stability is None
+
+
+def test_jaccard_by_hand():
+    ids = ("a", "b", "c", "d")
+    one = jaccard(np.zeros(4, np.int64), ids, frozenset("d"))
+    assert (one.raw, one.single_cluster, one.adjusted) == (0.75, 0.75, 0.0)
+    apart = jaccard(np.array([0, 0, 0, 1]), ids, frozenset("d"))
+    # of the four places of the odd one out, one gives 1, three give 3/4
+    assert apart.raw == 1.0
+    assert apart.adjusted == pytest.approx(1.0)
+    wrong = jaccard(np.array([1, 0, 0, 0]), ids, frozenset("d"))
+    assert wrong.raw == 0.75
+    assert wrong.adjusted == pytest.approx((0.75 - 0.8125) / (1 - 0.8125), abs=0.05)
+    assert jaccard(np.zeros(2, np.int64), ("a", "b"), frozenset()).adjusted is None
+
+
+def test_skipped_epochs_are_left_out_of_the_series():
+    values = two_groups()
+    values[5] = np.nan
+    found = separate(history_of(values))
+    assert found is not None
+    assert found.centres.shape == (2, 20)
+    assert "1 epochs were not computed" in found.note
+
+
+def test_too_few_or_identical_clients_have_no_grouping():
+    assert separate(history_of(two_groups(clients=3))) is None
+    assert separate(history_of(np.ones((5, 6)))) is None
+
+
+def test_settings_outside_their_range_are_named():
+    history = history_of(two_groups())
+    with pytest.raises(SettingsError, match="between 2 and 4"):
+        separate(history, k=5)
+    with pytest.raises(SettingsError, match="dtw"):
+        separate(history, metric="cosine")
+    found = separate(history, k=3)
+    assert found is not None
+    assert found.k == 3
+    assert separate(replace(history, client_ids=tuple("hgfedcba")), k=2) is not None
