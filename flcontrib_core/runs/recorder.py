@@ -1,0 +1,432 @@
+"""How does a training loop write down its federated run while it happens?
+
+A run is a directory that grows by one epoch at a time. Each epoch's tensors are written to a temporary name, synced
+and renamed; the line in ``epochs.jsonl`` that makes the epoch part of the run is appended last. Whatever moment a
+crash picks, the directory is a sound run of all epochs finished so far, and a reader may follow it as it grows.
+Needs numpy and safetensors only.
+
+>>> with RunRecorder("run", clients=[("a", 120), ("b", 80)], parameters=[("w", (2,))], initial=[0.0, 0.0]) as rec:
+...     rec.epoch({"a": [0.5, 0.0], "b": [0.0, 1.0]})           # doctest: +SKIP
+1
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from flcontrib_core.runs import encoding
+from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION, Numbers, refusal
+from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth
+from flcontrib_core.vocabulary import Float32Array
+
+_PARTIAL = ".partial"
+
+
+class RunRecorder:
+    """Writes one federated run; opening a directory that already holds it continues at the next epoch.
+
+    ``clients``: ``(id, data_size)`` pairs or ``{"id", "data_size"}`` mappings. ``parameters``: ``(name, shape)``
+    pairs in the order of the flattened vector, or a mapping of named arrays or tensors (a ``state_dict()``), which
+    then also gives the initial model. ``initial``: F⁰ as a flat vector, a mapping by name or a list of arrays.
+    ``model``: the architecture (the content of model.json). ``validation``: ``(x, y)`` or ``(x, y, group)``, with
+    ``classes`` beside it. ``truth``: who was dishonest and when, for labelled runs. ``created``: an ISO time; leave
+    it out where the bytes must be reproducible. ``durable=False`` skips the syncs (a simulation can be run again).
+
+    Raises ``RunLogError`` with a code, the place, what was found and what to do.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clients: Iterable[Any],
+        parameters: Any,
+        initial: Numbers | None = None,
+        model: Mapping[str, Any] | None = None,
+        validation: Any | None = None,
+        classes: int | None = None,
+        name: str | None = None,
+        truth: Truth | Mapping[str, Any] | None = None,
+        source: Mapping[str, Any] | None = None,
+        created: str | None = None,
+        durable: bool = True,
+    ) -> None:
+        self.path = Path(path)
+        self.clients: tuple[Client, ...] = encoding.as_clients(clients)
+        self.parameters: tuple[ParameterSpec, ...] = encoding.as_parameters(parameters)
+        self._sizes = {c.id: c.data_size for c in self.clients}
+        self._durable = durable
+        if initial is None and isinstance(parameters, Mapping):
+            initial = parameters
+        contents = self._contents(initial, model, validation, classes)
+        manifest = encoding.manifest_record(
+            self.clients,
+            self.parameters,
+            {file: encoding.sha256(content) for file, content in contents.items()},
+            name=name,
+            created=created,
+            source=dict(source) if source is not None else None,
+            task="classification" if classes is not None else None,
+            classes=classes,
+            truth=None if truth is None else encoding.truth_record(truth),
+        )
+        self._hashes: dict[str, str] = {}
+        self._text = hashlib.sha256()
+        self.next_epoch = 1
+        """The number the next recorded epoch gets."""
+        self._log: BinaryIO | None = self._claimed_log(started=INITIAL in contents)
+        try:
+            if (self.path / MANIFEST).exists():
+                self._reopen(manifest)
+            else:
+                self._begin(manifest, contents)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the recording; the directory stays a run and can be opened again."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def epoch(
+        self,
+        updates: Numbers,
+        *,
+        participants: Sequence[str] | None = None,
+        data_sizes: Mapping[str, int] | Sequence[int] | None = None,
+        global_model: Numbers | None = None,
+        failed: Mapping[str, str] | Iterable[Any] | None = None,
+        asked: Sequence[str] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Appends one epoch and returns its number.
+
+        ``updates``: Δ of every participant, as a mapping id → (flat vector | mapping by name | list of arrays) or
+        as an array (participants, P). ``participants`` may be left out where the mapping names them or every client
+        took part. ``data_sizes`` holds for this epoch only. ``global_model``: the server's model after the epoch,
+        needed where the server is not plain FedAvg. ``failed``: id → reason, or ids; where only ``asked`` is given,
+        those who did not answer.
+        """
+        if self._log is None:
+            raise refusal("E_CLOSED", str(self.path), "a closed recorder", "an open one", "Open the run again.")
+        number, where = self.next_epoch, f"epoch {self.next_epoch}"
+        names, matrix = self._updates(updates, participants, where)
+        line: dict[str, Any] = {"epoch": number, "participants": names}
+        sizes = self._epoch_sizes(data_sizes, names, where)
+        if sizes:
+            line["data_sizes"] = sizes
+        if asked is not None:
+            line["asked"] = self._known(asked, f"{where}, asked")
+        absent = self._failed(failed, asked, names, where)
+        if absent:
+            line["failed"] = absent
+        if metrics:
+            line["metrics"] = encoding.finite_metrics(metrics, where)
+        server = None
+        if global_model is not None:
+            server = encoding.flatten(global_model, self.parameters, f"{where}, global model")
+        content = encoding.epoch_bytes(matrix, server)
+        if content is not None:
+            line |= {"file": encoding.epoch_file(number), "sha256": encoding.sha256(content)}
+            self._write(line["file"], content)
+            self._hashes[line["file"]] = line["sha256"]
+        self._append(encoding.json_bytes(line))
+        self.next_epoch += 1
+        return number
+
+    def last_model(self) -> Float32Array:
+        """The flat model after the last recorded epoch, from which an interrupted training goes on.
+
+        A stored ``global`` where the log has one, otherwise the weighted mean of eq. (fl_naive) rebuilt.
+        """
+        model = encoding.flatten(load_file(self.path / INITIAL), self.parameters, INITIAL).astype(np.float64)
+        for line in (self.path / EPOCHS).read_bytes().splitlines():
+            entry = json.loads(line)
+            if "file" not in entry:
+                continue
+            tensors = load_file(self.path / entry["file"])
+            if "global" in tensors:
+                model = tensors["global"].astype(np.float64)
+            else:
+                own = entry.get("data_sizes", {})
+                sizes = np.array([own.get(c, self._sizes[c]) for c in entry["participants"]], dtype=np.float64)
+                model = model + (sizes / sizes.sum()) @ tensors["updates"].astype(np.float64)
+        return model.astype(np.float32)
+
+    def digest(self) -> str:
+        """The run's identity as recorded so far: the same for the directory and for every zip of it."""
+        return encoding.run_digest({**self._hashes, EPOCHS: self._text.hexdigest()})
+
+    def bundle(self, path: str | os.PathLike[str] | None = None, *, compress: bool = True) -> Path:
+        """Zips the run into one ``.flrun`` file, the same bytes every time, and returns its path."""
+        target = Path(path) if path is not None else self.path.with_name(self.path.name + ".flrun")
+        partial = target.with_name(f".{target.name}{_PARTIAL}")
+        method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+        with zipfile.ZipFile(partial, "w") as bundle:
+            for name in sorted([*self._hashes, EPOCHS]):
+                file = self.path / name
+                entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+                entry.compress_type, entry.create_system, entry.external_attr = method, 3, 0o100644 << 16
+                large = file.stat().st_size >= 2**31
+                with file.open("rb") as content, bundle.open(entry, "w", force_zip64=large) as out:
+                    shutil.copyfileobj(content, out, 1 << 20)
+        self._sync(partial)
+        partial.replace(target)
+        return target
+
+    def _contents(
+        self, initial: Numbers | None, model: Mapping[str, Any] | None, validation: Any | None, classes: int | None
+    ) -> dict[str, bytes]:
+        """The files that are written once, as far as the caller gave them."""
+        contents: dict[str, bytes] = {}
+        if initial is not None:
+            flat = encoding.flatten(initial, self.parameters, "initial model")
+            contents[INITIAL] = encoding.initial_bytes(flat, self.parameters)
+        if model is not None:
+            contents[MODEL] = encoding.json_bytes(model, indent=1)
+        if validation is not None:
+            contents[VALIDATION] = encoding.validation_bytes(encoding.as_validation(validation, classes, model))
+        return contents
+
+    def _claimed_log(self, started: bool) -> BinaryIO:
+        """The open epochs.jsonl of a folder that holds this run, or may hold it; one recorder at a time."""
+        if not (self.path / MANIFEST).exists():
+            if not started:
+                raise refusal(
+                    "E_MISSING", "initial model", "none", "F⁰, the model of epoch 0", "Pass initial=… to the recorder."
+                )
+            (self.path / "epochs").mkdir(parents=True, exist_ok=True)
+            ours = {"epochs", EPOCHS, INITIAL, MODEL, VALIDATION}
+            strangers = [f.name for f in self.path.iterdir() if f.name not in ours and not f.name.endswith(_PARTIAL)]
+            if strangers:
+                raise refusal(
+                    "E_NOT_EMPTY",
+                    str(self.path),
+                    f"a folder with other files ({', '.join(sorted(strangers)[:3])})",
+                    "an empty folder, a new one, or one that holds this run",
+                    "Record into a folder of its own.",
+                )
+        log = (self.path / EPOCHS).open("ab", buffering=0)
+        _claim(log, self.path)
+        return log
+
+    def _begin(self, manifest: dict[str, Any], contents: Mapping[str, bytes]) -> None:
+        os.truncate(self.path / EPOCHS, 0)
+        for file, content in contents.items():
+            self._write(file, content)
+        text = encoding.json_bytes(manifest, indent=1)
+        self._write(MANIFEST, text)  # last: a folder with a manifest is a run
+        self._hashes = {**manifest["files"], MANIFEST: encoding.sha256(text)}
+
+    def _reopen(self, given: Mapping[str, Any]) -> None:
+        """Continues a recorded run: the same federation, an unbroken text, the last epoch's tensors in place."""
+        text = (self.path / MANIFEST).read_bytes()
+        recorded = json.loads(text)
+        for key in ("clients", "parameters"):
+            if recorded[key] != given[key]:
+                raise refusal(
+                    "E_OTHER_RUN",
+                    f"{self.path}, {key}",
+                    "another federation than the one recorded there",
+                    "the recorded run's clients and parameters",
+                    "Record into a new folder, or remove the old run.",
+                )
+        for file, content in given["files"].items():
+            if recorded["files"].get(file) != content:
+                raise refusal(
+                    "E_OTHER_RUN",
+                    f"{self.path}, {file}",
+                    "another content than the recorded one",
+                    "the recorded run's own, or nothing",
+                    "To continue, pass parameters as (name, shape) pairs without an initial model and train on from "
+                    "last_model(); otherwise record into a new folder.",
+                )
+        for leftover in [*self.path.glob(f".*{_PARTIAL}"), *self.path.glob(f"epochs/.*{_PARTIAL}")]:
+            leftover.unlink()
+        self._hashes = {**recorded["files"], MANIFEST: encoding.sha256(text)}
+        self._resume_lines()
+
+    def _resume_lines(self) -> None:
+        content = (self.path / EPOCHS).read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        entry: dict[str, Any] = {}
+        for number, line in enumerate(whole.splitlines(), start=1):
+            entry = json.loads(line)
+            if entry.get("epoch") != number:
+                raise refusal(
+                    "E_EPOCH_ORDER",
+                    f"{EPOCHS}, line {number}",
+                    f"epoch {entry.get('epoch')}",
+                    f"epoch {number}",
+                    "The text was changed by hand; record into a new folder.",
+                )
+            if "file" in entry:
+                self._hashes[entry["file"]] = entry["sha256"]
+            self.next_epoch = number + 1
+        if "file" in entry:
+            last = self.path / entry["file"]
+            if not last.exists() or encoding.sha256(last.read_bytes()) != entry["sha256"]:
+                raise refusal(
+                    "E_HASH",
+                    entry["file"],
+                    "missing or changed tensors",
+                    "the recorded ones",
+                    f"Remove the last line of {EPOCHS} to record that epoch again.",
+                )
+        if whole != content:  # a crash tore the last line: that epoch was never part of the run
+            os.truncate(self.path / EPOCHS, len(whole))
+        self._text.update(whole)
+
+    def _updates(
+        self, updates: Numbers, participants: Sequence[str] | None, where: str
+    ) -> tuple[list[str], Float32Array | None]:
+        """Participants in row order, and their updates (participants, P); None where nobody took part."""
+        if isinstance(updates, Mapping):
+            names = list(updates) if participants is None else list(participants)
+            if set(names) != set(updates):
+                raise refusal(
+                    "E_PARTICIPANTS",
+                    where,
+                    f"updates of {sorted(map(str, updates))[:5]}, participants {sorted(map(str, names))[:5]}",
+                    "one update per participant",
+                    "Leave participants out, or name those who sent an update.",
+                )
+            self._known(names, where)
+            rows = [encoding.flatten(updates[n], self.parameters, f"{where}: update of {n!r}") for n in names]
+            return names, np.stack(rows) if rows else None
+        matrix = encoding.as_float32(updates, where)
+        names = [c.id for c in self.clients] if participants is None else list(participants)
+        self._known(names, where)
+        total = sum(p.count for p in self.parameters)
+        if matrix.size == 0 and not names:
+            return names, None
+        if matrix.shape != (len(names), total):
+            raise refusal(
+                "E_SHAPE",
+                f"{where}, updates",
+                f"shape {matrix.shape}",
+                f"({len(names)} participants, {total} numbers)",
+                "Give one row per participant, or a mapping from ids to updates.",
+            )
+        return names, matrix
+
+    def _known(self, names: Iterable[str], where: str) -> list[str]:
+        listed = list(names)
+        strangers = [n for n in listed if n not in self._sizes]
+        if strangers or len(set(listed)) != len(listed):
+            raise refusal(
+                "E_PARTICIPANTS",
+                where,
+                f"unknown {strangers[:5]}" if strangers else "a client named twice",
+                "clients of the manifest, each once",
+                "List every client when the recording starts.",
+            )
+        return listed
+
+    def _epoch_sizes(
+        self, sizes: Mapping[str, int] | Sequence[int] | None, names: Sequence[str], where: str
+    ) -> dict[str, int]:
+        """The sizes of this epoch that differ from the manifest's."""
+        if sizes is None:
+            return {}
+        pairs = sizes if isinstance(sizes, Mapping) else dict(zip(names, sizes, strict=True))
+        self._known(pairs, f"{where}, data_sizes")
+        checked = {n: encoding.as_size(s, f"{where}, data size of {n!r}") for n, s in pairs.items()}
+        return {n: s for n, s in checked.items() if n in set(names) and s != self._sizes[n]}
+
+    def _failed(
+        self,
+        failed: Mapping[str, str] | Iterable[Any] | None,
+        asked: Sequence[str] | None,
+        names: Sequence[str],
+        where: str,
+    ) -> list[dict[str, str]]:
+        if failed is None:
+            reasons = {n: "no reply" for n in asked or () if n not in set(names)}
+        elif isinstance(failed, Mapping):
+            reasons = dict(failed)
+        else:
+            reasons = dict(_client_and_reason(entry) for entry in failed)
+        self._known(reasons, f"{where}, failed")
+        return [{"client": n, "reason": reason} for n, reason in reasons.items()]
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Temporary name, sync, rename: the file is either absent or whole."""
+        target = self.path / name
+        partial = target.with_name(f".{target.name}{_PARTIAL}")
+        with partial.open("wb") as out:
+            out.write(content)
+            if self._durable:
+                out.flush()
+                os.fsync(out.fileno())
+        partial.replace(target)
+        self._sync(target.parent)
+
+    def _append(self, line: bytes) -> None:
+        assert self._log is not None
+        before = (self.path / EPOCHS).stat().st_size
+        try:
+            if self._log.write(line) != len(line):
+                raise OSError(errno.ENOSPC, "the disk took only part of the epoch's line", str(self.path / EPOCHS))
+            if self._durable:
+                os.fsync(self._log.fileno())
+        except OSError:
+            os.truncate(self.path / EPOCHS, before)  # a full disk must not leave half a line behind
+            raise
+        self._text.update(line)
+
+    def _sync(self, path: Path) -> None:
+        """Makes a rename (of a folder's entry) or a file's content survive a power cut, where the system can."""
+        if self._durable and os.name == "posix":
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _client_and_reason(entry: Any) -> tuple[str, str]:
+    """One failed client from an id, an ``(id, reason)`` pair or a ``{"client", "reason"}`` mapping."""
+    if isinstance(entry, str):
+        return entry, "no reply"
+    if isinstance(entry, Mapping):
+        return entry["client"], entry.get("reason", "no reply")
+    identity, reason = entry
+    return identity, reason
+
+
+def _claim(log: BinaryIO, path: Path) -> None:
+    """Keeps a second recorder out of the same run, where the system has advisory locks."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        return
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.close()
+        raise refusal(
+            "E_IN_USE", str(path), "another recorder at work", "one recorder per run", "Close the other one first."
+        ) from None
