@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.vocabulary import (
     BoolArray,
     EpochByClient,
@@ -89,6 +90,8 @@ class ContributionHistory:
     seconds: float = 0.0
     recalled: int = 0
     """Evaluations answered from memory instead of computed."""
+    schedule: Schedule | None = None
+    """How the computed epochs were chosen; None = all of them."""
 
     @property
     def epoch_count(self) -> int:
@@ -97,6 +100,8 @@ class ContributionHistory:
     def filled(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:
         """Values with skipped epochs filled by the policy – for totals only, never for detectors."""
         values = self.values[utility].copy()
+        partly = np.isnan(values) & self.computed[:, None]  # cells a table left empty in an otherwise known epoch
+        values[partly] = 0.0
         for t in np.flatnonzero(~self.computed):
             members = self.participated[t]
             if not members.any():

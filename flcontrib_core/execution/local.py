@@ -1,7 +1,7 @@
 """How is independent work spread over processes without the result depending on how many there are?
 
 One intra-op thread per process: two processes gain 1.9×, two threads 0.9–1.4× on the same cores. Work items are
-pulled from a generator only as workers become free, so at most ``workers`` + 1 of them are in memory.
+pulled from a generator only as workers become free, so at most ``workers`` of them are in memory.
 """
 
 from __future__ import annotations
@@ -10,70 +10,82 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flcontrib_core.errors import FLContribError
 
+Shared = TypeVar("Shared")
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
+
+_shared: list[Any] = []
+"""In a worker process: what every task of this pool needs, sent once at its start."""
 
 
 class WorkerLost(FLContribError):
     """A worker process died again after its work had been given to a new one."""
 
 
-def run_tasks(work: Callable[[Task], Answer], tasks: Iterable[Task], workers: int = 1) -> Iterator[Answer]:
-    """Answers of ``work`` for every task, as they finish (order is not kept).
+def run_tasks(
+    work: Callable[[Shared, Task], Answer], shared: Shared, tasks: Iterable[Task], workers: int = 1
+) -> Iterator[Answer]:
+    """``work(shared, task)`` for every task, as answers become ready (order is not kept).
 
     With one worker everything happens in this process. With more, tasks go to spawned processes; when one dies
     (killed, out of memory) the pool is rebuilt once and only the unanswered tasks are given out again.
     """
     if workers <= 1:
         for task in tasks:
-            yield work(task)
+            yield work(shared, task)
         return
     source = iter(tasks)
-    waiting: list[Task] = []
-    rebuilt = False
-    exhausted = False
-    while not exhausted or waiting:
-        retry, waiting = waiting, []
-        pending: dict[Future[Answer], Task] = {}
-        in_hand: list[Task] = []
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
-            try:
-                while True:
-                    while len(pending) < workers and (retry or not exhausted):
-                        if retry:
-                            task = retry.pop()
-                        else:
-                            try:
-                                task = next(source)
-                            except StopIteration:
-                                exhausted = True
-                                break
-                        in_hand = [task]
-                        pending[pool.submit(work, task)] = task
-                        in_hand = []
-                    if not pending:
-                        break
-                    done, _ = wait(pending, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        answer = future.result()
-                        del pending[future]
-                        yield answer
-            except BrokenProcessPool as lost:
-                if rebuilt:
-                    raise WorkerLost(
-                        "a worker process died twice (killed, or out of memory); finished epochs are kept. "
-                        "Run again with fewer workers."
-                    ) from lost
-                rebuilt = True
-                waiting = [*pending.values(), *in_hand, *retry]
+    unanswered: list[Task] = []
+    for attempt in (1, 2):
+        try:
+            yield from _in_pool(work, shared, source, unanswered, workers)
+            return
+        except BrokenProcessPool as lost:
+            if attempt == 2:
+                raise WorkerLost(
+                    "a worker process died twice (killed, or out of memory); finished epochs are kept. "
+                    "Run again with fewer workers."
+                ) from lost
 
 
-def _one_thread() -> None:
+def _in_pool(
+    work: Callable[[Shared, Task], Answer], shared: Shared, source: Iterator[Task], unanswered: list[Task], workers: int
+) -> Iterator[Answer]:
+    """Drains ``unanswered`` and ``source``; on a broken pool ``unanswered`` holds what was given out and lost."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(shared,)) as pool:
+        pending: dict[Future[Answer], Task] = {pool.submit(_apply, work, task): task for task in unanswered}
+        while True:
+            while len(pending) < workers:
+                task_or_end = next(source, _END)
+                if task_or_end is _END:
+                    break
+                task: Task = task_or_end  # type: ignore[assignment]
+                unanswered.append(task)
+                pending[pool.submit(_apply, work, task)] = task
+            if not pending:
+                return
+            done, _ = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                answer = future.result()
+                finished = pending.pop(future)
+                unanswered[:] = [t for t in unanswered if t is not finished]
+                yield answer
+
+
+_END = object()
+
+
+def _prepare(shared: object) -> None:
     import torch
 
     torch.set_num_threads(1)
+    _shared[:] = [shared]
+
+
+def _apply(work: Callable[[Any, Task], Answer], task: Task) -> Answer:
+    return work(_shared[0], task)

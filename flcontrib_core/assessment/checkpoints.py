@@ -1,0 +1,73 @@
+"""How is a finished epoch kept so that nothing is computed twice?
+
+Two things outlive an assessment: the whole answer of an epoch (the same settings again: nothing is computed) and the
+utilities of its coalitions (another estimator, budget, seed or precision: only what is missing is computed). Both are
+keyed by digests, so a growing run keeps what it has; where they are kept is the workspace's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from flcontrib_core.assessment.epoch_work import EpochAnswer
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+
+
+class EpochCheckpoints(Protocol):
+    """Finished epochs by key; ``keep`` returns only when the arrays are safe."""
+
+    def recall(self, key: str) -> dict[str, np.ndarray] | None: ...
+
+    def keep(self, key: str, arrays: dict[str, np.ndarray]) -> None: ...
+
+
+class UtilityMemory(Protocol):
+    """Coalition utilities by the key of (epoch digest, weights, evaluator recipe)."""
+
+    def recall_epoch(self, key: str) -> dict[bytes, np.ndarray]: ...
+
+    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray]) -> None: ...
+
+
+def digest_of(*parts: object) -> str:
+    """sha256 of the canonical JSON of the parts."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def pack_answer(answer: EpochAnswer) -> dict[str, np.ndarray]:
+    """An answer as named arrays (no pickle): arrays as they are, everything else as one JSON text."""
+    arrays: dict[str, np.ndarray] = {}
+    words: dict[str, Any] = {}
+    for part, value in (("answer", answer), ("estimate", answer.estimate), ("observation", answer.observation)):
+        if value is None:
+            continue
+        words[part] = {}
+        for field in fields(value):
+            item = getattr(value, field.name)
+            if isinstance(item, np.ndarray):
+                arrays[f"{part}.{field.name}"] = item
+            elif not is_dataclass(item) and field.name != "fresh":
+                words[part][field.name] = item
+    arrays["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
+    return arrays
+
+
+def unpack_answer(arrays: dict[str, np.ndarray]) -> EpochAnswer:
+    """The inverse of ``pack_answer``; raises KeyError or TypeError when the arrays are of another version."""
+    from flcontrib_core.games.observations import EpochObservation
+
+    words = json.loads(arrays["words"].tobytes().decode())
+
+    def gather(part: str) -> dict[str, Any]:
+        found = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith(part + ".")}
+        return {**{k: tuple(v) if isinstance(v, list) else v for k, v in words[part].items()}, **found}
+
+    estimate = ShapleyEstimate(**gather("estimate")) if "estimate" in words else None
+    observation = EpochObservation(**gather("observation")) if "observation" in words else None
+    return EpochAnswer(**(gather("answer") | {"estimate": estimate, "observation": observation, "fresh": {}}))

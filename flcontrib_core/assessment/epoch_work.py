@@ -1,0 +1,162 @@
+"""What is done for one epoch, in whichever process it happens?
+
+An ``EpochTask`` carries all numbers of one epoch; ``assess_epoch`` turns it into an ``EpochAnswer`` that depends on
+nothing but the task and the workbench: not on the process, the order, or what was remembered from earlier runs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flcontrib_core.errors import NonFiniteUtility
+from flcontrib_core.shapley.estimate import EpochEstimator, EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.vocabulary import LOWER_IS_BETTER, Float32Array, FloatArray, PlayerByUtility, WeightMode
+
+if TYPE_CHECKING:
+    from flcontrib_core.games.evaluator import Evaluator
+    from flcontrib_core.games.observations import EpochObservation
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """What all epochs of one assessment share."""
+
+    evaluator: Evaluator
+    estimator: EpochEstimator
+    settings: EstimatorSettings
+    weights: WeightMode
+    seed: int
+    weight_utility: int
+    """Position of the utility that orders coalitions for ``best_subset``."""
+    skip_diverged: bool
+    """A sub-model that diverges leaves its epoch not computed (with a note) instead of stopping the assessment."""
+
+
+@dataclass(frozen=True)
+class EpochTask:
+    """One epoch's numbers. ``estimate`` False: only the cheap observations and the increment are wanted."""
+
+    epoch: int
+    client_ids: tuple[str, ...]
+    base: Float32Array
+    updates: Float32Array
+    data_sizes: tuple[int, ...]
+    global_model: Float32Array | None
+    last_step: Float32Array | None
+    estimate: bool
+    observe: bool
+    leave_one_out: bool
+    remembered: dict[bytes, np.ndarray]
+    """Utilities of coalitions known from earlier runs."""
+
+
+@dataclass(frozen=True)
+class EpochAnswer:
+    """Everything learned about one epoch."""
+
+    epoch: int
+    estimate: ShapleyEstimate | None
+    start: FloatArray
+    """(U,) v(F(t−1))"""
+    increment: FloatArray
+    """(U,) v(F_N) − v(F(t−1))"""
+    server_share: FloatArray
+    """(U,) v(global) − v(F_N), 0 without a stored global model"""
+    leave_one_out: PlayerByUtility
+    """v(F_{N∖i}) − v(F_N); NaN where it was not evaluated"""
+    best_subset: tuple[int, ...] | None
+    """Positions among the participants; known only where every coalition was evaluated."""
+    observation: EpochObservation | None
+    fresh: dict[bytes, np.ndarray]
+    """Utilities evaluated now, for the memory"""
+    recalled: int
+    seconds: float
+    note: str = ""
+
+
+class _TaskMemory:
+    """The task's share of the evaluation memory: answers from what was sent along, collects what is new."""
+
+    def __init__(self, remembered: dict[bytes, np.ndarray]) -> None:
+        self.remembered = remembered
+        self.fresh: dict[bytes, np.ndarray] = {}
+        self.recalled = 0
+
+    def recall(self, keys: list[bytes]) -> dict[bytes, np.ndarray]:
+        known = {k: self.remembered[k] for k in keys if k in self.remembered}
+        self.recalled += len(known)
+        return known
+
+    def keep(self, values: dict[bytes, np.ndarray]) -> None:
+        self.fresh.update(values)
+
+
+def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
+    """Shapley values, increment, server's share and cheap observations of one epoch.
+
+    The random generator is made from (seed, epoch), so a value never depends on which other epochs were computed.
+    """
+    from flcontrib_core.games.observations import observe_epoch
+    from flcontrib_core.games.submodels import EpochGame
+
+    began = time.perf_counter()
+    game = EpochGame(task.base, task.updates, task.data_sizes, bench.evaluator, weights=bench.weights)
+    memory = _TaskMemory(task.remembered)
+    oracle = CoalitionOracle(game, memory)
+    players = len(task.data_sizes)
+    everyone = np.ones((1, players), dtype=bool)
+    start = game.empty_values
+    estimate: ShapleyEstimate | None = None
+    note = ""
+    if task.estimate:
+        rng = np.random.default_rng([bench.seed, task.epoch])
+        try:
+            estimate = bench.estimator.estimate(oracle, rng, bench.settings)
+        except NonFiniteUtility as diverged:
+            note = f"epoch {task.epoch}, participants {', '.join(task.client_ids)}: {diverged}"
+            if not bench.skip_diverged:
+                raise NonFiniteUtility(note) from diverged
+    increment = oracle.evaluate(everyone)[0]
+    server = np.zeros_like(increment)
+    if task.global_model is not None:
+        server = bench.evaluator.evaluate(task.global_model[None, :])[0][0] - start - increment
+    return EpochAnswer(
+        epoch=task.epoch,
+        estimate=estimate,
+        start=start,
+        increment=increment,
+        server_share=server,
+        leave_one_out=_leave_one_out(oracle, increment, task.leave_one_out),
+        best_subset=_best_subset(oracle, bench),
+        observation=observe_epoch(game, task.epoch, task.last_step, bench.seed) if task.observe else None,
+        fresh=memory.fresh,
+        recalled=memory.recalled,
+        seconds=time.perf_counter() - began,
+        note=note,
+    )
+
+
+def _leave_one_out(oracle: CoalitionOracle, increment: FloatArray, evaluate: bool) -> PlayerByUtility:
+    """v(F_{N∖i}) − v(F_N) where already known, or everywhere when asked for."""
+    without = ~np.eye(oracle.players, dtype=bool)
+    if not evaluate and not oracle.known(without).all():
+        return np.full((oracle.players, len(oracle.utilities)), np.nan)
+    return oracle.evaluate(without) - increment
+
+
+def _best_subset(oracle: CoalitionOracle, bench: Workbench) -> tuple[int, ...] | None:
+    """Greedy aggregation's S*: the coalition with the best utility; comes free where all were evaluated."""
+    if oracle.players > 24 or oracle.evaluations < 2**oracle.players - 1:
+        return None
+    members, values = oracle.known_coalitions()
+    name = oracle.utilities[bench.weight_utility]
+    column = values[:, bench.weight_utility]
+    row = int(np.argmin(column) if name in LOWER_IS_BETTER else np.argmax(column))
+    return tuple(int(i) for i in np.flatnonzero(members[row]))
+
+

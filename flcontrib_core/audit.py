@@ -1,0 +1,176 @@
+"""The front door: who contributed what, who changed and when, and how sure is that?
+
+``audit(run)`` assesses every epoch the budget allows, reads the history, and returns one frozen report from which the
+dashboard, the HTML and JSON reports and ``verify`` all work.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from flcontrib_core import __version__
+from flcontrib_core.assessment.axioms import AxiomCheck, check_axioms
+from flcontrib_core.assessment.checkpoints import EpochCheckpoints, UtilityMemory, digest_of
+from flcontrib_core.assessment.epoch_work import EpochAnswer
+from flcontrib_core.assessment.settings import AssessSettings
+from flcontrib_core.assessment.trajectory import evaluator_for
+from flcontrib_core.contribution import assess_contributions
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.findings import Detection
+from flcontrib_core.errors import Problem
+from flcontrib_core.runs.run_log import Run, RunLog, Truth
+from flcontrib_core.vocabulary import OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from flcontrib_core.games.evaluator import Evaluator
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """An assessment and how its history is read."""
+
+    assess: AssessSettings = field(default_factory=AssessSettings)
+    preset: str = "default"
+    """'default' or 'strict': the threshold of alerts."""
+
+    def record(self) -> dict[str, object]:
+        return {**self.assess.record(), "preset": self.preset}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a result came from; with the log it suffices to compute it again."""
+
+    run_digest: str
+    settings: dict[str, object]
+    seed: int
+    version: str
+    packages: dict[str, str]
+    platform: str
+    recipe: dict[str, object]
+    epochs_computed: tuple[int, ...]
+
+    @property
+    def digest(self) -> str:
+        """Identity of (run, settings, seed, version): what a job and a stored result are found by."""
+        return digest_of(self.run_digest, self.settings, self.seed, self.version)
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """Everything one audit found."""
+
+    run_name: str
+    history: ContributionHistory
+    detection: Detection
+    axioms: tuple[AxiomCheck, ...]
+    warnings: tuple[Problem, ...]
+    provenance: Provenance
+    truth: Truth | None
+    seconds: float
+
+
+def audit(
+    run: Run,
+    settings: AuditSettings | None = None,
+    *,
+    evaluator: Evaluator | None = None,
+    workers: int = 1,
+    engine: str = "local",
+    address: str | None = None,
+    checkpoints: EpochCheckpoints | None = None,
+    memory: UtilityMemory | None = None,
+    on_progress: OnProgress = no_progress,
+    on_epoch: Callable[[EpochAnswer], None] | None = None,
+) -> AuditReport:
+    """Assess a run, read its history and say what was observed.
+
+    Example: ``audit(read_run_log("sample_runs/two-poisoned.flrun")).detection.alerts[0].client``.
+    """
+    wanted = settings or AuditSettings()
+    judge = evaluator
+    if judge is None and isinstance(run, RunLog):
+        judge = evaluator_for(run, wanted.assess.utilities)
+    history = assess_contributions(
+        run,
+        wanted.assess,
+        evaluator=judge,
+        workers=workers,
+        engine=engine,
+        address=address,
+        checkpoints=checkpoints,
+        memory=memory,
+        on_progress=on_progress,
+        on_epoch=on_epoch,
+    )
+    on_progress(history.epoch_count, history.epoch_count, "reading the history")
+    return report_on(run, history, wanted, {} if judge is None else judge.recipe())
+
+
+def report_on(
+    run: Run, history: ContributionHistory, settings: AuditSettings, recipe: dict[str, object] | None = None
+) -> AuditReport:
+    """The report of a history that exists already."""
+    truth = run.truth if isinstance(run, RunLog) else None
+    detection = read_history(history, settings.preset, truth, settings.assess.seed)
+    return AuditReport(
+        run_name=history.run_name,
+        history=history,
+        detection=detection,
+        axioms=check_axioms(history),
+        warnings=run.warnings,
+        provenance=provenance_of(history, settings, recipe or {}),
+        truth=truth,
+        seconds=history.seconds,
+    )
+
+
+def read_history(
+    history: ContributionHistory, preset: str = "default", truth: Truth | None = None, seed: int = 0
+) -> Detection:
+    """Change points, verdicts and grouping of a history. Truth only scores the grouping; no verdict sees it."""
+    from flcontrib_core.detection.alerts import read_verdicts
+    from flcontrib_core.detection.change_points import change_points
+    from flcontrib_core.detection.separation import separate
+
+    utility = "loss" if "loss" in history.utilities else history.utilities[0]
+    verdicts = read_verdicts(history, preset)
+    dishonest = None if truth is None else [d.client for d in truth.dishonest]
+    return replace(
+        verdicts,
+        change_points=change_points(history, utility),
+        separation=separate(history, utility, dishonest=dishonest, seed=seed),
+    )
+
+
+def provenance_of(history: ContributionHistory, settings: AuditSettings, recipe: dict[str, object]) -> Provenance:
+    packages = {}
+    for name in ("numpy", "torch", "tslearn", "pulp", "scipy"):
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            packages[name] = "not installed"
+    return Provenance(
+        run_digest=history.run_digest,
+        settings=settings.record(),
+        seed=settings.assess.seed,
+        version=__version__,
+        packages=packages,
+        platform=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        recipe=recipe,
+        epochs_computed=tuple(t for t in range(1, history.epoch_count + 1) if history.computed[t]),
+    )
+
+
+def settings_from_record(record: dict[str, object]) -> AuditSettings:
+    """The inverse of ``AuditSettings.record``: settings from a report or a job, checked on the way."""
+    from flcontrib_core.assessment.settings import assess_settings_from_record
+
+    rest = dict(record)
+    preset = str(rest.pop("preset", "default"))
+    return AuditSettings(assess_settings_from_record(rest), preset)
+

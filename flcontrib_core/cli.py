@@ -1,0 +1,87 @@
+"""``flcontrib``: the one entry. Exit code 0 = done, 1 = the answer is no, 2 = bad input or usage."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+import click
+
+from flcontrib_core import __version__
+from flcontrib_core.errors import FLContribError, RunLogError
+
+COMMANDS = {
+    "demo": ("serving", "Open the dashboard on the sample runs."),
+    "serve": ("serving", "Open the dashboard on a workspace."),
+    "check": ("logs", "Validate a run log and name every fault found."),
+    "simulate": ("logs", "Train a federation with known truth and record it."),
+    "assess": ("assessing", "Per-epoch Shapley values of every client."),
+    "schedule": ("assessing", "Which epochs are worth computing under a budget."),
+    "audit": ("assessing", "Who contributed what, who changed and when."),
+    "compare": ("assessing", "Totals, ranks and alerts side by side."),
+    "report": ("reporting", "A self-contained HTML report and its JSON twin."),
+    "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
+    "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),
+    "calibrate": ("watching", "Regenerate the detector's calibration from simulated runs."),
+    "reproduce": ("reproducing", "The paper's experiments."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when it is used, so that --help answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"flcontrib_core.commands.{COMMANDS[name][0]}")
+        command: click.Command = getattr(module, name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog="Start with: flcontrib demo   or   flcontrib audit sample_runs/two-poisoned.flrun")
+@click.version_option(__version__, prog_name="flcontrib")
+def flcontrib() -> None:
+    """Audits federated learning: who contributed what, who changed and when, and what it costs to know."""
+
+
+def main() -> None:
+    """Runs a command; every expected fault ends in a typed message, never in a traceback."""
+    wants_json = "--json" in sys.argv
+    try:
+        code = flcontrib(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        click.echo("stopped; finished epochs are kept, the same command continues", err=True)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        click.echo("stopped; finished epochs are kept, the same command continues", err=True)
+        sys.exit(130)
+    except click.ClickException as wrong:
+        wrong.show()
+        sys.exit(2)
+    except RunLogError as refused:
+        click.echo(f"refused: {len(refused.problems)} faults", err=True)
+        for problem in refused.problems:
+            click.echo(f"  {problem.sentence()}", err=True)
+        if wants_json:
+            from flcontrib_core.reports.as_json import problem_json
+
+            click.echo(json.dumps({"ok": False, "digest": None, "errors": [problem_json(p) for p in refused.problems]}))
+        sys.exit(2)
+    except FLContribError as fault:
+        click.echo(f"{type(fault).__name__}: {fault}", err=True)
+        if wants_json:
+            click.echo(json.dumps({"ok": False, "digest": None, "error": type(fault).__name__, "message": str(fault)}))
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of ``flcontrib``, a file for each job; each parses, calls the porch and prints."""

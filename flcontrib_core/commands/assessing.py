@@ -1,0 +1,242 @@
+"""``assess``, ``schedule``, ``audit``, ``compare``: what a run says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from flcontrib_core.assessment.settings import AssessSettings
+from flcontrib_core.commands.options import (
+    BUDGET_OPTIONS,
+    ENGINE_OPTIONS,
+    ESTIMATOR_OPTIONS,
+    settings_from,
+    with_options,
+)
+from flcontrib_core.commands.printing import Progress, print_json, signed, table
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
+PRESET = click.option(
+    "--preset", type=click.Choice(["default", "strict"]), default="default", show_default=True, help="Alert threshold."
+)
+RUN = click.argument("run", type=click.Path(path_type=Path))
+
+
+def open_run(path: Path, options: dict[str, Any]) -> Any:
+    from flcontrib_core.runs.bundle import read_run_log
+
+    return read_run_log(
+        path,
+        nonfinite="absent" if options.get("nonfinite") == "absent" else "refuse",
+        lower_is_better=options.get("lower_is_better") or (),
+    )
+
+
+def memory_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The workspace's checkpoints and evaluation memory, unless --no-memory."""
+    if options.get("no_memory"):
+        return {}
+    from flcontrib_core.workspace import Workspace
+
+    workspace = Workspace(options.get("workspace"))
+    return {"checkpoints": workspace.checkpoints(), "memory": workspace.utility_memory()}
+
+
+def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], progress: Progress) -> Any:
+    from flcontrib_core.contribution import assess_contributions
+
+    return assess_contributions(
+        run,
+        settings,
+        workers=options["workers"],
+        engine=options["engine"],
+        address=options["address"],
+        on_progress=progress,
+        **memory_of(options),
+    )
+
+
+@click.command(epilog="Example: flcontrib assess sample_runs/two-poisoned.flrun --budget 0.5 -o out")
+@RUN
+@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the values as Parquet, CSV and JSON.")
+@JSON
+def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Per-epoch Shapley values of every client."""
+    from flcontrib_core.reports.as_json import history_json
+
+    settings = settings_from(options)
+    progress = Progress()
+    history = run_assessment(open_run(run, options), settings, options, progress)
+    progress.close()
+    if out is not None:
+        from flcontrib_core.reports.tables import write_history_tables
+
+        for path in write_history_tables(history, out, settings.fill):
+            click.echo(f"wrote {path}", err=True)
+    if as_json:
+        print_json(history_json(history, settings.fill))
+        return
+    click.echo(_totals_table(history, settings))
+    done = int(history.computed[1:].sum())
+    methods = sorted({m for m, c in zip(history.estimator[1:], history.computed[1:], strict=True) if c})
+    click.echo(
+        f"\n{done} of {history.epoch_count} epochs computed ({', '.join(methods)}), "
+        f"{int(history.evaluations.sum())} evaluations, {history.recalled} remembered, {history.seconds:.1f} s"
+    )
+    for note in history.notes[:10]:
+        click.echo(f"note: {note}", err=True)
+
+
+def _totals_table(history: Any, settings: AssessSettings) -> str:
+    header, columns = ["client"], []
+    for u in history.utilities:
+        sign = -history.harm_sign(u)
+        total, error = sign * history.totals(u, settings.fill), history.total_standard_errors(u)
+        initial = sign * history.values[u][0]
+        header.append(f"{u} {'reduction' if u in history.lower_is_better else 'gain'} credited")
+        columns.append(
+            [
+                signed(float(t - i)) + ("" if not e > 0 else f" ± {1.96 * e:.3f}")
+                for t, i, e in zip(total, initial, error, strict=True)
+            ]
+        )
+    took_part = history.participated.sum(axis=0)
+    header.append("epochs")
+    columns.append([str(int(n)) for n in took_part])
+    first = history.utilities[0]
+    order = np.argsort(history.harm_sign(first) * history.totals(first, settings.fill), kind="stable")
+    return table(header, [[history.client_ids[i], *(c[i] for c in columns)] for i in order])
+
+
+@click.command(epilog="Example: flcontrib schedule run.flrun --budget 0.5 --fairness two-sided --gamma 0.3 -o plan.svg")
+@RUN
+@with_options(BUDGET_OPTIONS, ESTIMATOR_OPTIONS)
+@click.option("--prove", is_flag=True, help="Prove optimality with the integer program (may take long).")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Picture of the schedule (SVG).")
+@JSON
+def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Which epochs are worth computing under a budget, and how fair is that?"""
+    from flcontrib_core.assessment.trajectory import scheduling_problem
+    from flcontrib_core.scheduling.choose import choose_epochs, schedule_json
+
+    settings = settings_from(options)
+    progress = Progress()
+    problem = scheduling_problem(open_run(run, options), settings, on_progress=progress)
+    progress.close()
+    plan = choose_epochs(problem, settings.budget)
+    if out is not None:
+        from flcontrib_core.scheduling.picture import write_picture
+
+        click.echo(f"wrote {write_picture(problem, plan, out)}", err=True)
+    if as_json:
+        print_json(schedule_json(plan))
+        return
+    click.echo(f"computing {len(plan.chosen)} of {plan.epoch_count} epochs: {', '.join(map(str, plan.chosen))}")
+    proof = "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.4f} below the optimum"
+    click.echo(f"objective {plan.objective:.4f} ({plan.method}, {proof}); covers {plan.coverage:.0%} of the movement")
+    if plan.unused_budget:
+        click.echo(f"{plan.unused_budget} epochs of the budget are left unused")
+    if plan.predicted_evaluations is not None:
+        click.echo(f"predicted evaluations: {plan.predicted_evaluations}")
+    rows = [[c, "never took part" if e is None else f"{e:.0%}"] for c, e in plan.exposure.items()]
+    click.echo(table(["client", "share of its epochs computed"], rows))
+    for spot in plan.blind_spots[:5]:
+        click.echo(f"blind spot: {spot.client}, epochs {spot.first}–{spot.last} ({spot.missed} participations)")
+
+
+@click.command(epilog="Example: flcontrib audit sample_runs/two-poisoned.flrun")
+@RUN
+@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@PRESET
+@JSON
+def audit(run: Path, preset: str, as_json: bool, **options: Any) -> None:
+    """Assess a run, read its history, and say who changed and when."""
+    from flcontrib_core.reports.as_json import audit_json
+
+    progress = Progress()
+    report = run_audit(run, preset, options, progress)
+    progress.close()
+    if as_json:
+        print_json(audit_json(report))
+        return
+    print_audit(report)
+
+
+def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progress) -> Any:
+    from flcontrib_core.audit import AuditSettings
+    from flcontrib_core.audit import audit as audit_run
+
+    return audit_run(
+        open_run(path, options),
+        AuditSettings(settings_from(options), preset),
+        workers=options["workers"],
+        engine=options["engine"],
+        address=options["address"],
+        on_progress=progress,
+        **memory_of(options),
+    )
+
+
+def print_audit(report: Any) -> None:
+    """The audit in words: what was observed, how sure, what speaks against it."""
+    from flcontrib_core.detection.findings import VerdictKind
+
+    found = report.detection
+    click.echo(f"{report.run_name}: {len(report.history.client_ids)} clients, {report.history.epoch_count} epochs")
+    if not found.alerts:
+        click.echo("No change above the threshold.")
+        if found.smallest_visible_shift is not None:
+            shift = f"about {found.smallest_visible_shift:.2g} per epoch over 5 epochs"
+            click.echo(f"Smallest shift visible with these settings: {shift}.")
+    for alert in found.alerts:
+        where = "" if alert.window is None else f", epochs {alert.window[0]}–{alert.window[1]}"
+        sure = "a fact about the file"
+        if alert.probability is not None:
+            sure = f"probability {min(alert.probability, 0.99):.2f}"
+        click.echo(f"\n{alert.client}: {str(alert.verdict).replace('-', ' ')}{where} ({sure})\n  {alert.why}")
+        for line in alert.counter_evidence:
+            click.echo(f"  against: {line}")
+    undecided = [c.client for c in found.clients if c.verdict is VerdictKind.NO_VERDICT]
+    if undecided:
+        click.echo(f"\nno verdict (the data cannot decide): {', '.join(undecided)}")
+    if found.false_alarm_rate is not None:
+        rate = f"{found.false_alarm_rate:.1%} of honest runs raise an alert at this setting"
+        click.echo(f"\n{rate} ({found.false_alarm_source}).")
+    for check in report.axioms:
+        if not check.holds:
+            place = f"in epoch {check.epoch} ({check.method})"
+            click.echo(f"{check.utility}: {check.name} misses by {check.gap:.2g} {place}")
+    for warning in report.warnings:
+        click.echo(f"log: {warning.sentence()}", err=True)
+
+
+@click.command(epilog="Example: flcontrib compare before.flrun after.flrun")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@PRESET
+@JSON
+def compare(runs: tuple[Path, ...], preset: str, as_json: bool, **options: Any) -> None:
+    """Totals, ranks and alerts of two or more runs side by side (the first is the baseline)."""
+    from flcontrib_core.reports.comparison import compare_reports
+
+    progress = Progress()
+    rows = compare_reports([run_audit(path, preset, options, progress) for path in runs])
+    progress.close()
+    if as_json:
+        print_json(rows)
+        return
+    for utility, block in rows["utilities"].items():
+        click.echo(f"\n{utility}: total per client (rank)")
+        lines = []
+        for client, entries in block.items():
+            cells = ["–" if e is None else f"{signed(e['total'])} ({e['rank']})" for e in entries]
+            lines.append([client, *cells])
+        click.echo(table(["client", *rows["runs"]], lines))
+    click.echo("\nalerts")
+    for run, alerts in zip(rows["runs"], rows["alerts"], strict=True):
+        raised = [f"{a['client']} {a['verdict']} {a['window'] or ''}" for a in alerts]
+        click.echo(f"{run}: " + ("; ".join(raised) or "none"))

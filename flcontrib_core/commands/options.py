@@ -1,0 +1,117 @@
+"""Which options do assess, schedule, audit and report share, and how do they become settings?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
+from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.vocabulary import FillPolicy, WeightMode
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+BUDGET_OPTIONS = [
+    click.option("--epochs", metavar="1,4,7", help="Compute exactly these epochs."),
+    click.option("--budget", metavar="0.5|12", help="A share of the epochs (with a point) or a number of epochs."),
+    click.option("--fairness", type=click.Choice([m.value for m in FairnessMode]), help="How epochs are chosen."),
+    click.option("--gamma", type=float, help="Weight of fairness against coverage (0.03 to 3 is the useful range)."),
+    click.option("--at-most", is_flag=True, help="Allow fewer than k epochs (the paper's reading)."),
+    click.option("--paper-denominator", is_flag=True, help="Keep |v(F0)| in the epoch weights' denominator."),
+    click.option("--weight-utility", metavar="NAME", help="Utility whose movement weighs an epoch. Default: loss."),
+]
+ESTIMATOR_OPTIONS = [
+    click.option("--estimator", metavar="NAME", help="auto, exact, surrogate, complementary, monte-carlo, gtg, …"),
+    click.option("--evaluations", type=int, metavar="N", help="Distinct coalition evaluations per epoch."),
+    click.option("--precision", type=float, metavar="X", help="Stop when 95 % half-widths ≤ X · sd of the values."),
+    click.option("--truncate", is_flag=True, help="monte-carlo: stop a permutation when the rest adds nothing."),
+    click.option("--antithetic", is_flag=True, help="monte-carlo: use each permutation with its reverse."),
+    click.option("--allow-unobserved", is_flag=True, help="comfedsv: complete columns that were never observed."),
+    click.option("--utility", "utilities", multiple=True, metavar="NAME", help="loss, accuracy, macro-f1, … (repeat)"),
+    click.option("--weights", type=click.Choice([m.value for m in WeightMode]), help="Sub-model weights."),
+    click.option("--nonfinite", type=click.Choice(["refuse", "absent"]), default="refuse", show_default=True,
+                 help="NaN or infinite updates: refuse the log, or count them as not taking part."),
+    click.option("--paper", is_flag=True, help="The paper's settings throughout."),
+    click.option("--fill", type=click.Choice([m.value for m in FillPolicy]), help="Skipped epochs in totals."),
+    click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: small values are good."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice."),
+]  # fmt: skip
+ENGINE_OPTIONS = [
+    click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
+    click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."),
+    click.option("--address", metavar="A", help="Ray: address of a running cluster."),
+    click.option("--workspace", metavar="DIR", help="Folder that remembers evaluations (default: the platform's)."),
+    click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace."),
+]  # fmt: skip
+
+
+def with_options(*groups: list[Any]) -> Callable[[Command], Command]:
+    """Adds groups of options to a command, in their order."""
+
+    def add(command: Command) -> Command:
+        for group in reversed(groups):
+            for option in reversed(group):
+                command = option(command)
+        return command
+
+    return add
+
+
+def parse_budget(text: str | None) -> float | int | None:
+    """'0.5' is a share, '12' a number of epochs."""
+    if text is None:
+        return None
+    try:
+        return float(text) if "." in text or "e" in text.lower() else int(text)
+    except ValueError:
+        raise SettingsError(f"--budget {text}: give a share with a point (0.5) or a number of epochs (12)") from None
+
+
+def parse_epochs(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(sorted({int(part) for part in text.split(",") if part.strip()}))
+    except ValueError:
+        raise SettingsError(f"--epochs {text}: give epoch numbers separated by commas, e.g. 1,4,7") from None
+
+
+def settings_from(options: dict[str, Any]) -> AssessSettings:
+    """Command-line options -> settings; what was not given keeps its default (or the paper's with --paper)."""
+    base = PAPER_SETTINGS if options.get("paper") else AssessSettings()
+
+    def given(name: str, default: Any) -> Any:
+        value = options.get(name)
+        return default if value is None or value == () or value is False else value
+
+    b, e = base.budget, base.estimation
+    return AssessSettings(
+        utilities=tuple(given("utilities", base.utilities)),
+        estimator=given("estimator", base.estimator),
+        estimation=EstimatorSettings(
+            evaluations=given("evaluations", e.evaluations),
+            precision=given("precision", e.precision),
+            truncate=bool(options.get("truncate")),
+            antithetic=bool(options.get("antithetic")),
+            allow_unobserved=bool(options.get("allow_unobserved")),
+        ),
+        budget=BudgetSettings(
+            budget=parse_budget(options.get("budget")),
+            fairness=FairnessMode(given("fairness", b.fairness)),
+            gamma=options["gamma"] if options.get("gamma") is not None else b.gamma,
+            at_most=bool(options.get("at_most")) or b.at_most,
+            paper_denominator=bool(options.get("paper_denominator")) or b.paper_denominator,
+            prove=bool(options.get("prove")),
+            seed=int(options.get("seed") or 0),
+            epochs=parse_epochs(options.get("epochs")),
+        ),
+        weights=WeightMode(given("weights", base.weights)),
+        weight_utility=given("weight_utility", base.weight_utility),
+        fill=FillPolicy(given("fill", base.fill)),
+        nonfinite=str(options.get("nonfinite") or "refuse"),
+        seed=int(options.get("seed") or 0),
+    )

@@ -1,0 +1,66 @@
+"""How does a command talk? Results on stdout, progress and messages on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import click
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """+0.123, −0.045, 0, or 'not computed'."""
+    if value is None or value != value:
+        return "not computed"
+    text = f"{abs(value):.{digits}f}"
+    if float(text) == 0:
+        return "0"
+    return ("+" if value > 0 else "−") + text
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A plain aligned table; the first column to the left, the others to the right."""
+    widths = [max(len(str(r[i])) for r in [header, *rows]) for i in range(len(header))]
+
+    def line(cells: list[str]) -> str:
+        padded = [c.rjust(w) for c, w in zip(cells, widths, strict=True)]
+        return "  ".join([cells[0].ljust(widths[0]), *padded[1:]])
+
+    return "\n".join([line(header), line(["─" * w for w in widths]), *(line(r) for r in rows)])
+
+
+class Progress:
+    """A one-line progress message on stderr: a bar on a terminal, sparse lines otherwise, nothing when quiet."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.terminal = sys.stderr.isatty()
+        self.began = time.monotonic()
+        self.last = 0.0
+        self.shown = False
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        now = time.monotonic()
+        finished = done >= total
+        if self.quiet or (now - self.last < (0.1 if self.terminal else 5.0) and not finished):
+            return
+        self.last = now
+        left = (now - self.began) / done * (total - done) if done else 0.0
+        text = f"{done}/{total} {label}" + (f", about {left:.0f} s left" if left > 1 else "")
+        if self.terminal:
+            sys.stderr.write(f"\r\x1b[2K{text}")
+            self.shown = True
+        elif now - self.began > 5:
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()

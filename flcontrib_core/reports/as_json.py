@@ -1,0 +1,182 @@
+"""What does a machine read? The JSON of INTERFACE: null = not computed, standard error 0 = exact, null = none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.assessment.axioms import AxiomCheck
+from flcontrib_core.audit import AuditReport, Provenance
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.findings import Alert, ChangePoints, Detection, Separation
+from flcontrib_core.errors import Problem
+from flcontrib_core.scheduling.schedule import Schedule
+from flcontrib_core.vocabulary import FillPolicy
+
+
+def numbers(array: np.ndarray) -> Any:
+    """Nested lists with null for NaN."""
+    if array.dtype.kind == "f":
+        return np.where(np.isfinite(array), array, None).tolist() if not np.isfinite(array).all() else array.tolist()
+    return array.tolist()
+
+
+def problem_json(problem: Problem) -> dict[str, str]:
+    return {
+        "code": problem.code,
+        "where": problem.where,
+        "found": problem.found,
+        "expected": problem.expected,
+        "fix": problem.fix,
+    }
+
+
+def history_json(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> dict[str, Any]:
+    """``flcontrib assess --json``."""
+    utilities = {}
+    for u in history.utilities:
+        totals_error = history.total_standard_errors(u)
+        utilities[u] = {
+            "per_epoch": numbers(history.values[u]),
+            "standard_error": numbers(history.standard_errors[u]),
+            "total": numbers(history.totals(u, fill)),
+            "total_standard_error": numbers(totals_error),
+            "total_worst_case": numbers(history.worst_case_errors(u)),
+            "increments": numbers(history.increments[u]),
+            "lower_is_better": u in history.lower_is_better,
+        }
+    return {
+        "digest": history.run_digest,
+        "clients": list(history.client_ids),
+        "computed": history.computed.tolist(),
+        "participated": history.participated.tolist(),
+        "utilities": utilities,
+        "evaluations": history.evaluations.tolist(),
+        "estimator": list(history.estimator),
+        "server_share": {u: numbers(s) for u, s in history.server_share.items()},
+        "best_subset": [None if b is None else [history.client_ids[i] for i in b] for b in history.best_subset],
+        "unreliable": {u: np.flatnonzero(f).tolist() for u, f in history.unreliable.items()},
+        "notes": list(history.notes),
+        "recalled": history.recalled,
+        "seconds": history.seconds,
+        "settings": history.settings,
+    }
+
+
+def alert_json(alert: Alert) -> dict[str, Any]:
+    return {
+        "client": alert.client,
+        "verdict": str(alert.verdict),
+        "window": None if alert.window is None else list(alert.window),
+        "probability": alert.probability,
+        "score": alert.score,
+        "expert": alert.expert,
+        "channels": [{"name": c.name, "score": c.score} for c in alert.channels],
+        "why": alert.why,
+        "counter_evidence": list(alert.counter_evidence),
+        "computed_in_window": alert.computed_in_window,
+        "participated_in_window": alert.participated_in_window,
+        "mean_inside": alert.mean_inside,
+        "mean_outside": alert.mean_outside,
+        "sensitivity": None
+        if alert.sensitivity_settings is None
+        else {"holds": alert.sensitivity_holds, "settings": alert.sensitivity_settings},
+        "finding": alert.finding or None,
+    }
+
+
+def change_points_json(points: ChangePoints) -> dict[str, list[float | None]]:
+    return {client: numbers(points.probability[:, i]) for i, client in enumerate(points.client_ids)}
+
+
+def separation_json(separation: Separation | None) -> dict[str, Any] | None:
+    if separation is None:
+        return None
+    j = separation.jaccard
+    return {
+        "k": separation.k,
+        "labels": separation.labels,
+        "stability": separation.stability,
+        "silhouette": {str(k): s for k, s in separation.silhouette.items()},
+        "metric": separation.metric,
+        "jaccard": None if j is None else {"raw": j.raw, "single_cluster": j.single_cluster, "adjusted": j.adjusted},
+    }
+
+
+def schedule_record(schedule: Schedule | None) -> dict[str, Any] | None:
+    if schedule is None:
+        return None
+    from flcontrib_core.scheduling.choose import schedule_json
+
+    return schedule_json(schedule)
+
+
+def detection_json(detection: Detection, totals: dict[str, dict[str, float | None]]) -> dict[str, Any]:
+    return {
+        "alerts": [alert_json(a) for a in detection.alerts],
+        "clients": [
+            {
+                "id": c.client,
+                "probability": c.probability,
+                "verdict": str(c.verdict),
+                "window": None if c.window is None else list(c.window),
+                "why": c.why,
+                "total": totals.get(c.client, {}),
+            }
+            for c in detection.clients
+        ],
+        "change_points": change_points_json(detection.change_points),
+        "separation": separation_json(detection.separation),
+        "preset": detection.preset,
+        "false_alarm_rate": detection.false_alarm_rate,
+        "false_alarm_source": detection.false_alarm_source,
+        "smallest_visible_shift": detection.smallest_visible_shift,
+        "notes": list(detection.notes),
+    }
+
+
+def axiom_json(check: AxiomCheck) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "utility": check.utility,
+        "gap": check.gap,
+        "epoch": check.epoch,
+        "holds": check.holds,
+        "method": check.method,
+    }
+
+
+def provenance_json(provenance: Provenance) -> dict[str, Any]:
+    return {
+        "run_digest": provenance.run_digest,
+        "settings": provenance.settings,
+        "seed": provenance.seed,
+        "version": provenance.version,
+        "packages": provenance.packages,
+        "platform": provenance.platform,
+        "recipe": provenance.recipe,
+        "epochs_computed": list(provenance.epochs_computed),
+    }
+
+
+def totals_by_client(history: ContributionHistory, fill: FillPolicy) -> dict[str, dict[str, float | None]]:
+    columns = {u: numbers(history.totals(u, fill)) for u in history.utilities}
+    return {client: {u: columns[u][i] for u in history.utilities} for i, client in enumerate(history.client_ids)}
+
+
+def audit_json(report: AuditReport) -> dict[str, Any]:
+    """``flcontrib audit --json``; also the body of the report's JSON twin."""
+    history = report.history
+    fill = FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
+    return {
+        "digest": history.run_digest,
+        "run": report.run_name,
+        **detection_json(report.detection, totals_by_client(history, fill)),
+        "schedule": schedule_record(history.schedule),
+        "axioms": [axiom_json(a) for a in report.axioms],
+        "warnings": [problem_json(w) for w in report.warnings],
+        "provenance": provenance_json(report.provenance),
+        "settings": report.provenance.settings,
+        "seconds": report.seconds,
+    }

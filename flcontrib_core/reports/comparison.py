@@ -1,0 +1,62 @@
+"""How do two or more audits differ? The first one is the baseline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.audit import AuditReport
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.reports.as_json import alert_json
+
+
+def ranks(history: ContributionHistory, utility: str) -> dict[str, int]:
+    """1 = helped most. Clients that never took part have no rank."""
+    help_up = -history.harm_sign(utility) * history.totals(utility)
+    active = [i for i in range(len(history.client_ids)) if history.participated[:, i].any()]
+    order = sorted(active, key=lambda i: (-help_up[i], history.client_ids[i]))
+    return {history.client_ids[i]: r for r, i in enumerate(order, start=1)}
+
+
+def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
+    """Per utility and client one entry per report (None where the client or the utility is missing)."""
+    clients = sorted({c for r in reports for c in r.history.client_ids})
+    shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
+    utilities: dict[str, Any] = {}
+    for u in shared:
+        ranking = [ranks(r.history, u) for r in reports]
+        totals = [dict(zip(r.history.client_ids, r.history.totals(u).tolist(), strict=True)) for r in reports]
+        utilities[u] = {
+            c: [
+                None if c not in t or c not in k else {"total": t[c], "rank": k[c], "change": _change(totals[0], t, c)}
+                for t, k in zip(totals, ranking, strict=True)
+            ]
+            for c in clients
+        }
+    flagged = [{(a.client, str(a.verdict)) for a in r.detection.alerts} for r in reports]
+    return {
+        "runs": [r.run_name for r in reports],
+        "digests": [r.history.run_digest for r in reports],
+        "utilities": utilities,
+        "alerts": [[alert_json(a) for a in r.detection.alerts] for r in reports],
+        "alert_agreement": [_agreement(flagged[0], f) for f in flagged],
+        "rank_correlation": {u: [_spearman(utilities[u], i) for i in range(len(reports))] for u in shared},
+    }
+
+
+def _change(baseline: dict[str, float], totals: dict[str, float], client: str) -> float | None:
+    return totals[client] - baseline[client] if client in baseline else None
+
+
+def _agreement(a: set[tuple[str, str]], b: set[tuple[str, str]]) -> float:
+    """Share of alerts both raise (client and kind); 1 when neither raises any."""
+    return len(a & b) / len(a | b) if a | b else 1.0
+
+
+def _spearman(block: dict[str, list[dict[str, Any] | None]], column: int) -> float | None:
+    pairs = [(e[0]["rank"], e[column]["rank"]) for e in block.values() if e[0] and e[column]]
+    if len(pairs) < 3:
+        return None
+    first, second = np.array(pairs, dtype=float).T
+    return float(np.corrcoef(first.argsort().argsort(), second.argsort().argsort())[0, 1])
