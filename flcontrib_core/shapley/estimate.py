@@ -8,8 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from flcontrib_core.errors import SettingsError
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.vocabulary import PlayerByUtility
+from flcontrib_core.vocabulary import FloatArray, IntArray, PlayerByUtility
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,16 @@ class EstimatorSettings:
     allow_unobserved: bool = False
     exact_multiply_adds: float = 6e9
     """``auto`` computes exactly where 2^n × multiply-adds per evaluation stays below this (about a second)."""
+    rescue_multiply_adds: float = 6e10
+    """``auto`` falls back to exact, where the precision was not reached, while 2^n × multiply-adds stays below this."""
     exact_players: int = 24
     """An exact request above this many participants is refused with its cost."""
+
+    def __post_init__(self) -> None:
+        if self.evaluations is not None and self.evaluations < 1:
+            raise SettingsError(f"evaluations is {self.evaluations}; give at least 1, or leave it out")
+        if not self.precision > 0:
+            raise SettingsError(f"precision is {self.precision}; give a positive share of the values' spread, e.g. 0.3")
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,21 @@ class ShapleyEstimate:
     notes: tuple[str, ...] = ()
     unreliable: tuple[str, ...] = ()
     """Utilities whose interval must not be trusted (flagged epochs), by name."""
+
+    @property
+    def half_widths(self) -> PlayerByUtility:
+        """(players, utilities) half of the 95 % interval."""
+        return 1.96 * self.standard_errors
+
+    def relative_half_width(self) -> FloatArray:
+        """(utilities,) the largest 95 % half-width in units of the values' standard deviation over players.
+
+        0 for exact values, NaN where a method gives no standard error, ∞ for equal values with an error.
+        """
+        widest = self.half_widths.max(axis=0)
+        spread = self.values.std(axis=0)
+        beyond = np.where(widest == 0, 0.0, np.where(np.isnan(widest), np.nan, np.inf))
+        return np.asarray(np.divide(widest, spread, out=beyond, where=spread > 0))
 
 
 class EpochEstimator(Protocol):
@@ -69,14 +93,18 @@ class EpochOfRun:
 class RunEstimate:
     """What a run-level estimator returns. Per-epoch rows are NaN where the method has no per-epoch value."""
 
-    per_epoch: np.ndarray
+    per_epoch: FloatArray
     """(T, clients, utilities)"""
-    totals: np.ndarray
+    totals: FloatArray
     """(clients, utilities), without the initial model's share."""
-    evaluations: np.ndarray
-    """(T,) distinct evaluations"""
+    evaluations: IntArray
+    """(T,) distinct evaluations; a game over the whole run is counted in the last row."""
     notes: tuple[str, ...] = ()
     extra: dict[str, float] = field(default_factory=dict)
+    total_standard_errors: FloatArray | None = None
+    """(clients, utilities); 0 = exact, None = the method gives none."""
+    method: str = ""
+    """What was really done."""
 
 
 class RunEstimator(Protocol):
