@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.runs.problems import MAX_PROBLEMS, shown
 
 INPUT = "input"
 """The name under which nodes read the model's input."""
@@ -188,7 +189,7 @@ def normalise_spec(spec: Mapping[str, Any]) -> list[Node]:
     """
     nodes, problems = parse_spec(spec)
     if problems:
-        raise RunLogError(tuple(problems[:50]))
+        raise RunLogError(tuple(problems[:MAX_PROBLEMS]))
     return nodes
 
 
@@ -216,20 +217,20 @@ def parse_spec(spec: object) -> tuple[list[Node], list[Problem]]:
         _extents(1)(spec.get("input"))
     except _BadField:
         problems.append(
-            _fault("model.json:input", _short(spec.get("input")), f"the shape of one row, 1 to {MAX_RANK} integers ≥ 1")
+            _fault("model.json:input", shown(spec.get("input")), f"the shape of one row, 1 to {MAX_RANK} integers ≥ 1")
         )
     if ("layers" in spec) == ("nodes" in spec):
-        problems.append(_fault("model.json", f"keys {_short(sorted(map(str, spec)))}", "either layers or nodes"))
+        problems.append(_fault("model.json", f"keys {shown(sorted(map(str, spec)))}", "either layers or nodes"))
         return [], problems
     graph = "nodes" in spec
     key = "nodes" if graph else "layers"
     allowed = {"input", "nodes", "output"} if graph else {"input", "layers"}
     unknown = sorted(str(name) for name in spec if name not in allowed)
     if unknown:
-        problems.append(_fault("model.json", f"unknown keys {_short(unknown)}", f"only {', '.join(sorted(allowed))}"))
+        problems.append(_fault("model.json", f"unknown keys {shown(unknown)}", f"only {', '.join(sorted(allowed))}"))
     entries = spec[key]
     if not isinstance(entries, list) or not entries:
-        problems.append(_fault(f"model.json:{key}", _short(entries), "a list of at least one operation"))
+        problems.append(_fault(f"model.json:{key}", shown(entries), "a list of at least one operation"))
         return [], problems
     if len(entries) > MAX_NODES:
         problems.append(
@@ -272,7 +273,7 @@ def _read_graph(entries: list[Any], problems: list[Problem]) -> list[Node]:
         checked = _read_op(entry, where, KNOWN_OPS, problems)
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str) or not 1 <= len(name) <= 200 or name in known:
-            problems.append(_fault(where, f"name {_short(name)}", "a name unlike earlier nodes' and 'input'"))
+            problems.append(_fault(where, f"name {shown(name)}", "a name unlike earlier nodes' and 'input'"))
             continue
         known.add(name)
         if checked is None:
@@ -282,11 +283,11 @@ def _read_graph(entries: list[Any], problems: list[Problem]) -> list[Node]:
         wanted = _OPS[op].inputs
         if not isinstance(inputs, list) or not inputs or len(inputs) > MAX_NODES or wanted not in (None, len(inputs)):
             count = "at least one input" if wanted is None else f"{wanted} input{'s' if wanted > 1 else ''}"
-            problems.append(_fault(where, f"inputs {_short(inputs)}", f"{count} for {op}"))
+            problems.append(_fault(where, f"inputs {shown(inputs)}", f"{count} for {op}"))
             continue
         strangers = [i for i in inputs if not isinstance(i, str) or i not in known or i == name]
         if strangers:
-            problems.append(_fault(where, f"inputs {_short(strangers)}", "'input' or names of earlier nodes"))
+            problems.append(_fault(where, f"inputs {shown(strangers)}", "'input' or names of earlier nodes"))
             continue
         nodes.append(Node(name, op, tuple(inputs), fields))
     return nodes
@@ -294,7 +295,7 @@ def _read_graph(entries: list[Any], problems: list[Problem]) -> list[Node]:
 
 def _ending_at_output(nodes: list[Node], output: object, problems: list[Problem]) -> list[Node]:
     if not isinstance(output, str) or output not in {node.name for node in nodes}:
-        problems.append(_fault("model.json:output", _short(output), "the name of one of the nodes"))
+        problems.append(_fault("model.json:output", shown(output), "the name of one of the nodes"))
         return []
     needed = {output}
     for node in reversed(nodes):
@@ -308,12 +309,12 @@ def _read_op(
 ) -> tuple[str, dict[str, Any]] | None:
     """The op's name and its checked fields; faults go to ``problems`` and give None."""
     if not isinstance(entry, dict):
-        problems.append(_fault(where, _short(entry), "an object with an op"))
+        problems.append(_fault(where, shown(entry), "an object with an op"))
         return None
     op = entry.get("op")
     if not isinstance(op, str) or op not in known:
         problems.append(
-            Problem("E_MODEL_OP", where, f"op {_short(op)}", f"one of {', '.join(known)}", "Use only these operations.")
+            Problem("E_MODEL_OP", where, f"op {shown(op)}", f"one of {', '.join(known)}", "Use only these operations.")
         )
         return None
     before = len(problems)
@@ -323,7 +324,7 @@ def _read_op(
     unknown = [key for key in entry if key not in table and key not in _STRUCTURAL and (op, key) != ("dropout", "p")]
     if unknown:
         expected = f"only {', '.join(table)}" if table else "no fields"
-        problems.append(_fault(where, f"{op} with unknown fields {_short(unknown)}", expected))
+        problems.append(_fault(where, f"{op} with unknown fields {shown(unknown)}", expected))
     fields: dict[str, Any] = {}
     for key, rule in table.items():
         if key not in entry:
@@ -335,14 +336,9 @@ def _read_op(
         try:
             fields[key] = rule.read(entry[key])
         except _BadField as bad:
-            problems.append(_fault(f"{where}.{key}", _short(entry[key]), str(bad)))
+            problems.append(_fault(f"{where}.{key}", shown(entry[key]), str(bad)))
     return (op, fields) if len(problems) == before else None
 
 
 def _fault(where: str, found: str, expected: str) -> Problem:
     return Problem("E_MODEL", where, found, expected, "Correct model.json; docs/run-log.md lists the operations.")
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "…"

@@ -7,6 +7,8 @@ time from their source (a directory's files, memory-mapped, or a zip's entries).
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -30,7 +32,7 @@ class ParameterSpec:
 
     @property
     def count(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class EpochRecord:
     asked: tuple[str, ...] = ()
     failed: tuple[FailedClient, ...] = ()
     metrics: dict[str, float] = field(default_factory=dict)
+    nonfinite: tuple[int, ...] = ()
+    """Clients whose update holds NaN or infinities and who are treated as absent (only with nonfinite="absent")."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,8 @@ class RunLog:
     origin: str = ""
     """The path it was read from, for words only."""
     manifest: dict[str, Any] = field(default_factory=dict)
+    casts: tuple[str, ...] = ()
+    """Files whose tensors were stored in 16 bits and are read as float32, for provenance."""
 
     @property
     def client_ids(self) -> tuple[str, ...]:
@@ -177,6 +183,27 @@ class RunLog:
         self.source.close()
 
 
+def base_digest(
+    clients: Sequence[Client],
+    parameters: Sequence[ParameterSpec],
+    initial: str,
+    model: str | None,
+    validation: str | None,
+) -> str:
+    """d_0: what the epochs of a run build upon. The last three are the sha256 of the files' content.
+
+    The name, the labels and everything else in the manifest are left out: they change no computed number.
+    """
+    parts = [
+        [[spec.name, list(spec.shape)] for spec in parameters],
+        [[client.id, client.data_size] for client in clients],
+        initial,
+        model,
+        validation,
+    ]
+    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class ContributionTable:
     """A history computed elsewhere: values per epoch, client and utility. No model, nothing to recompute."""
@@ -186,7 +213,8 @@ class ContributionTable:
     client_ids: tuple[str, ...]
     utilities: tuple[str, ...]
     values: dict[str, FloatArray]
-    """utility -> (T + 1, clients): 0 where absent, NaN where it took part but was not computed; row 0 is 0."""
+    """utility -> (T + 1, clients): 0 where absent, NaN where it took part but was not computed; row 0 is 0
+    unless the table has rows for epoch 0 (the initial model's share)."""
     participated: BoolArray
     lower_is_better: frozenset[str]
     warnings: tuple[Problem, ...] = ()

@@ -1,0 +1,79 @@
+"""How are faults gathered so that a person sees all of them at once?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flcontrib_core.errors import Problem, RunLogError
+
+MAX_PROBLEMS = 50
+
+
+class EnoughProblems(Exception):
+    """Raised by ``Findings`` at the fiftieth fault: reading on would only cost time."""
+
+
+class Findings:
+    """The faults (which refuse the log) and warnings (evidence that travels with it) found so far."""
+
+    def __init__(self) -> None:
+        self.errors: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def refuse(self, code: str, where: str, found: str, expected: str, fix: str) -> None:
+        self.add(Problem(code, where, found, expected, fix))
+
+    def add(self, problem: Problem) -> None:
+        self.errors.append(problem)
+        if len(self.errors) >= MAX_PROBLEMS:
+            raise EnoughProblems
+
+    def warn(self, code: str, where: str, found: str, expected: str, fix: str) -> None:
+        self.warnings.append(Problem(code, where, found, expected, fix))
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Take over the problems of a part that could not be read, and let the caller go on with the next part."""
+        try:
+            yield
+        except RunLogError as refused:
+            for problem in refused.problems:
+                self.add(problem)
+
+
+def refusal(code: str, where: str, found: str, expected: str, fix: str) -> RunLogError:
+    """The error that carries one problem."""
+    return RunLogError((Problem(code, where, found, expected, fix),))
+
+
+def shown(value: object, limit: int = 120) -> str:
+    """A value from the file in words: quoted, control characters escaped, and cut when it is long.
+
+    >>> shown("a\\nb"), shown([1, 2])
+    ('"a\\\\nb"', '[1, 2]')
+    """
+    if isinstance(value, str):
+        text = json.dumps(value[: limit + 1], ensure_ascii=False)
+        # A lone surrogate cannot be encoded and an override would turn the whole sentence around: show the escape.
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    else:
+        text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def span(numbers: list[int]) -> str:
+    """Ascending integers as ranges: 1–3, 7.
+
+    >>> span([1, 2, 3, 7])
+    '1–3, 7'
+    """
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    words = [str(a) if a == b else f"{a}–{b}" for a, b in ranges[:12]]
+    return ", ".join(words) + (", …" if len(ranges) > 12 else "")
