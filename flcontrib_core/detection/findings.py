@@ -129,3 +129,7 @@ class Detection:
     smallest_visible_shift: float | None
     """Harm per epoch over five epochs that would be visible with these settings."""
     notes: tuple[str, ...] = ()
+    channels_unavailable: dict[str, str] = field(default_factory=dict)
+    """channel -> why this run cannot have it"""
+    value_coverage: float | None = None
+    """Share of the read participations whose value was computed: the detection power the schedule left."""

@@ -1,0 +1,177 @@
+"""How loud must an expert be, and how often is it loud for no reason?
+
+Thresholds are not chosen, they are measured: on honest simulated runs the largest score of each run has an
+exponential tail, S > s with probability ∝ exp(−s/β). The fitted tail gives the score that a wanted share of honest
+runs exceeds; ln(m/8)·β corrects for the number of clients among which the largest was taken. The shipped numbers
+stand in ``calibration.json`` with their provenance; ``flcontrib_core.detection.calibrate`` makes them again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.vocabulary import FloatArray
+
+REFERENCE_CLIENTS = 8
+TAIL_SHARE = 0.2
+"""The tail is fitted to this share of the largest run maxima."""
+LARGEST_PROBABILITY = 0.99
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Score that alerts among eight clients, and the scale of its tail."""
+
+    level: float
+    scale: float
+
+    def excess(self, score: FloatArray, clients: int) -> FloatArray:
+        """u = (S − level − scale·ln(m/8)) / scale; 0 is the default preset's threshold."""
+        return np.asarray((score - self.level) / self.scale - log(max(clients, 1) / REFERENCE_CLIENTS))
+
+
+@dataclass(frozen=True)
+class HonestRun:
+    """One honest run of the calibration's test set and the largest u it reached: the false alarms' evidence."""
+
+    group: str
+    clients: int
+    participation: float
+    epochs: int
+    largest: float
+    """u of the loudest window of kind 1 or 2 (all channels)"""
+    largest_value_only: float
+    """the same, read as a table"""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Everything measured that a reading needs."""
+
+    thresholds: Mapping[str, Threshold]
+    """expert (or 'persistent', 'persistent value-only') -> threshold"""
+    probability_slope: float
+    probability_intercept: float
+    presets: Mapping[str, float]
+    """preset -> the u that alerts"""
+    honest_runs: tuple[HonestRun, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def probability(self, u: float) -> float:
+        """P(the client changed its behaviour | u) = σ(slope·u + intercept), never said above 0.99."""
+        x = self.probability_slope * u + self.probability_intercept
+        return min(LARGEST_PROBABILITY, 1.0 / (1.0 + exp(-x)) if x > -500 else 0.0)
+
+    def preset(self, name: str) -> float:
+        if name not in self.presets:
+            raise SettingsError(f"preset {name!r} is unknown; choose one of {', '.join(self.presets)}")
+        return float(self.presets[name])
+
+    def false_alarms(
+        self, threshold: float, clients: int, participation: float, value_only: bool
+    ) -> tuple[int, int, str]:
+        """(honest runs that alert, runs, which runs): comparable ones where at least 100 are known, else all."""
+        similar = [
+            r
+            for r in self.honest_runs
+            if 0.5 <= clients / r.clients <= 2.0 and abs(participation - r.participation) <= 0.25
+        ]
+        chosen, words = similar, f"{max(2, clients // 2)}–{2 * clients} clients, similar participation"
+        if len(similar) < 100:
+            chosen, words = list(self.honest_runs), "all regimes (too few comparable runs)"
+        loud = sum((r.largest_value_only if value_only else r.largest) > threshold for r in chosen)
+        return loud, len(chosen), words
+
+
+def fit_tail(maxima: FloatArray, clients: FloatArray, rate: float) -> Threshold:
+    """The threshold that a share ``rate`` of honest runs exceeds, from the exponential tail of their maxima.
+
+    ``maxima`` (runs,) is each run's largest score, ``clients`` (runs,) among how many it was the largest; −inf where
+    an expert could say nothing.
+    """
+    if not 0 < rate < TAIL_SHARE:
+        raise SettingsError(f"rate {rate}: a false-alarm rate between 0 and {TAIL_SHARE} is needed")
+    if np.isfinite(maxima).sum() < 20:
+        raise SettingsError(f"{np.isfinite(maxima).sum()} honest runs with a score: at least 20 are needed for a tail")
+    scale = 1.0
+    cut = 0.0
+    for _ in range(20):  # the correction for the number of clients needs the scale it helps to find
+        reference = maxima - scale * np.log(np.maximum(clients, 1) / REFERENCE_CLIENTS)
+        cut = float(np.quantile(reference[np.isfinite(reference)], 1 - TAIL_SHARE))
+        scale = float((reference[reference > cut] - cut).mean())
+    share = float((maxima - scale * np.log(np.maximum(clients, 1) / REFERENCE_CLIENTS) > cut).mean())
+    return Threshold(cut + scale * log(share / rate), scale)
+
+
+def fit_probability(u: FloatArray, changed: FloatArray) -> tuple[float, float]:
+    """Logistic regression of "this client really changed" on u, by Newton's method: (slope, intercept)."""
+    x = np.stack([np.clip(u, -10, 10), np.ones(len(u))], axis=1)
+    beta = np.array([1.0, 0.0])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-x @ beta))
+        curvature = x.T @ (x * (p * (1 - p))[:, None]) + 1e-6 * np.eye(2)
+        step = np.linalg.solve(curvature, x.T @ (changed - p))
+        beta = beta + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return float(beta[0]), float(beta[1])
+
+
+def to_json(calibration: Calibration) -> str:
+    body = {
+        "thresholds": {
+            k: {"level": round(t.level, 4), "scale": round(t.scale, 4)} for k, t in calibration.thresholds.items()
+        },
+        "probability": {
+            "slope": round(calibration.probability_slope, 4),
+            "intercept": round(calibration.probability_intercept, 4),
+        },
+        "presets": dict(calibration.presets),
+        "provenance": dict(calibration.provenance),
+        "honest_runs": [
+            [
+                r.group,
+                r.clients,
+                round(r.participation, 2),
+                r.epochs,
+                round(r.largest, 2),
+                round(r.largest_value_only, 2),
+            ]
+            for r in calibration.honest_runs
+        ],
+    }
+    text = json.dumps(body, indent=1, ensure_ascii=False)
+    return text.replace("-Infinity", "-99.0") + "\n"
+
+
+def from_json(text: str) -> Calibration:
+    body = json.loads(text)
+    return Calibration(
+        {k: Threshold(t["level"], t["scale"]) for k, t in body["thresholds"].items()},
+        body["probability"]["slope"],
+        body["probability"]["intercept"],
+        body["presets"],
+        tuple(HonestRun(*row) for row in body["honest_runs"]),
+        body["provenance"],
+    )
+
+
+def read_calibration(path: Path) -> Calibration:
+    """A calibration written by ``flcontrib_core.detection.calibrate``."""
+    return from_json(path.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def shipped_calibration() -> Calibration:
+    """The calibration that travels with the package."""
+    return from_json(resources.files(__package__).joinpath("calibration.json").read_text(encoding="utf-8"))

@@ -1,0 +1,234 @@
+"""Which comparable numbers does each participant show in each epoch?
+
+Seven named channels, turned so that *up is suspicious* and put on one scale, so that one window model can read them
+all. A client is only ever compared with the other participants of the same epoch; absent and not-computed cells are
+missing (NaN), never zero; epochs without participants do not exist here. DETECTION.md gives the recipe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
+
+VALUE = "Shapley value"
+MARGIN = "solo margin"
+WORST_CLASS = "worst class"
+OWN_DIRECTION = "own direction"
+PEER_DIRECTION = "peer direction"
+SIZE = "size"
+SPREAD = "spread"
+CHANNEL_NAMES = (VALUE, MARGIN, WORST_CLASS, OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD)
+
+SKIPPED_FIRST_EPOCHS = 2
+"""The first steps of a training are unlike all others, for every client."""
+MAD_TO_DEVIATION = 1.4826
+CLIP = 8.0
+
+
+@dataclass(frozen=True)
+class ChannelRecipe:
+    """How one channel is put on the common scale."""
+
+    peer_quantile: float
+    """Which quantile of the *other* participants is the epoch's origin."""
+    squash: bool
+    """Divide by the local robust scale and take arcsinh (heavy-tailed losses), or stay in natural units."""
+    smallest_deviation: float
+    largest_deviation: float
+    """Limits of the run-pooled deviation, so that a quiet run does not turn rounding into evidence."""
+
+
+_LOSS_LIKE = ChannelRecipe(peer_quantile=0.25, squash=True, smallest_deviation=0.7, largest_deviation=1.2)
+_NATURAL = ChannelRecipe(peer_quantile=0.5, squash=False, smallest_deviation=0.1, largest_deviation=np.inf)
+RECIPES: dict[str, ChannelRecipe] = {
+    VALUE: _LOSS_LIKE,
+    MARGIN: _LOSS_LIKE,
+    WORST_CLASS: _LOSS_LIKE,
+    OWN_DIRECTION: _NATURAL,
+    PEER_DIRECTION: _NATURAL,
+    SIZE: _NATURAL,
+    SPREAD: ChannelRecipe(peer_quantile=0.5, squash=False, smallest_deviation=0.08, largest_deviation=np.inf),
+}
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The standardised channels of a run. E = epochs with participants, m = clients, C = len(CHANNEL_NAMES)."""
+
+    client_ids: tuple[str, ...]
+    epochs: IntArray
+    """(E,) the run's epoch number of each row."""
+    scores: FloatArray
+    """(C, E, m) up is suspicious, about unit deviation over honest cells, 0 = the client's own usual; NaN missing."""
+    extra_variance: FloatArray
+    """(C, E, m) variance added by a value's standard error, in the units of ``scores``; 0 where exact."""
+    levels: FloatArray
+    """(C, E, m) the same before the client's own median is taken off: how it stands among its peers."""
+    harm: FloatArray
+    """(E, m) the raw value, turned so that up is harm; NaN where absent or not computed."""
+    participated: BoolArray
+    """(E, m)"""
+    unavailable: dict[str, str]
+    """channel -> why this run cannot have it"""
+    value_scale: float = 1.0
+    """typical local scale of the raw values: one unit before arcsinh"""
+    value_deviation: float = 1.0
+    """run-pooled deviation of the value channel after arcsinh: one unit of ``scores``"""
+
+    def available(self, name: str) -> bool:
+        return name not in self.unavailable
+
+    def of(self, name: str) -> FloatArray:
+        """(E, m) the standardised channel with this name."""
+        return np.asarray(self.scores[CHANNEL_NAMES.index(name)])
+
+
+def value_utility(history: ContributionHistory) -> str:
+    """Which utility's values are read? Loss where there is one, else the first."""
+    if not history.utilities:
+        raise SettingsError("the history has no utility; assess the run with at least one")
+    return "loss" if "loss" in history.utilities else history.utilities[0]
+
+
+def standardise(history: ContributionHistory, utility: str | None = None) -> Channels:
+    """What does every participant show in every epoch, on one scale?
+
+    ``utility`` names whose values fill the value channel (default: loss). Raises SettingsError for an unknown one.
+    """
+    name = value_utility(history) if utility is None else utility
+    if name not in history.utilities:
+        raise SettingsError(f"utility {name!r} is not in this history; it has {', '.join(history.utilities)}")
+    epochs = 1 + np.flatnonzero(history.participated[1:].any(axis=1))
+    took_part: BoolArray = history.participated[epochs]
+    seen = took_part & history.computed[epochs][:, None]
+    harm = np.where(seen, history.harm_sign(name) * history.values[name][epochs], np.nan)
+    errors = np.where(seen, np.nan_to_num(history.standard_errors[name][epochs]), 0.0)
+    raw, unavailable = _raw_channels(history.channels, harm, epochs, took_part)
+    shape = (len(CHANNEL_NAMES), len(epochs), len(history.client_ids))
+    scores, levels, extra = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
+    units = (1.0, 1.0)
+    for c, channel in enumerate(CHANNEL_NAMES):
+        if channel in unavailable:
+            continue
+        cells = raw[channel]
+        cells[:SKIPPED_FIRST_EPOCHS] = np.nan
+        scaled = _on_common_scale(cells, RECIPES[channel], errors if channel == VALUE else np.zeros_like(errors))
+        scores[c], levels[c], extra[c] = scaled.scores, scaled.levels, scaled.extra_variance
+        if channel == VALUE:
+            units = scaled.typical_scale, scaled.deviation
+        if np.isnan(scores[c]).all():
+            unavailable[channel] = "no epoch after the second has two participants with this observation"
+    return Channels(history.client_ids, epochs, scores, extra, levels, harm, took_part, unavailable, *units)
+
+
+def _raw_channels(
+    raw: RawChannels | None, harm: FloatArray, epochs: IntArray, took_part: BoolArray
+) -> tuple[dict[str, FloatArray], dict[str, str]]:
+    """Each channel with up = suspicious, rows = ``epochs``; and why the others are not there."""
+    channels = {VALUE: harm.copy()}
+    unavailable: dict[str, str] = {}
+    if np.isnan(harm).all():
+        unavailable[VALUE] = "no epoch of this run has computed values"
+    if raw is None:
+        reason = "needs the clients' updates; a table of contributions has none"
+        return channels, unavailable | {name: reason for name in CHANNEL_NAMES if name != VALUE}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = {
+            MARGIN: -raw.solo_margin,
+            WORST_CLASS: raw.solo_worst_class,
+            OWN_DIRECTION: -np.arctanh(np.clip(raw.own_cosine, -0.999999, 0.999999)),
+            PEER_DIRECTION: -np.arctanh(np.clip(raw.peer_cosine, -0.999999, 0.999999)),
+            SIZE: np.log(raw.norm),
+            SPREAD: np.log(raw.spread),
+        }
+    for name, cells in found.items():
+        rows = np.where(took_part & np.isfinite(cells[epochs]), cells[epochs], np.nan)
+        channels[name] = rows
+        if np.isnan(rows).all():
+            needs_model = name in (MARGIN, WORST_CLASS)
+            unavailable[name] = "needs a model and a validation set" if needs_model else "not recorded in this run"
+    return channels, unavailable
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """One channel on the common scale; arrays are (E, m)."""
+
+    scores: FloatArray
+    levels: FloatArray
+    extra_variance: FloatArray
+    typical_scale: float
+    deviation: float
+
+
+def _on_common_scale(cells: FloatArray, recipe: ChannelRecipe, errors: FloatArray) -> _Scaled:
+    relative = cells - others_quantile(cells, recipe.peer_quantile)
+    slope = np.ones_like(cells)
+    scale = np.ones((len(cells), 1))
+    if recipe.squash:
+        scale = _local_scale(cells)[:, None]
+        slope = 1.0 / (scale * np.sqrt(1.0 + (relative / scale) ** 2))
+        relative = np.arcsinh(relative / scale)
+    centred = relative - _column_median(relative)
+    observed = np.abs(centred[np.isfinite(centred)])
+    deviation = MAD_TO_DEVIATION * float(np.median(observed)) if observed.size else 0.0
+    deviation = float(np.clip(deviation, recipe.smallest_deviation, recipe.largest_deviation))
+    scores = np.clip(centred / deviation, -CLIP, CLIP)
+    extra = np.where(np.isfinite(scores), (errors * slope / deviation) ** 2, 0.0)
+    return _Scaled(scores, relative / deviation, extra, float(np.median(scale)), deviation)
+
+
+def others_quantile(cells: FloatArray, quantile: float) -> FloatArray:
+    """(E, m) the quantile of the *other* participants of the same epoch; NaN where there is none.
+
+    >>> others_quantile(np.array([[1.0, 2.0, 4.0]]), 0.5)
+    array([[3. , 2.5, 1.5]])
+    """
+    order = np.argsort(cells, axis=1)  # NaN sorts last
+    ranked = np.take_along_axis(cells, order, axis=1)
+    count = np.isfinite(cells).sum(axis=1, keepdims=True)
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.broadcast_to(np.arange(cells.shape[1]), cells.shape), axis=1)
+    position = quantile * np.maximum(count - 2, 0)
+    low = np.floor(position).astype(np.int64)
+    high = np.minimum(low + 1, np.maximum(count - 2, 0))
+    last = cells.shape[1] - 1
+
+    def without_self(index: IntArray) -> FloatArray:
+        return np.take_along_axis(ranked, np.minimum(index + (index >= rank), last), axis=1)
+
+    below, above = without_self(np.broadcast_to(low, cells.shape)), without_self(np.broadcast_to(high, cells.shape))
+    mixed = below + (position - low) * (above - below)
+    return np.where((count >= 2) & np.isfinite(cells), mixed, np.nan)
+
+
+def _local_scale(cells: FloatArray, reach: int = 4) -> FloatArray:
+    """(E,) robust deviation of the participants around their epoch's median, pooled over ± ``reach`` epochs."""
+    distance = np.abs(cells - _row_median(cells))
+    scale = np.zeros(len(cells))
+    for t in range(len(cells)):
+        near = distance[max(0, t - reach) : t + reach + 1]
+        near = near[np.isfinite(near)]
+        scale[t] = MAD_TO_DEVIATION * np.median(near) if near.size else 0.0
+    informative = scale[scale > 0]
+    typical = float(np.median(informative)) if informative.size else 1.0
+    return np.maximum(scale, 0.25 * typical)
+
+
+def _row_median(cells: FloatArray) -> FloatArray:
+    """(E, 1) median over the finite cells of each row; NaN for an empty row."""
+    return _column_median(cells.T).T
+
+
+def _column_median(cells: FloatArray) -> FloatArray:
+    """(1, m) median over the finite cells of each column; NaN for an empty column (np.nanmedian would warn)."""
+    ranked = np.sort(cells, axis=0)
+    count = np.isfinite(cells).sum(axis=0, keepdims=True)
+    low = np.take_along_axis(ranked, np.maximum(count - 1, 0) // 2, axis=0)
+    high = np.take_along_axis(ranked, np.minimum(count // 2, len(cells) - 1), axis=0)
+    return np.where(count > 0, 0.5 * (low + high), np.nan)

@@ -1,0 +1,108 @@
+"""Which updates are zero, repeated or copied? Facts about the file, not estimates.
+
+Raw cosine near-duplicates are *not* used: most honest runs with skewed data exceed .99.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.vocabulary import BoolArray, FloatArray
+
+ZERO_SHARE = 0.01
+"""A norm below this share of the epoch's median norm counts as zero."""
+COPY_COSINE = 0.997
+COPY_AHEAD_OF_PEERS = 0.2
+"""A copy of the last global step is this much closer to it than the epoch's typical other participant."""
+
+ZERO, REPEAT, COPY = "zero", "repeat", "copy"
+
+
+@dataclass(frozen=True)
+class ExactFinding:
+    """One stretch of epochs in which a client's updates were zero, repeated or copied."""
+
+    client: int
+    finding: str
+    epochs: tuple[int, ...]
+    """The epochs concerned, ascending; no participation of the client between them is left out."""
+    detail: str
+
+
+def find_exact(history: ContributionHistory) -> tuple[ExactFinding, ...]:
+    """Zero updates, repeats of an own earlier update, copies of the last global step or of another participant."""
+    raw = history.channels
+    if raw is None:
+        return ()
+    zero = _zero(history, raw.norm)
+    repeat = (raw.repeat_of > 0) & history.participated & ~zero
+    same_as_other = (raw.copy_of > 0) & history.participated & ~zero & ~repeat
+    last_step = _copies_last_step(raw.last_step_cosine, history.participated) & ~zero & ~repeat & ~same_as_other
+    findings: list[ExactFinding] = []
+    for i in range(len(history.client_ids)):
+        for epochs in _stretches(zero[:, i], history.participated[:, i]):
+            findings.append(
+                ExactFinding(i, ZERO, epochs, "the update is zero, or below 1 % of the epoch's median size")
+            )
+        for epochs in _stretches(repeat[:, i], history.participated[:, i]):
+            sources = sorted({int(raw.repeat_of[t, i]) for t in epochs})
+            findings.append(ExactFinding(i, REPEAT, epochs, f"the update repeats its own of epoch {_listed(sources)}"))
+        for epochs in _stretches(last_step[:, i], history.participated[:, i]):
+            least = min(float(raw.last_step_cosine[t, i]) for t in epochs)
+            detail = f"the update is the last step of the global model (cosine at least {least:.4f})"
+            findings.append(ExactFinding(i, COPY, epochs, detail))
+        for epochs in _stretches(same_as_other[:, i], history.participated[:, i]):
+            others = sorted({history.client_ids[int(raw.copy_of[t, i]) - 1] for t in epochs})
+            detail = f"the update is bit for bit the one of {', '.join(others)} in the same epoch"
+            findings.append(ExactFinding(i, COPY, epochs, detail))
+    return tuple(findings)
+
+
+def _zero(history: ContributionHistory, norm: FloatArray) -> BoolArray:
+    """(T + 1, m) norms far below the epoch's median; an epoch in which every update is zero tells nobody apart."""
+    zero = np.zeros(norm.shape, dtype=bool)
+    for t in range(1, len(norm)):
+        members = history.participated[t] & np.isfinite(norm[t])
+        if members.sum() >= 2:
+            zero[t, members] = norm[t, members] < ZERO_SHARE * np.median(norm[t, members])
+        elif members.any():
+            zero[t, members] = norm[t, members] == 0.0
+    return zero
+
+
+def _copies_last_step(cosine: FloatArray, participated: BoolArray) -> BoolArray:
+    """(T + 1, m) cosine to the last global step above .997, and far closer to it than the others are.
+
+    Departure: the measured rule is the first half. The second protects honest clients whose updates all point along
+    the last step (large batches, small learning rate): there the others are as close.
+    """
+    close = np.zeros(cosine.shape, dtype=bool)
+    for t in range(2, len(cosine)):
+        members = np.flatnonzero(participated[t] & np.isfinite(cosine[t]))
+        for i in members[cosine[t, members] > COPY_COSINE]:
+            others = cosine[t, members[members != i]]
+            typical = 1.0 - float(np.median(others)) if len(others) else 0.0
+            close[t, i] = 1.0 - cosine[t, i] < COPY_AHEAD_OF_PEERS * typical
+    return close
+
+
+def _stretches(found: BoolArray, took_part: BoolArray) -> list[tuple[int, ...]]:
+    """Runs of epochs with the finding, in the sequence of the client's own participations."""
+    runs: list[tuple[int, ...]] = []
+    current: list[int] = []
+    for t in np.flatnonzero(took_part):
+        if found[t]:
+            current.append(int(t))
+        elif current:
+            runs.append(tuple(current))
+            current = []
+    if current:
+        runs.append(tuple(current))
+    return runs
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(str(n) for n in numbers[:5]) + (" …" if len(numbers) > 5 else "")

@@ -1,0 +1,186 @@
+"""Which combinations of channels speak for the same window, and how loudly?
+
+An expert is a tempered sum of the channels' log Bayes factors over the *same* window: honest fluctuations of
+different channels do not line up in time, an attack's do. Its score S is the log of the mean over all windows of
+exp(sum); its window is the one with the largest sum. Thresholds and scales come from the calibration, never from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.detection.channels import (
+    CHANNEL_NAMES,
+    MARGIN,
+    OWN_DIRECTION,
+    SIZE,
+    SKIPPED_FIRST_EPOCHS,
+    SPREAD,
+    VALUE,
+    WORST_CLASS,
+    Channels,
+)
+from flcontrib_core.detection.windows import WindowGrid, WindowModel, mean_inside, window_evidence, window_grid
+from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
+
+LEAST_WEIGHT = 0.45
+"""An expert that has lost more than this share of its weight to missing channels gives no verdict."""
+
+
+@dataclass(frozen=True)
+class Expert:
+    """One tempered sum of channels."""
+
+    name: str
+    weights: dict[str, float]
+    needs_harm: bool
+    """Only windows whose mean raw harm is above zero count (where values were computed in them)."""
+    catches: str
+
+
+HARM = Expert("harm", {VALUE: 0.3, MARGIN: 0.7}, True, "label flips")
+REVERSAL = Expert("reversal", {OWN_DIRECTION: 0.5, VALUE: 0.25, MARGIN: 0.25}, False, "sign flips, non-iid flips")
+SIZE_JUMP = Expert("size", {VALUE: 0.3, WORST_CLASS: 0.3, SIZE: 0.6}, True, "scaled updates, targeted flips")
+NOISE = Expert("noise", {SPREAD: 0.9, OWN_DIRECTION: 0.4}, False, "added and pure noise")
+VALUE_ONLY = Expert("value-only", {VALUE: 1.0}, True, "what a table of contributions can show")
+EXPERTS = (HARM, REVERSAL, SIZE_JUMP, NOISE)
+
+
+@dataclass(frozen=True)
+class ExpertReading:
+    """What one expert says about every client."""
+
+    expert: Expert
+    score: FloatArray
+    """(m,) S = log mean over windows of exp(weighted sum of log Bayes factors); −inf where it cannot say."""
+    starts: IntArray
+    ends: IntArray
+    """(m,) rows of the strongest window, inclusive"""
+    heard: BoolArray
+    """(m,) False where too much of the expert's weight is missing"""
+
+
+def hear_experts(
+    channels: Channels,
+    experts: Sequence[Expert],
+    model: WindowModel,
+    masked: BoolArray | None = None,
+    clients: IntArray | None = None,
+) -> tuple[ExpertReading, ...]:
+    """What does each expert say about each client (or about ``clients`` alone)?
+
+    ``masked`` (E, m) hides cells that an earlier window already explains, so that a second one can be found.
+    """
+    chosen = np.arange(len(channels.client_ids)) if clients is None else clients
+    grid = window_grid(len(channels.epochs), model, SKIPPED_FIRST_EPOCHS)
+    wanted = [name for name in CHANNEL_NAMES if any(name in e.weights for e in experts) and channels.available(name)]
+    if not len(grid) or not len(chosen):
+        nothing = np.zeros(len(chosen), dtype=np.int64)
+        mute = np.zeros(len(chosen), dtype=bool)
+        return tuple(ExpertReading(e, np.full(len(chosen), -np.inf), nothing, nothing, mute) for e in experts)
+    pieces: list[list[ExpertReading]] = [[] for _ in experts]
+    for first in range(0, len(chosen), step := max(1, 2_000_000 // len(grid))):
+        table = _Cells.of(channels, wanted, masked, chosen[first : first + step])
+        evidence = table.evidence(grid.starts, grid.ends, model)
+        for e, expert in enumerate(experts):
+            sums = table.weighted_sums(expert, evidence, grid.starts, grid.ends)
+            pieces[e].append(_strongest(expert, sums, grid, table, model))
+    return tuple(_joined(parts) for parts in pieces)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The standardised cells of some clients: everything a window can be judged by."""
+
+    scores: dict[str, FloatArray]
+    extra_variance: dict[str, FloatArray]
+    harm: FloatArray
+
+    @classmethod
+    def of(cls, channels: Channels, names: Sequence[str], masked: BoolArray | None, clients: IntArray) -> _Cells:
+        hidden = np.zeros((len(channels.epochs), len(clients)), bool) if masked is None else masked[:, clients]
+        places = {name: CHANNEL_NAMES.index(name) for name in names}
+        return cls(
+            {name: np.where(hidden, np.nan, channels.scores[c][:, clients]) for name, c in places.items()},
+            {name: channels.extra_variance[c][:, clients] for name, c in places.items()},
+            np.where(hidden, np.nan, channels.harm[:, clients]),
+        )
+
+    def evidence(self, starts: IntArray, ends: IntArray, model: WindowModel) -> dict[str, FloatArray]:
+        return {
+            name: window_evidence(cells, self.extra_variance[name], starts, ends, model)
+            for name, cells in self.scores.items()
+        }
+
+    def weighted_sums(
+        self, expert: Expert, evidence: dict[str, FloatArray], starts: IntArray, ends: IntArray
+    ) -> FloatArray:
+        """(W, m) the expert's sum for each window; NaN where it cannot say, −inf where the harm gate is shut.
+
+        A missing channel hands its weight on to the expert's others in proportion.
+        """
+        total = sum(expert.weights.values())
+        shape = (len(starts), self.harm.shape[1])
+        summed, weight = np.zeros(shape), np.zeros(shape)
+        for name, share in expert.weights.items():
+            if name in evidence:
+                known = np.isfinite(evidence[name])
+                summed += np.where(known, share * evidence[name], 0.0)
+                weight += share * known
+        heard = weight >= LEAST_WEIGHT * total
+        sums = np.where(heard, summed * total / np.where(heard, weight, 1.0), np.nan)
+        if expert.needs_harm:
+            harm, known = mean_inside(self.harm, starts, ends)
+            sums = np.where(heard & known & (harm <= 0), -np.inf, sums)
+        return sums
+
+
+def _strongest(expert: Expert, sums: FloatArray, grid: WindowGrid, table: _Cells, model: WindowModel) -> ExpertReading:
+    """Score and strongest window of each client; on a coarse grid the best candidate is moved to its exact place."""
+    heard = ~np.isnan(sums)
+    stands_for = grid.stands_for[:, None]
+    number = np.maximum((heard * stands_for).sum(axis=0), 1.0)
+    finite = np.where(heard, sums, -np.inf)
+    best = np.argmax(finite, axis=0)
+    starts, ends = grid.starts[best], grid.ends[best]
+    score = np.logaddexp.reduce(finite + np.log(stands_for), axis=0) - np.log(number)
+    if (grid.stands_for > 1).any():
+        starts, ends, peak = _placed_exactly(expert, table, starts, ends, model)
+        # a peak narrower than the grid's spacing was missed by the mean: its own window is a lower bound
+        score = np.maximum(score, peak - np.log(number))
+    return ExpertReading(expert, score, starts, ends, np.asarray(heard.any(axis=0)))
+
+
+def _placed_exactly(
+    expert: Expert, table: _Cells, starts: IntArray, ends: IntArray, model: WindowModel
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Move both ends of each client's window in ever smaller steps to the largest sum nearby; (starts, ends, sum)."""
+    rows, column = len(table.harm), np.arange(len(starts))
+    longest = int(model.longest_share * rows)
+    step = max(1, int((ends - starts + 1).max()) // 12)
+    offsets = np.arange(-3, 4)
+    while True:
+        a = starts + step * np.repeat(offsets, len(offsets))[:, None]
+        b = ends + step * np.tile(offsets, len(offsets))[:, None]
+        allowed = (a >= SKIPPED_FIRST_EPOCHS) & (b < rows) & (b - a >= 1) & (b - a < longest)
+        a, b = np.where(allowed, a, starts), np.where(allowed, b, ends)
+        sums = table.weighted_sums(expert, table.evidence(a, b, model), a, b)
+        sums = np.where(np.isnan(sums), -np.inf, sums)
+        inner = np.argmax(sums, axis=0)
+        starts, ends = a[inner, column], b[inner, column]
+        if step == 1:
+            return starts, ends, sums[inner, column]
+        step = max(1, step // 3)
+
+
+def _joined(parts: list[ExpertReading]) -> ExpertReading:
+    return ExpertReading(
+        parts[0].expert,
+        np.concatenate([p.score for p in parts]),
+        np.concatenate([p.starts for p in parts]),
+        np.concatenate([p.ends for p in parts]),
+        np.concatenate([p.heard for p in parts]),
+    )

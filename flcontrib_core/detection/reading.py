@@ -1,0 +1,86 @@
+"""What is seen in a history, before anything is said about it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.calibration import Calibration
+from flcontrib_core.detection.channels import Channels, standardise
+from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
+from flcontrib_core.detection.experts import VALUE_ONLY
+from flcontrib_core.detection.persistence import Persistence, persistence
+from flcontrib_core.detection.search import FoundWindow, Search, experts_for, search_windows
+from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.vocabulary import BoolArray, FloatArray
+
+MOVED_TOO = -1.0
+"""u, counted from the threshold, from which another client counts as having moved in the same epochs."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything seen in one history: channels, facts, windows above the threshold, and who stands apart throughout."""
+
+    history: ContributionHistory
+    channels: Channels
+    search: Search
+    exact: tuple[ExactFinding, ...]
+    exact_cells: BoolArray
+    """(E, m) cells that an exact finding explains; the window search does not see them"""
+    persistence: Persistence
+    persistent_u: FloatArray
+    """(m,) excess of the persistence level over its threshold; −inf where the client is not harmful"""
+    calibration: Calibration
+    threshold: float
+    model: WindowModel
+
+    @property
+    def value_only(self) -> bool:
+        return experts_for(self.channels) == (VALUE_ONLY,)
+
+    @property
+    def crowd(self) -> int:
+        """Clients with a usable series: those the run-level control corrects for."""
+        return int(self.search.heard.sum())
+
+    def persistent(self) -> frozenset[int]:
+        return frozenset(np.flatnonzero(self.persistent_u > self.threshold).tolist())
+
+    def moved_too(self, found: FoundWindow) -> tuple[str, ...]:
+        """Other clients whose own loudest window overlaps this one and comes near the threshold."""
+        return tuple(
+            self.history.client_ids[other.client]
+            for other in self.search.loudest
+            if other is not None
+            and other.client != found.client
+            and other.u > self.threshold + MOVED_TOO
+            and other.start <= found.end
+            and found.start <= other.end
+        )
+
+    def false_alarms(self) -> tuple[int, int, str]:
+        """(honest runs that alert at this threshold, honest runs, which ones): see ``Calibration.false_alarms``."""
+        cells = self.channels.participated
+        participation = float(cells.mean()) if cells.size else 1.0
+        return self.calibration.false_alarms(self.threshold, cells.shape[1], participation, self.value_only)
+
+
+def read_history(
+    history: ContributionHistory, calibration: Calibration, threshold: float, model: WindowModel
+) -> Reading:
+    """See everything once: exact findings, windows with u above ``threshold``, persistence outside both."""
+    channels = standardise(history)
+    exact = find_exact(history)
+    exact_cells = np.zeros(channels.participated.shape, dtype=bool)
+    for finding in exact:
+        exact_cells[np.isin(channels.epochs, finding.epochs), finding.client] = True
+    search = search_windows(channels, calibration, threshold, model, exact_cells)
+    raw = history.channels
+    standing = persistence(channels, None if raw is None else raw.peer_cosine, search.explained)
+    limit = calibration.thresholds["persistent value-only" if experts_for(channels) == (VALUE_ONLY,) else "persistent"]
+    excess = limit.excess(standing.level, max(1, int(search.heard.sum())))
+    persistent_u = np.where(standing.harmful(), excess, -np.inf)
+    return Reading(history, channels, search, exact, exact_cells, standing, persistent_u, calibration, threshold, model)

@@ -1,0 +1,102 @@
+"""Does a finding survive when the reader is built a little differently?
+
+Ten or so alternative settings: another utility, one channel less, other priors, other epochs. The share under which
+an overlapping window of the same client still alerts stands beside every alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.channels import (
+    CHANNEL_NAMES,
+    MARGIN,
+    OWN_DIRECTION,
+    PEER_DIRECTION,
+    VALUE,
+    Channels,
+    standardise,
+    value_utility,
+)
+from flcontrib_core.detection.reading import Reading
+from flcontrib_core.detection.search import experts_for, search_windows
+from flcontrib_core.detection.windows import WindowModel
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """In how many alternative settings a window holds, and under which it vanishes."""
+
+    holds: int
+    settings: int
+    vanishes: tuple[str, ...]
+
+
+def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
+    """One answer per window found. All windows are tried together, so the cost does not grow with their number."""
+    windows = reading.search.windows
+    if not windows:
+        return ()
+    experts = experts_for(reading.channels)
+    clients = np.unique([w.client for w in windows])
+    survived: list[list[bool]] = [[] for _ in windows]
+    names: list[str] = []
+    for name, channels, model in _alternatives(reading.history, reading.channels, reading.model):
+        names.append(name)
+        found = search_windows(
+            channels,
+            reading.calibration,
+            reading.threshold,
+            model,
+            reading.exact_cells,
+            experts=experts,
+            clients=clients,
+            crowd=reading.crowd,
+        ).windows
+        for holds, window in zip(survived, windows, strict=True):
+            holds.append(
+                any(f.client == window.client and f.start <= window.end and window.start <= f.end for f in found)
+            )
+    return tuple(
+        Sensitivity(sum(holds), len(holds), tuple(n for n, held in zip(names, holds, strict=True) if not held))
+        for holds in survived
+    )
+
+
+def _alternatives(
+    history: ContributionHistory, channels: Channels, model: WindowModel
+) -> Iterator[tuple[str, Channels, WindowModel]]:
+    mine = value_utility(history)
+    for utility in history.utilities:
+        if utility != mine:
+            yield f"values of {utility} instead of {mine}", standardise(history, utility), model
+            break
+    for name, dropped in (
+        ("without the Shapley values", (VALUE,)),
+        ("without the solo margin", (MARGIN,)),
+        ("without the directions", (OWN_DIRECTION, PEER_DIRECTION)),
+    ):
+        if any(channels.available(n) for n in CHANNEL_NAMES if n not in dropped) and channels.available(dropped[0]):
+            yield name, _without(channels, dropped), model
+    yield "a smaller shift is enough (1)", channels, replace(model, smallest_shift=1.0)
+    yield "a larger shift is asked for (2)", channels, replace(model, smallest_shift=2.0)
+    yield "wider prior of the noise", channels, replace(model, shape=3.0, rate=3.0)
+    yield "windows up to 40 % of the run", channels, replace(model, longest_share=0.4)
+    for part in range(3):
+        yield f"without every third epoch ({part + 1} of 3)", _thinned(channels, part), model
+
+
+def _without(channels: Channels, names: tuple[str, ...]) -> Channels:
+    reasons = channels.unavailable | dict.fromkeys(names, "left out to test the finding")
+    return replace(channels, unavailable=reasons)
+
+
+def _thinned(channels: Channels, part: int) -> Channels:
+    """The same run with a third of its epochs unread: what another sample of epochs would have shown."""
+    scores = channels.scores.copy()
+    scores[:, part::3] = np.nan
+    return replace(channels, scores=scores)
