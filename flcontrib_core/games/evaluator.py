@@ -1,0 +1,217 @@
+"""What are the utilities (and logits) of many models of one architecture on one validation set?
+
+``Evaluator`` runs architectures that a log declares, ``ModuleEvaluator`` a live ``nn.Module`` that a trusted caller
+passes in. Both answer two questions: about parameters given as a matrix (``evaluate``), and about the sub-models of
+one epoch (``mixture`` + ``evaluate_mixture``), for which the parameters of all coalitions are never formed at once.
+
+A model's result has the same bits wherever it stands in a request and however many stand beside it: models run
+in full chunks whose size depends on shapes only (``recipe``), a short chunk is filled up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.games.architecture import Architecture
+from flcontrib_core.games.executors import Executor, choose_executor
+from flcontrib_core.games.mixtures import GivenChunk, MixedChunk, Mixture, ParameterChunk, as_tensor
+from flcontrib_core.games.one_by_one import OneByOneExecutor, rows_at_once
+from flcontrib_core.games.utilities import UtilityReader
+from flcontrib_core.runs.run_log import Validation
+from flcontrib_core.vocabulary import Float32Array, FloatArray, LogitTensor, UtilityMatrix
+
+_COST_OF_READING = 16
+"""Multiply-adds that reading the utilities of one logit is worth in the cost model."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Runs torch on one intra-op thread inside: processes are the faster way to use cores, and bits stay put."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Evaluator:
+    """Utilities and logits of models given as flat parameter vectors.
+
+    Not for use by two threads at once; every process makes its own.
+    """
+
+    def __init__(
+        self, architecture: Architecture, validation: Validation, utilities: Sequence[str], device: str = "cpu"
+    ) -> None:
+        x = _validation_input(validation, device)
+        if tuple(x.shape[1:]) != architecture.input_shape:
+            raise SettingsError(
+                f"validation rows have shape {list(x.shape[1:])}, the model takes {list(architecture.input_shape)}; "
+                "record the validation set in the model's input shape"
+            )
+        with torch.inference_mode():
+            executor = choose_executor(architecture, x)
+        self._set_up(executor, architecture.parameter_count, architecture.classes, validation, utilities, device)
+
+    def _set_up(
+        self,
+        executor: Executor,
+        parameter_count: int,
+        classes: int,
+        validation: Validation,
+        utilities: Sequence[str],
+        device: str,
+    ) -> None:
+        self.validation = validation
+        self.parameter_count = parameter_count
+        self.classes = classes
+        self._executor = executor
+        self._reader = UtilityReader(utilities, validation.y, classes, validation.group, device)
+        self._device = device
+
+    @property
+    def utilities(self) -> tuple[str, ...]:
+        return self._reader.utilities
+
+    @property
+    def validation_rows(self) -> int:
+        return self._reader.rows
+
+    def evaluate(self, parameters: Float32Array) -> tuple[UtilityMatrix, LogitTensor]:
+        """(models, P) -> values (models, U) float64 and logits (models, V, K) float32."""
+        if parameters.ndim != 2 or parameters.shape[1] != self.parameter_count:
+            raise SettingsError(
+                f"parameters of shape {parameters.shape}; expected (models, {self.parameter_count}) for this model"
+            )
+
+        def chunk_of(start: int, stop: int) -> ParameterChunk:
+            some = as_tensor(np.asarray(parameters[start:stop], dtype=np.float32), self._device)
+            return GivenChunk(self._fill_up(some))
+
+        values, logits = self._run(len(parameters), chunk_of, keep_logits=True)
+        assert logits is not None
+        return values, logits
+
+    def mixture(self, base: Float32Array, updates: Float32Array) -> Mixture:
+        """Makes one epoch's sub-models ready: base (P,), updates (players, P)."""
+        if base.shape != (self.parameter_count,) or updates.ndim != 2 or updates.shape[1] != self.parameter_count:
+            raise SettingsError(
+                f"base of shape {base.shape} and updates of shape {updates.shape}; the model has "
+                f"{self.parameter_count} parameters; record the run with one model"
+            )
+        mixture = Mixture(
+            as_tensor(np.asarray(base, dtype=np.float32), self._device),
+            as_tensor(np.asarray(updates, dtype=np.float32), self._device),
+        )
+        with one_thread(), torch.inference_mode():
+            self._executor.prepare(mixture)
+        return mixture
+
+    def evaluate_mixture(
+        self, mixture: Mixture, weights: FloatArray, keep_logits: bool = False
+    ) -> tuple[UtilityMatrix, LogitTensor | None]:
+        """Λ (models, players) -> values (models, U) and, where asked for, logits (models, V, K) of base + Λ·updates."""
+        of_float = torch.from_numpy(np.ascontiguousarray(weights, dtype=np.float32)).to(self._device)
+
+        def chunk_of(start: int, stop: int) -> ParameterChunk:
+            return MixedChunk(mixture, self._fill_up(of_float[start:stop]))
+
+        return self._run(len(weights), chunk_of, keep_logits)
+
+    def values_of_logits(self, logits: LogitTensor) -> UtilityMatrix:
+        """(models, V, K) -> (models, U): the same utilities for logits that were predicted instead of evaluated."""
+        with one_thread():
+            return self._reader.read_rows(logits)
+
+    def multiply_adds(self, players: int) -> float:
+        """The fixed cost of one sub-model of ``players`` updates: mixing, forward pass and reading."""
+        return self._executor.multiply_adds(players) + float(_COST_OF_READING * self.validation_rows * self.classes)
+
+    def recipe(self) -> dict[str, Any]:
+        """What the bits of a result depend on besides model, validation set and updates."""
+        return {**self._executor.recipe(), "threads": 1, "device": self._device, "torch": torch.__version__}
+
+    def _fill_up(self, rows: Tensor) -> Tensor:
+        """Repeats the last row until the chunk is full, so that its shapes are those of every other chunk."""
+        missing = self._executor.chunk - len(rows)
+        return rows if missing == 0 else torch.cat([rows, rows[-1:].expand(missing, -1)])
+
+    def _run(
+        self, count: int, chunk_of: Callable[[int, int], ParameterChunk], keep_logits: bool
+    ) -> tuple[UtilityMatrix, LogitTensor | None]:
+        values = np.empty((count, len(self.utilities)))
+        kept = np.empty((count, self.validation_rows, self.classes), dtype=np.float32) if keep_logits else None
+        with one_thread(), torch.inference_mode():
+            for start in range(0, count, self._executor.chunk):
+                stop = min(count, start + self._executor.chunk)
+                logits = self._executor.logits(chunk_of(start, stop), stop - start)  # (models, K, columns)
+                values[start:stop] = self._reader.read(logits)
+                if kept is not None:
+                    kept[start:stop] = logits[:, :, : self.validation_rows].transpose(1, 2).cpu().numpy()
+        return values, kept
+
+
+class ModuleEvaluator(Evaluator):
+    """The same for a live ``nn.Module`` from Python (trusted code), which may do whatever torch can.
+
+    Parameters are laid out as ``trace.parameters_of(module)`` says: every floating entry of the state dict in its
+    order, BatchNorm's means and variances included. The module is copied and put into evaluation mode.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, validation: Validation, utilities: Sequence[str], device: str = "cpu"
+    ) -> None:
+        import copy
+
+        from flcontrib_core.games.trace import parameters_of
+
+        model = copy.deepcopy(module).to(device).eval()
+        parameters = parameters_of(model)
+        x = _validation_input(validation, device)
+
+        def bind(vector: Tensor, memory_format: torch.memory_format | None = None) -> Callable[[Tensor], Tensor]:
+            named: dict[str, Tensor] = {}
+            position = 0
+            for parameter in parameters:
+                view = vector[position : position + parameter.count].view(parameter.shape)
+                if memory_format is not None and view.ndim == 4:
+                    view = view.contiguous(memory_format=memory_format)
+                named[parameter.name] = view
+                position += parameter.count
+            return lambda batch: torch.func.functional_call(model, named, (batch,))
+
+        with torch.inference_mode():
+            logits = model(x[:2])
+        if logits.ndim != 2 or len(logits) != len(x[:2]):
+            raise SettingsError(
+                f"the module gives an output of shape {list(logits.shape)} for {len(x[:2])} rows; "
+                "it should give logits of shape (rows, classes)"
+            )
+        count = sum(p.count for p in parameters)
+        images = x.ndim == 4
+        executor = OneByOneExecutor(
+            bind=bind,
+            x=x,
+            classes=logits.shape[1],
+            parameter_count=count,
+            # Unknown operations: each parameter is taken to be used once per row (once per pixel for images).
+            forward_multiply_adds=float(count) * len(x) * (x.shape[2] * x.shape[3] if images else 1),
+            rows=rows_at_once(images, len(x)),
+            channels_last=images,
+        )
+        self._set_up(executor, count, logits.shape[1], validation, utilities, device)
+
+
+def _validation_input(validation: Validation, device: str) -> Tensor:
+    x: NDArray[Any] = validation.x
+    wanted = np.int64 if np.issubdtype(x.dtype, np.integer) else np.float32
+    return as_tensor(np.asarray(x, dtype=wanted), device)

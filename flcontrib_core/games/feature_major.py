@@ -1,0 +1,201 @@
+"""How does a whole chunk of flat networks run at the speed of the matrix product?
+
+A hidden state of all models of a chunk is one tensor (models, features, rows); a linear layer is one batched
+matrix product into a buffer that is allocated once, because fresh pages cost more than the arithmetic saves.
+
+The first layer is special: its input is the same for every model, and its weights are linear in the coalition's
+weights Λ. What it makes of the input is prepared once for the base and each update; a coalition then costs
+players × out × rows instead of in × out × rows multiply-adds (``prepare``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from flcontrib_core.games.architecture import Architecture
+from flcontrib_core.games.mixtures import Mixture, ParameterChunk, RememberedChunk
+from flcontrib_core.games.utilities import padded_rows
+from flcontrib_core.runs.model_spec import INPUT, Node
+
+_MiB = 1 << 20
+CHUNK_STATE_BYTES = 2 * _MiB
+"""A chunk holds as many models as keep its widest hidden state near the second-level cache (at least 8)."""
+LARGEST_CHUNK = 128
+BLOCK_STATE_BYTES = 64 * _MiB
+"""Validation rows are split into blocks where a chunk's widest hidden state would exceed this."""
+REMEMBERED_BYTES = 256 * _MiB
+"""A chunk's parameters are kept from one block of rows to the next up to this size, else formed again."""
+PREPARED_BYTES = 128 * _MiB
+"""First-layer products are prepared up to this size."""
+
+_ELEMENTWISE: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "silu": F.silu,
+    "gelu": F.gelu,
+}
+_IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,
+    "tanh": torch.tanh_,
+    "sigmoid": torch.sigmoid_,
+}
+_RENAMES = frozenset({"flatten", "reshape", "dropout"})
+"""Ops that leave flat features as they are."""
+_EXACT = _RENAMES | {"linear", "relu", "leaky_relu", "add", "mul", "cat"}
+"""Ops without a vectorised approximation, whose bits do not depend on where a number stands (see padded_rows)."""
+_OTHERS = frozenset({"linear", "leaky_relu", "batch_norm", "layer_norm", "add", "mul", "cat"})
+
+
+def is_flat(architecture: Architecture) -> bool:
+    """Does every value after the input consist of plain features, and can every op run feature-major?"""
+    if architecture.reads_tokens:
+        return False
+    readers = [node for node in architecture.nodes if INPUT in node.inputs]
+    if len(architecture.input_shape) != 1 and any(node.op not in _RENAMES for node in readers):
+        return False
+    known = _RENAMES | _OTHERS | frozenset(_ELEMENTWISE)
+    return all(node.op in known and len(architecture.shapes[node.name]) == 1 for node in architecture.nodes)
+
+
+class FeatureMajorExecutor:
+    """Runs chunks of flat networks; not for use by two threads at once (its buffers are its own)."""
+
+    def __init__(self, architecture: Architecture, x: Tensor) -> None:
+        self.architecture = architecture
+        self.rows = len(x)
+        self._shape = {p.name: p.shape for p in architecture.parameters}
+        widest = max(architecture.shapes[node.name][0] for node in architecture.nodes)
+        exact = all(node.op in _EXACT for node in architecture.nodes)
+        columns = self.rows if exact else padded_rows(self.rows)
+        models = CHUNK_STATE_BYTES // (4 * columns * widest)
+        self.chunk = min(LARGEST_CHUNK, max(8, models // 8 * 8))
+        blocks = math.ceil(self.chunk * columns * widest * 4 / BLOCK_STATE_BYTES)
+        self.block_rows = columns if blocks == 1 else padded_rows(math.ceil(columns / blocks))
+        features = F.pad(x.reshape(self.rows, -1).T, (0, columns - self.rows))  # (features, columns)
+        self._x = [features[:, a : a + self.block_rows].contiguous() for a in range(0, columns, self.block_rows)]
+        self._buffers: dict[str, Tensor] = {}
+        # Renaming ops disappear: their readers read the value behind them.
+        self._behind = {INPUT: INPUT}
+        self._nodes: list[Node] = []
+        for node in architecture.nodes:
+            inputs = tuple(self._behind[source] for source in node.inputs)
+            self._behind[node.name] = inputs[0] if node.op in _RENAMES else node.name
+            if node.op not in _RENAMES:
+                self._nodes.append(Node(node.name, node.op, inputs, node.fields))
+        self._reads = Counter(source for node in self._nodes for source in node.inputs)
+
+    def logits(self, models: ParameterChunk, count: int) -> Tensor:
+        out = torch.zeros(self.chunk, self.architecture.classes, padded_rows(self.rows), device=self._x[0].device)
+        if len(self._x) > 1 and 4 * self.chunk * self.architecture.parameter_count <= REMEMBERED_BYTES:
+            models = RememberedChunk(models)
+        for block, x in enumerate(self._x):
+            start = block * self.block_rows
+            out[:, :, start : start + x.shape[1]] = self._run(models, block)
+        return out[:count]
+
+    def prepare(self, mixture: Mixture) -> None:
+        for node in self._prepared(mixture.players):
+            for block, x in enumerate(self._x):
+                products = [self._first_layer(node, vector, x) for vector in (mixture.base, *mixture.updates)]
+                mixture.products[node.name, block] = (products[0], torch.stack(products[1:]))
+
+    def multiply_adds(self, players: int) -> float:
+        forward = self.architecture.multiply_adds(self.rows)
+        mixed = self.architecture.parameter_count
+        for node in self._prepared(players):
+            out, width = self._shape[node.fields["weight"]]
+            forward += float(out) * self.rows * (players - width)
+            mixed -= out * width
+        return forward + float(mixed) * players
+
+    def recipe(self) -> dict[str, Any]:
+        return {"executor": "feature-major", "chunk": self.chunk, "block_rows": self.block_rows}
+
+    def _prepared(self, players: int) -> list[Node]:
+        """First layers for which mixing outputs is cheaper than mixing weights, by shape alone."""
+        return [
+            node
+            for node in self._nodes
+            if node.op == "linear"
+            and node.inputs[0] == INPUT
+            and 0 < players < self._shape[node.fields["weight"]][1]
+            and 4 * (players + 1) * self._shape[node.fields["weight"]][0] * self.rows <= PREPARED_BYTES
+        ]
+
+    def _first_layer(self, node: Node, vector: Tensor, x: Tensor) -> Tensor:
+        """(out · rows,) the layer's output for one parameter vector (or update)."""
+        weight = node.fields["weight"]
+        product = vector[self.architecture.spans[weight]].view(self._shape[weight]) @ x
+        if node.fields["bias"] is not None:
+            product += vector[self.architecture.spans[node.fields["bias"]]][:, None]
+        return product.reshape(-1)
+
+    def _run(self, models: ParameterChunk, block: int) -> Tensor:
+        values = {INPUT: self._x[block]}
+        for node in self._nodes:
+            inputs = [values[source] for source in node.inputs]
+            if node.op == "linear":
+                values[node.name] = self._linear(node, inputs[0], models, block)
+            else:
+                values[node.name] = self._other(node, inputs, models)
+        return values[self._behind[self.architecture.nodes[-1].name]]
+
+    def _linear(self, node: Node, h: Tensor, models: ParameterChunk, block: int) -> Tensor:
+        """(in, rows) shared or (models, in, rows) -> (models, out, rows)."""
+        out, width = self._shape[node.fields["weight"]]
+        rows = h.shape[-1]
+        result = self._buffer(node.name, out)[: self.chunk * out * rows].view(self.chunk, out, rows)
+        if h.ndim == 2 and models.mix_products(node.name, block, result.view(self.chunk, -1)):
+            return result
+        weight = models.slice_of(self.architecture.spans[node.fields["weight"]])  # (models, out·in)
+        bias = self._vectors(node, "bias", models)
+        if h.ndim == 2:
+            torch.mm(weight.view(self.chunk * out, width), h, out=result.view(self.chunk * out, rows))
+            return result if bias is None else result.add_(bias)
+        if bias is None:
+            return torch.bmm(weight.view(self.chunk, out, width), h, out=result)
+        return torch.baddbmm(bias, weight.view(self.chunk, out, width), h, out=result)
+
+    def _other(self, node: Node, inputs: list[Tensor], models: ParameterChunk) -> Tensor:
+        h = inputs[0]
+        if node.op in _ELEMENTWISE:
+            # The shared input (two dimensions) and values with another reader must survive.
+            may_overwrite = h.ndim == 3 and self._reads[node.inputs[0]] == 1 and node.op in _IN_PLACE
+            return _IN_PLACE[node.op](h) if may_overwrite else _ELEMENTWISE[node.op](h)
+        if node.op == "leaky_relu":
+            return F.leaky_relu(h, node.fields["slope"])
+        if node.op == "add":
+            return inputs[0] + inputs[1]
+        if node.op == "mul":
+            return inputs[0] * inputs[1]
+        if node.op == "cat":
+            return torch.cat([h.expand(self.chunk, -1, -1) for h in inputs], dim=1)
+        weight, bias = self._vectors(node, "weight", models), self._vectors(node, "bias", models)
+        if node.op == "batch_norm":
+            mean, variance = self._vectors(node, "mean", models), self._vectors(node, "var", models)
+        else:
+            mean, variance = h.mean(-2, keepdim=True), h.var(-2, correction=0, keepdim=True)
+        assert mean is not None
+        assert variance is not None
+        scale = torch.rsqrt(variance + node.fields["eps"])
+        scale = scale if weight is None else scale * weight
+        shifted = (h - mean) * scale
+        return shifted if bias is None else shifted.add_(bias)
+
+    def _vectors(self, node: Node, field: str, models: ParameterChunk) -> Tensor | None:
+        """(models, features, 1) of an optional parameter with one number per feature."""
+        name = node.fields[field]
+        return None if name is None else models.slice_of(self.architecture.spans[name])[:, :, None]
+
+    def _buffer(self, node: str, width: int) -> Tensor:
+        if node not in self._buffers:
+            self._buffers[node] = torch.empty(self.chunk * width * self.block_rows, device=self._x[0].device)
+        return self._buffers[node]

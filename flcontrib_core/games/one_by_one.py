@@ -1,0 +1,74 @@
+"""How does a model that cannot be batched over coalitions run quickly?
+
+One model after the other, each over small batches of rows that stay in cache; images channels last, which the
+convolution kernels of CPUs prefer (measured: 2–3 times faster than one large batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flcontrib_core.games.mixtures import Mixture, ParameterChunk
+from flcontrib_core.games.utilities import padded_rows
+
+IMAGE_ROWS = 50
+OTHER_ROWS = 256
+CHUNK_PARAMETER_BYTES = 256 << 20
+"""Parameters are mixed for eight models at once unless that would exceed this; then for one."""
+
+Bind = Callable[..., Callable[[Tensor], Tensor]]
+
+
+def rows_at_once(images: bool, rows: int) -> int:
+    """How many validation rows go through a model at a time?"""
+    return min(rows, IMAGE_ROWS if images else OTHER_ROWS)
+
+
+class OneByOneExecutor:
+    """Runs models in a loop; ``bind(vector[, memory_format])`` gives a model as a function of a batch."""
+
+    def __init__(
+        self,
+        bind: Bind,
+        x: Tensor,
+        classes: int,
+        parameter_count: int,
+        forward_multiply_adds: float,
+        rows: int,
+        channels_last: bool,
+    ) -> None:
+        self._bind = bind
+        self._classes = classes
+        self._parameters = slice(0, parameter_count)
+        self._forward_multiply_adds = forward_multiply_adds
+        self._format = torch.channels_last if channels_last else None
+        self._rows_at_once = rows
+        self.chunk = 8 if 8 * 4 * parameter_count <= CHUNK_PARAMETER_BYTES else 1
+        batches = [x[start : start + rows] for start in range(0, len(x), rows)]
+        self._batches = [b.contiguous(memory_format=torch.channels_last) for b in batches] if channels_last else batches
+        self._rows = len(x)
+
+    def logits(self, models: ParameterChunk, count: int) -> Tensor:
+        vectors = models.slice_of(self._parameters)  # (models, P)
+        out = torch.zeros(count, self._classes, padded_rows(self._rows), device=vectors.device)
+        for number in range(count):
+            model = self._bind(vectors[number], self._format)
+            start = 0
+            for batch in self._batches:
+                out[number, :, start : start + len(batch)] = model(batch).T
+                start += len(batch)
+        return out
+
+    def prepare(self, mixture: Mixture) -> None:
+        """Nothing is shared between models here."""
+
+    def multiply_adds(self, players: int) -> float:
+        return self._forward_multiply_adds + float(players) * self._parameters.stop
+
+    def recipe(self) -> dict[str, Any]:
+        form = "channels-last" if self._format is torch.channels_last else "contiguous"
+        return {"executor": "one-by-one", "chunk": self.chunk, "block_rows": self._rows_at_once, "layout": form}
