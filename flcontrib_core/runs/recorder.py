@@ -27,8 +27,10 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from flcontrib_core.runs import encoding
-from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION, Numbers, refusal
-from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth
+from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
+from flcontrib_core.runs.intake import Numbers, Roster, as_metrics, as_validation, flatten
+from flcontrib_core.runs.problems import refusal
+from flcontrib_core.runs.run_log import Truth
 from flcontrib_core.vocabulary import Float32Array
 
 _PARTIAL = ".partial"
@@ -64,16 +66,14 @@ class RunRecorder:
         durable: bool = True,
     ) -> None:
         self.path = Path(path)
-        self.clients: tuple[Client, ...] = encoding.as_clients(clients)
-        self.parameters: tuple[ParameterSpec, ...] = encoding.as_parameters(parameters)
-        self._sizes = {c.id: c.data_size for c in self.clients}
+        self._roster = Roster(clients, parameters)
         self._durable = durable
         if initial is None and isinstance(parameters, Mapping):
             initial = parameters
         contents = self._contents(initial, model, validation, classes)
         manifest = encoding.manifest_record(
-            self.clients,
-            self.parameters,
+            self._roster.clients,
+            self._roster.parameters,
             {file: encoding.sha256(content) for file, content in contents.items()},
             name=name,
             created=created,
@@ -132,24 +132,23 @@ class RunRecorder:
         if self._log is None:
             raise refusal("E_CLOSED", str(self.path), "a closed recorder", "an open one", "Open the run again.")
         number, where = self.next_epoch, f"epoch {self.next_epoch}"
-        names, matrix = self._updates(updates, participants, where)
-        line: dict[str, Any] = {"epoch": number, "participants": names}
-        sizes = self._epoch_sizes(data_sizes, names, where)
-        if sizes:
-            line["data_sizes"] = sizes
-        if asked is not None:
-            line["asked"] = self._known(asked, f"{where}, asked")
-        absent = self._failed(failed, asked, names, where)
-        if absent:
-            line["failed"] = absent
-        if metrics:
-            line["metrics"] = encoding.finite_metrics(metrics, where)
+        roster = self._roster
+        names, matrix = roster.updates(updates, participants, where)
+        sizes = roster.epoch_sizes(data_sizes, names, where)
         server = None
         if global_model is not None:
-            server = encoding.flatten(global_model, self.parameters, f"{where}, global model")
+            server = flatten(global_model, roster.parameters, f"{where}, global model")
         content = encoding.epoch_bytes(matrix, server)
+        line = encoding.epoch_line(
+            number,
+            names,
+            content,
+            data_sizes=sizes,
+            asked=None if asked is None else roster.known(asked, f"{where}, asked"),
+            failed=roster.failures(failed, asked, names, where),
+            metrics=as_metrics(metrics or {}, where),
+        )
         if content is not None:
-            line |= {"file": encoding.epoch_file(number), "sha256": encoding.sha256(content)}
             self._write(line["file"], content)
             self._hashes[line["file"]] = line["sha256"]
         self._append(encoding.json_bytes(line))
@@ -161,7 +160,7 @@ class RunRecorder:
 
         A stored ``global`` where the log has one, otherwise the weighted mean of eq. (fl_naive) rebuilt.
         """
-        model = encoding.flatten(load_file(self.path / INITIAL), self.parameters, INITIAL).astype(np.float64)
+        model = flatten(load_file(self.path / INITIAL), self._roster.parameters, INITIAL).astype(np.float64)
         for line in (self.path / EPOCHS).read_bytes().splitlines():
             entry = json.loads(line)
             if "file" not in entry:
@@ -171,7 +170,7 @@ class RunRecorder:
                 model = tensors["global"].astype(np.float64)
             else:
                 own = entry.get("data_sizes", {})
-                sizes = np.array([own.get(c, self._sizes[c]) for c in entry["participants"]], dtype=np.float64)
+                sizes = np.array([own.get(c, self._roster.sizes[c]) for c in entry["participants"]], dtype=np.float64)
                 model = model + (sizes / sizes.sum()) @ tensors["updates"].astype(np.float64)
         return model.astype(np.float32)
 
@@ -202,12 +201,12 @@ class RunRecorder:
         """The files that are written once, as far as the caller gave them."""
         contents: dict[str, bytes] = {}
         if initial is not None:
-            flat = encoding.flatten(initial, self.parameters, "initial model")
-            contents[INITIAL] = encoding.initial_bytes(flat, self.parameters)
+            flat = flatten(initial, self._roster.parameters, "initial model")
+            contents[INITIAL] = encoding.initial_bytes(flat, self._roster.parameters)
         if model is not None:
             contents[MODEL] = encoding.json_bytes(model, indent=1)
         if validation is not None:
-            contents[VALIDATION] = encoding.validation_bytes(encoding.as_validation(validation, classes, model))
+            contents[VALIDATION] = encoding.validation_bytes(as_validation(validation, classes, model))
         return contents
 
     def _claimed_log(self, started: bool) -> BinaryIO:
@@ -244,13 +243,13 @@ class RunRecorder:
         """Continues a recorded run: the same federation, an unbroken text, the last epoch's tensors in place."""
         text = (self.path / MANIFEST).read_bytes()
         recorded = json.loads(text)
-        for key in ("clients", "parameters"):
-            if recorded[key] != given[key]:
+        for key, value in given.items():
+            if key not in ("files", "created") and recorded.get(key) != value:
                 raise refusal(
                     "E_OTHER_RUN",
                     f"{self.path}, {key}",
                     "another federation than the one recorded there",
-                    "the recorded run's clients and parameters",
+                    "the recorded run's own",
                     "Record into a new folder, or remove the old run.",
                 )
         for file, content in given["files"].items():
@@ -299,79 +298,6 @@ class RunRecorder:
             os.truncate(self.path / EPOCHS, len(whole))
         self._text.update(whole)
 
-    def _updates(
-        self, updates: Numbers, participants: Sequence[str] | None, where: str
-    ) -> tuple[list[str], Float32Array | None]:
-        """Participants in row order, and their updates (participants, P); None where nobody took part."""
-        if isinstance(updates, Mapping):
-            names = list(updates) if participants is None else list(participants)
-            if set(names) != set(updates):
-                raise refusal(
-                    "E_PARTICIPANTS",
-                    where,
-                    f"updates of {sorted(map(str, updates))[:5]}, participants {sorted(map(str, names))[:5]}",
-                    "one update per participant",
-                    "Leave participants out, or name those who sent an update.",
-                )
-            self._known(names, where)
-            rows = [encoding.flatten(updates[n], self.parameters, f"{where}: update of {n!r}") for n in names]
-            return names, np.stack(rows) if rows else None
-        matrix = encoding.as_float32(updates, where)
-        names = [c.id for c in self.clients] if participants is None else list(participants)
-        self._known(names, where)
-        total = sum(p.count for p in self.parameters)
-        if matrix.size == 0 and not names:
-            return names, None
-        if matrix.shape != (len(names), total):
-            raise refusal(
-                "E_SHAPE",
-                f"{where}, updates",
-                f"shape {matrix.shape}",
-                f"({len(names)} participants, {total} numbers)",
-                "Give one row per participant, or a mapping from ids to updates.",
-            )
-        return names, matrix
-
-    def _known(self, names: Iterable[str], where: str) -> list[str]:
-        listed = list(names)
-        strangers = [n for n in listed if n not in self._sizes]
-        if strangers or len(set(listed)) != len(listed):
-            raise refusal(
-                "E_PARTICIPANTS",
-                where,
-                f"unknown {strangers[:5]}" if strangers else "a client named twice",
-                "clients of the manifest, each once",
-                "List every client when the recording starts.",
-            )
-        return listed
-
-    def _epoch_sizes(
-        self, sizes: Mapping[str, int] | Sequence[int] | None, names: Sequence[str], where: str
-    ) -> dict[str, int]:
-        """The sizes of this epoch that differ from the manifest's."""
-        if sizes is None:
-            return {}
-        pairs = sizes if isinstance(sizes, Mapping) else dict(zip(names, sizes, strict=True))
-        self._known(pairs, f"{where}, data_sizes")
-        checked = {n: encoding.as_size(s, f"{where}, data size of {n!r}") for n, s in pairs.items()}
-        return {n: s for n, s in checked.items() if n in set(names) and s != self._sizes[n]}
-
-    def _failed(
-        self,
-        failed: Mapping[str, str] | Iterable[Any] | None,
-        asked: Sequence[str] | None,
-        names: Sequence[str],
-        where: str,
-    ) -> list[dict[str, str]]:
-        if failed is None:
-            reasons = {n: "no reply" for n in asked or () if n not in set(names)}
-        elif isinstance(failed, Mapping):
-            reasons = dict(failed)
-        else:
-            reasons = dict(_client_and_reason(entry) for entry in failed)
-        self._known(reasons, f"{where}, failed")
-        return [{"client": n, "reason": reason} for n, reason in reasons.items()]
-
     def _write(self, name: str, content: bytes) -> None:
         """Temporary name, sync, rename: the file is either absent or whole."""
         target = self.path / name
@@ -405,16 +331,6 @@ class RunRecorder:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-
-
-def _client_and_reason(entry: Any) -> tuple[str, str]:
-    """One failed client from an id, an ``(id, reason)`` pair or a ``{"client", "reason"}`` mapping."""
-    if isinstance(entry, str):
-        return entry, "no reply"
-    if isinstance(entry, Mapping):
-        return entry["client"], entry.get("reason", "no reply")
-    identity, reason = entry
-    return identity, reason
 
 
 def _claim(log: BinaryIO, path: Path) -> None:

@@ -1,0 +1,262 @@
+"""Does what a training loop hands over make a sound run?
+
+Ids and sizes, arrays or tensors by name, lists of arrays, flat vectors: each is checked and takes the one form the
+format knows. Tensors of other libraries are recognised by their ``detach().cpu()``, so none of them is imported.
+A refusal is a ``RunLogError`` with the code the reader would give the same fault.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.runs.limits import MAX_DATA_SIZE
+from flcontrib_core.runs.manifest import id_fault, normal
+from flcontrib_core.runs.problems import refusal, shown
+from flcontrib_core.runs.run_log import Client, ParameterSpec, Validation
+from flcontrib_core.vocabulary import Float32Array
+
+Numbers = Any
+"""An array, nested lists of numbers, or a tensor of any library whose tensors know ``detach().cpu().numpy()``."""
+
+_ONE_MODEL = "Record the run with one model."
+
+
+def as_array(value: Numbers) -> np.ndarray:
+    """Any library's numbers as a numpy array (bfloat16 has no numpy type and is widened)."""
+    if hasattr(value, "detach"):
+        tensor = value.detach().cpu()
+        value = (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
+    return np.asarray(value)
+
+
+def as_float32(value: Numbers, where: str) -> Float32Array:
+    """Numbers as float32; values beyond its range become infinite and stay visible as such in the log."""
+    array = as_array(value)
+    if array.dtype.kind not in "fiu":
+        raise refusal("E_ST_DTYPE", where, f"values of type {array.dtype}", "numbers", "Record numeric arrays only.")
+    with np.errstate(over="ignore"):
+        return np.array(array, dtype=np.float32, order="C")
+
+
+def as_size(value: Any, where: str) -> int:
+    """A data size: a whole number of at least 1."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 1 <= int(value) <= MAX_DATA_SIZE:
+        expected = f"a whole number from 1 to {MAX_DATA_SIZE}"
+        raise refusal("E_CLIENT_SIZE", where, shown(value), expected, "Give the number of training rows.")
+    return int(value)
+
+
+def as_clients(clients: Iterable[Any]) -> tuple[Client, ...]:
+    """Clients from ``(id, size)`` pairs, ``{"id": …, "data_size": …}`` mappings or ``Client`` values."""
+    checked: list[Client] = []
+    seen: set[str] = set()
+    for position, given in enumerate(clients):
+        where = f"clients[{position}]"
+        if isinstance(given, Client):
+            identity, size = given.id, given.data_size
+        elif isinstance(given, Mapping):
+            identity, size = given.get("id"), given.get("data_size")
+        else:
+            identity, size = given
+        if (fault := id_fault(identity)) is not None:
+            raise refusal("E_CLIENT_ID", where, shown(identity), fault, "Give every client a short text of its own.")
+        if normal(identity) in seen:
+            raise refusal("E_CLIENT_DUP", where, shown(identity), "each id once (after NFC)", "Rename one.")
+        seen.add(normal(identity))
+        checked.append(Client(identity, as_size(size, f"{where} ({identity!r})")))
+    if not checked:
+        raise refusal("E_CLIENT_ID", "clients", "no client", "at least one", "List the clients of the federation.")
+    return tuple(checked)
+
+
+def as_parameters(parameters: Any) -> tuple[ParameterSpec, ...]:
+    """Names and shapes from ``(name, shape)`` pairs, or from a mapping of named arrays such as a ``state_dict()``.
+
+    Whole-number entries of a mapping (BatchNorm's ``num_batches_tracked``) are counters that no server averages;
+    they are left out.
+    """
+    pairs: list[tuple[str, tuple[int, ...]]]
+    if isinstance(parameters, Mapping):
+        arrays = {str(name): as_array(value) for name, value in parameters.items()}
+        pairs = [(name, array.shape) for name, array in arrays.items() if array.dtype.kind == "f"]
+    else:
+        pairs = [(p.name, p.shape) if isinstance(p, ParameterSpec) else (p[0], tuple(p[1])) for p in parameters]
+    times = Counter(name for name, _ in pairs)
+    for name, shape in pairs:
+        sound = isinstance(name, str) and name not in ("", "__metadata__") and times[name] == 1
+        if not sound or any(not isinstance(d, int | np.integer) or d < 1 for d in shape):
+            raise refusal(
+                "E_SHAPE",
+                f"parameters[{name!r}]",
+                f"shape {shape}",
+                "unique names and positive whole dimensions",
+                "List each tensor of the model once, in the order of the flattened vector.",
+            )
+    if not pairs:
+        raise refusal("E_SHAPE", "parameters", "none", "at least one tensor", "List the tensors the server averages.")
+    return tuple(ParameterSpec(name, tuple(int(d) for d in shape)) for name, shape in pairs)
+
+
+def flatten(values: Numbers, parameters: Sequence[ParameterSpec], where: str) -> Float32Array:
+    """One model or update as its flat vector (P,): from a mapping by name, a list of arrays in order, or a vector."""
+    if isinstance(values, Mapping):
+        return _flatten_named(values, parameters, where)
+    if isinstance(values, list | tuple) and values and all(hasattr(v, "shape") and v.shape != () for v in values):
+        if len(values) != len(parameters):
+            expected = f"{len(parameters)} arrays in the manifest's order"
+            raise refusal("E_SHAPE", where, f"{len(values)} arrays", expected, _ONE_MODEL)
+        return _flatten_named({p.name: v for p, v in zip(parameters, values, strict=True)}, parameters, where)
+    total = sum(p.count for p in parameters)
+    vector = as_float32(values, where)
+    if vector.shape != (total,):
+        found = f"{vector.size} numbers of shape {vector.shape}"
+        raise refusal("E_SHAPE", where, found, f"a vector of the model's {total} numbers", _ONE_MODEL)
+    return vector
+
+
+def _flatten_named(values: Mapping[str, Numbers], parameters: Sequence[ParameterSpec], where: str) -> Float32Array:
+    known = {p.name for p in parameters}
+    unknown = [n for n, v in values.items() if n not in known and as_array(v).dtype.kind == "f"]
+    missing = [p.name for p in parameters if p.name not in values]
+    if unknown or missing:
+        found = f"without {missing[:5]} and with the unknown {unknown[:5]}"
+        raise refusal("E_SHAPE", where, found, "exactly the manifest's parameters", _ONE_MODEL)
+    pieces = []
+    for spec in parameters:
+        at = f"{where}, {spec.name!r}"
+        piece = as_float32(values[spec.name], at)
+        if piece.shape != spec.shape:
+            raise refusal("E_SHAPE", at, f"shape {piece.shape}", f"shape {spec.shape}", _ONE_MODEL)
+        pieces.append(piece.reshape(-1))
+    return np.concatenate(pieces)
+
+
+def as_validation(given: Any, classes: int | None, model: Mapping[str, Any] | None) -> Validation:
+    """The validation set from ``(x, y)``, ``(x, y, group)`` or a ``Validation``, in the format's types."""
+    x, y, group = (given.x, given.y, given.group) if isinstance(given, Validation) else (*given, None)[:3]
+    features, labels = as_array(x), as_array(y)
+    groups = None if group is None else as_array(group)
+    rows = len(features)
+    if rows == 0:
+        raise refusal("E_VALID_EMPTY", "validation", "no rows", "at least one", "Pass the rows to judge models by.")
+    if classes is None or classes < 1:
+        raise refusal("E_MISSING", "classes", str(classes), "the number of classes", "Pass classes=… beside it.")
+    for name, column in (("y", labels), ("group", groups)):
+        if column is not None and (column.shape != (rows,) or column.dtype.kind not in "iu"):
+            found = f"{column.dtype} of shape {column.shape}"
+            raise refusal("E_LABEL", f"validation, {name!r}", found, f"{rows} whole numbers", "Give one per row.")
+    highest = max(classes, 2) - 1
+    if labels.min() < 0 or labels.max() > highest:
+        found = f"labels {labels.min()} to {labels.max()}"
+        raise refusal("E_LABEL", "validation, 'y'", found, f"labels 0 to {highest}", "Number the classes from 0.")
+    steps = (model or {}).get("layers", (model or {}).get("nodes")) or [{}]
+    tokens = steps[0].get("op") == "embedding"
+    x_out = features.astype(np.int64) if tokens else as_float32(features, "validation, 'x'")
+    return Validation(x_out, labels.astype(np.int64), None if groups is None else groups.astype(np.int64))
+
+
+def as_metrics(metrics: Mapping[str, Any], where: str) -> dict[str, float]:
+    values = {str(name): float(value) for name, value in metrics.items()}
+    for name, value in values.items():
+        if not math.isfinite(value):
+            at = f"{where}, metric {name!r}"
+            raise refusal("E_JSON_NONFINITE", at, str(value), "a finite number", "Leave it out.")
+    return values
+
+
+def as_failures(failed: Mapping[str, str] | Iterable[Any]) -> dict[str, str]:
+    """id → reason, from such a mapping or from ids, ``(id, reason)`` pairs or ``{"client", "reason"}`` mappings."""
+    if isinstance(failed, Mapping):
+        return dict(failed)
+    reasons: dict[str, str] = {}
+    for entry in failed:
+        if isinstance(entry, str):
+            reasons[entry] = NO_REPLY
+        elif isinstance(entry, Mapping):
+            reasons[entry["client"]] = entry.get("reason", NO_REPLY)
+        else:
+            identity, reason = entry
+            reasons[identity] = reason
+    return reasons
+
+
+NO_REPLY = "no reply"
+
+
+class Roster:
+    """The federation an epoch is checked against: who its clients are and how its model is laid out."""
+
+    def __init__(self, clients: Iterable[Any], parameters: Any) -> None:
+        self.clients = as_clients(clients)
+        self.parameters = as_parameters(parameters)
+        self.sizes = {c.id: c.data_size for c in self.clients}
+        self.total = sum(p.count for p in self.parameters)
+
+    def known(self, names: Iterable[str], where: str) -> list[str]:
+        """The names, if each is a client and none is there twice."""
+        listed = list(names)
+        strangers = [n for n in listed if n not in self.sizes]
+        if strangers or len(set(listed)) != len(listed):
+            found = f"unknown {shown(strangers[:5])}" if strangers else "a client named twice"
+            fix = "List every client when the recording starts."
+            raise refusal("E_PARTICIPANTS", where, found, "clients of the manifest, each once", fix)
+        return listed
+
+    def updates(
+        self, updates: Numbers, participants: Sequence[str] | None, where: str
+    ) -> tuple[list[str], Float32Array | None]:
+        """Participants in row order, and their updates (participants, P); None where nobody took part."""
+        if isinstance(updates, Mapping):
+            names = self.known(updates if participants is None else participants, where)
+            if set(names) != set(updates):
+                found = f"updates of {shown(sorted(map(str, updates))[:5])} for {shown(names[:5])}"
+                fix = "Leave participants out, or name those who sent an update."
+                raise refusal("E_PARTICIPANTS", where, found, "one update per participant", fix)
+            rows = [flatten(updates[n], self.parameters, f"{where}: update of {n!r}") for n in names]
+            return names, np.stack(rows) if rows else None
+        matrix = as_float32(updates, where)
+        names = self.known([c.id for c in self.clients] if participants is None else participants, where)
+        if matrix.size == 0 and not names:
+            return names, None
+        if matrix.shape != (len(names), self.total):
+            expected = f"({len(names)} participants, {self.total} numbers)"
+            fix = "Give one row per participant, or a mapping from ids to updates."
+            raise refusal("E_SHAPE", f"{where}, updates", f"shape {matrix.shape}", expected, fix)
+        return names, matrix
+
+    def epoch_sizes(
+        self, sizes: Mapping[str, int] | Sequence[int] | None, names: Sequence[str], where: str
+    ) -> dict[str, int]:
+        """The participants' sizes that differ from the manifest's in this epoch."""
+        if sizes is None:
+            return {}
+        if not isinstance(sizes, Mapping) and len(sizes) != len(names):
+            found = f"{len(sizes)} sizes"
+            raise refusal("E_CLIENT_SIZE", where, found, f"{len(names)}, one per participant", "Give one each.")
+        pairs = sizes if isinstance(sizes, Mapping) else dict(zip(names, sizes, strict=True))
+        self.known(pairs, f"{where}, data_sizes")
+        checked = {n: as_size(s, f"{where}, data size of {n!r}") for n, s in pairs.items()}
+        return {n: checked[n] for n in names if n in checked and checked[n] != self.sizes[n]}
+
+    def failures(
+        self,
+        failed: Mapping[str, str] | Iterable[Any] | None,
+        asked: Sequence[str] | None,
+        names: Sequence[str],
+        where: str,
+    ) -> dict[str, str]:
+        """Who was asked and sent nothing, and why: as told, or else everybody asked who is no participant."""
+        present = set(names)
+        silent = {n: NO_REPLY for n in asked or () if n not in present}
+        reasons = silent if failed is None else as_failures(failed)
+        self.known(reasons, f"{where}, failed")
+        if both := present & set(reasons):
+            fix = "A client that sent an update did not fail."
+            raise refusal("E_PARTICIPANTS", f"{where}, failed", shown(sorted(both)), "clients without an update", fix)
+        return reasons
