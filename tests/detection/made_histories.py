@@ -1,0 +1,83 @@
+"""Histories made by hand: honest noise in every channel, with shifts planted where a test wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory, RawChannels
+
+CLASSES = 4
+
+
+def made_history(
+    clients: int = 8,
+    epochs: int = 30,
+    seed: int = 0,
+    participation: float = 1.0,
+    poisoned: Iterable[tuple[int, int, int]] = (),
+    persistent: Iterable[int] = (),
+    shift: float = 6.0,
+    with_channels: bool = True,
+    computed: Iterable[int] | None = None,
+    rows: int = 300,
+) -> ContributionHistory:
+    """``poisoned`` holds (client, first epoch, last epoch); ``persistent`` clients are shifted in every epoch."""
+    rng = np.random.default_rng(seed)
+    shape = (epochs + 1, clients)
+    participated = rng.random(shape) < participation
+    participated[0] = False
+    harmful = np.zeros(shape, dtype=bool)
+    for client, first, last in poisoned:
+        harmful[first : last + 1, client] = True
+    for client in persistent:
+        harmful[:, client] = True
+    decay = np.exp(-np.arange(epochs + 1) / 8)[:, None]
+    spread = 0.004
+    values = -0.02 * decay + spread * rng.normal(size=shape) + np.where(harmful, shift * spread + 0.02 * decay, 0.0)
+    margin = 0.3 * decay + 0.05 * rng.normal(size=shape) - np.where(harmful, shift * 0.05, 0.0)
+    own = np.tanh(0.5 + 0.1 * rng.normal(size=shape) - np.where(harmful, 0.1 * shift, 0.0))
+    values[~participated] = 0.0
+    is_computed = np.ones(epochs + 1, dtype=bool)
+    if computed is not None:
+        is_computed[1:] = False
+        is_computed[list(computed)] = True
+        values[1:][~is_computed[1:, None] & participated[1:]] = np.nan
+    values[0] = 2.3 / clients
+
+    def seen(cells: np.ndarray) -> np.ndarray:
+        return np.where(participated.reshape(participated.shape + (1,) * (cells.ndim - 2)), cells, np.nan)
+
+    channels = RawChannels(
+        solo_margin=seen(margin),
+        solo_class_margin=seen(margin[:, :, None] + 0.05 * rng.normal(size=(*shape, CLASSES))),
+        solo_worst_class=seen(0.1 + 0.03 * rng.normal(size=shape) + np.where(harmful, 0.03 * shift, 0.0)),
+        solo_loss=seen(-margin),
+        own_cosine=seen(own),
+        norm=seen(np.exp(0.1 * rng.normal(size=shape))),
+        spread=seen(np.exp(-2.5 + 0.1 * rng.normal(size=shape))),
+        peer_cosine=seen(np.tanh(0.3 + 0.1 * rng.normal(size=shape) - np.where(harmful, 0.1 * shift, 0.0))),
+        last_step_cosine=seen(np.tanh(0.4 + 0.1 * rng.normal(size=shape))),
+        repeat_of=np.zeros(shape, dtype=np.int64),
+        copy_of=np.zeros(shape, dtype=np.int64),
+        validation_rows=rows,
+        sketch_dimensions=2048,
+    )
+    return ContributionHistory(
+        run_digest="made",
+        run_name="made by hand",
+        client_ids=tuple(f"client-{i:02d}" for i in range(clients)),
+        data_sizes=(100,) * clients,
+        utilities=("loss", "accuracy"),
+        values={"loss": values, "accuracy": np.where(np.isfinite(values), -0.5 * values, np.nan)},
+        standard_errors={"loss": np.zeros(shape), "accuracy": np.zeros(shape)},
+        participated=participated,
+        computed=is_computed,
+        increments={"loss": np.nansum(values, axis=1), "accuracy": -0.5 * np.nansum(values, axis=1)},
+        server_share={"loss": np.zeros(epochs + 1), "accuracy": np.zeros(epochs + 1)},
+        evaluations=np.zeros(epochs + 1, dtype=np.int64),
+        estimator=("initial",) + ("exact",) * epochs,
+        lower_is_better=frozenset({"loss"}),
+        channels=channels if with_channels else None,
+    )

@@ -1,0 +1,179 @@
+"""What a person is told: kinds, windows, reasons, counter-evidence, and silence where there is nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.detection.channels import CHANNEL_NAMES
+from flcontrib_core.detection.findings import Alert, Detection, VerdictKind
+from flcontrib_core.errors import SettingsError
+from tests.detection.made_histories import CLASSES, made_history
+
+
+def _only(detection: Detection) -> Alert:
+    assert len(detection.alerts) == 1, [(a.client, a.verdict, a.window) for a in detection.alerts]
+    return detection.alerts[0]
+
+
+def test_a_planted_window_is_found_where_it_is() -> None:
+    alert = _only(read_verdicts(made_history(poisoned=[(5, 12, 19)])))
+    assert (alert.client, alert.verdict, alert.window) == ("client-05", VerdictKind.POISONING_WINDOW, (12, 19))
+    assert alert.probability is not None
+    assert 0.9 < alert.probability <= 0.99
+    assert alert.mean_inside is not None
+    assert alert.mean_outside is not None
+    assert alert.mean_inside > 0 > alert.mean_outside
+    assert (alert.computed_in_window, alert.participated_in_window) == (8, 8)
+    assert tuple(c.name for c in alert.channels) == CHANNEL_NAMES
+    assert "client-05 contributed −0.0" in alert.why
+    assert "8 of 8 computed epochs are harmful" in alert.why
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_honest_noise_raises_no_alert(seed: int) -> None:
+    detection = read_verdicts(made_history(seed=seed, participation=0.7 if seed % 2 else 1.0))
+    assert detection.alerts == ()
+    assert {c.verdict for c in detection.clients} == {VerdictKind.NOTHING_FOUND}
+    assert detection.smallest_visible_shift is not None
+    assert 0 < detection.smallest_visible_shift < 0.2
+
+
+def test_two_windows_of_one_client_come_apart() -> None:
+    detection = read_verdicts(made_history(epochs=40, poisoned=[(2, 8, 12), (2, 26, 31)], shift=8))
+    assert {a.window for a in detection.alerts} == {(8, 12), (26, 31)}
+    assert {a.client for a in detection.alerts} == {"client-02"}
+
+
+def test_others_that_moved_too_are_named() -> None:
+    detection = read_verdicts(made_history(poisoned=[(1, 12, 18), (6, 12, 18)]))
+    first = next(a for a in detection.alerts if a.client == "client-01")
+    assert "client-06 moved in the same epochs." in first.counter_evidence
+
+
+def test_every_alert_has_counter_evidence_and_no_accusing_word() -> None:
+    histories = [
+        made_history(poisoned=[(1, 12, 18)]),
+        made_history(poisoned=[(1, 24, 30)], participation=0.5, seed=3, rows=50),
+        made_history(persistent=[4]),
+        made_history(poisoned=[(1, 12, 18)], computed=range(1, 31, 3)),
+    ]
+    for history in histories:
+        detection = read_verdicts(history)
+        assert detection.alerts
+        for alert in detection.alerts:
+            assert alert.counter_evidence
+            text = " ".join([alert.why, *alert.counter_evidence]).lower()
+            assert "dishonest" not in text
+            assert "guilty" not in text
+
+
+def test_counter_evidence_names_small_validation_sets_edges_and_skipped_epochs() -> None:
+    history = made_history(poisoned=[(1, 24, 30)], rows=50, computed=[*range(1, 25), 30])
+    said = " ".join(_only(read_verdicts(history)).counter_evidence)
+    assert "validation set has only 50 rows" in said
+    assert "reaches the last epoch" in said
+    assert "Not computed: epoch 25, 26, 27, 28, 29" in said
+    assert "Only 2 computed epochs in the window." in said
+
+
+def test_sensitivity_counts_alternative_settings() -> None:
+    alert = _only(read_verdicts(made_history(poisoned=[(5, 12, 19)])))
+    assert alert.sensitivity_settings is not None
+    assert alert.sensitivity_holds is not None
+    assert alert.sensitivity_settings >= 10
+    assert alert.sensitivity_holds >= 9
+    quick = _only(read_verdicts(made_history(poisoned=[(5, 12, 19)]), check_sensitivity=False))
+    assert quick.sensitivity_holds is None
+
+
+def test_persistent_harm_is_told_from_a_window_and_excused_by_low_quality() -> None:
+    alert = _only(read_verdicts(made_history(persistent=[3])))
+    assert (alert.client, alert.verdict, alert.window) == ("client-03", VerdictKind.PERSISTENTLY_HARMFUL, None)
+    assert "low quality" in alert.counter_evidence[0]
+
+
+def test_classes_that_moved_both_ways_are_a_question() -> None:
+    history = made_history(poisoned=[(5, 12, 19)])
+    assert history.channels is not None
+    margins = history.channels.solo_class_margin.copy()
+    margins[12:20, 5, : CLASSES // 2] += 1.0
+    margins[12:20, 5, CLASSES // 2 :] -= 0.7
+    moved = replace(history, channels=replace(history.channels, solo_class_margin=margins))
+    alert = _only(read_verdicts(moved))
+    assert alert.verdict is VerdictKind.CLASS_MIX_CHANGED
+    assert "ask before anything else" in alert.counter_evidence[0]
+
+
+def test_exact_findings_are_facts_without_probability() -> None:
+    history = made_history()
+    assert history.channels is not None
+    repeat = np.zeros(history.participated.shape, dtype=np.int64)
+    repeat[14, 2] = 13
+    alert = _only(read_verdicts(replace(history, channels=replace(history.channels, repeat_of=repeat))))
+    assert (alert.verdict, alert.window, alert.probability) == (VerdictKind.EXACT_FINDING, (14, 14), None)
+    assert alert.finding == "repeat"
+    assert "It happened once." in alert.counter_evidence
+
+
+def test_opposed_updates_are_an_advisory_not_an_alert() -> None:
+    history = made_history()
+    assert history.channels is not None
+    cosine = history.channels.peer_cosine.copy()
+    cosine[:, 6] = -np.abs(cosine[:, 6])
+    detection = read_verdicts(replace(history, channels=replace(history.channels, peer_cosine=cosine)))
+    assert detection.alerts == ()
+    assert detection.clients[6].verdict is VerdictKind.PERSISTENTLY_OPPOSED
+
+
+def test_a_table_is_read_by_the_value_only_expert() -> None:
+    detection = read_verdicts(made_history(poisoned=[(5, 12, 19)], with_channels=False, shift=9))
+    alert = _only(detection)
+    assert alert.expert == "value-only"
+    assert alert.window == (12, 19)
+    assert [c.name for c in alert.channels if c.score is not None] == ["Shapley value"]
+    assert len(detection.channels_unavailable) == len(CHANNEL_NAMES) - 1
+
+
+def test_a_single_client_gets_no_verdict() -> None:
+    detection = read_verdicts(made_history(clients=1))
+    assert detection.alerts == ()
+    assert detection.clients[0].verdict is VerdictKind.NO_VERDICT
+    assert "nobody to compare" in detection.clients[0].why
+
+
+def test_a_client_that_never_took_part_gets_no_verdict() -> None:
+    history = made_history()
+    took_part = history.participated.copy()
+    took_part[:, 4] = False
+    verdict = read_verdicts(replace(history, participated=took_part)).clients[4]
+    assert verdict.verdict is VerdictKind.NO_VERDICT
+    assert "never took part" in verdict.why
+
+
+def test_a_short_run_gets_no_verdict_and_does_not_fail() -> None:
+    for epochs in (1, 2, 3):
+        detection = read_verdicts(made_history(epochs=epochs))
+        assert detection.alerts == ()
+        assert {c.verdict for c in detection.clients} == {VerdictKind.NO_VERDICT}
+
+
+def test_skipped_epochs_leave_the_cheap_channels() -> None:
+    detection = read_verdicts(made_history(poisoned=[(5, 12, 19)], computed=range(1, 31, 2)))
+    alert = _only(detection)
+    assert alert.window == (12, 19)
+    assert (alert.computed_in_window, alert.participated_in_window) == (4, 8)
+    assert detection.value_coverage == pytest.approx(0.5)
+    assert any("50% of the participations" in note for note in detection.notes)
+
+
+def test_the_strict_preset_asks_for_more() -> None:
+    faint = [made_history(poisoned=[(5, 12, 19)], shift=s, seed=1) for s in np.linspace(1.0, 4.0, 13)]
+    default = [len(read_verdicts(h, check_sensitivity=False).alerts) for h in faint]
+    strict = [len(read_verdicts(h, "strict", check_sensitivity=False).alerts) for h in faint]
+    assert sum(strict) < sum(default)
+    with pytest.raises(SettingsError, match="default"):
+        read_verdicts(faint[0], "paranoid")

@@ -1,0 +1,85 @@
+"""Zero, repeat and copy are facts; honest closeness is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.exact_checks import COPY, REPEAT, ZERO, find_exact
+from tests.detection.made_histories import made_history
+
+
+def _with(history: ContributionHistory, **changes: np.ndarray) -> ContributionHistory:
+    assert history.channels is not None
+    return replace(history, channels=replace(history.channels, **changes))
+
+
+def test_honest_runs_have_no_finding() -> None:
+    for seed in range(10):
+        assert find_exact(made_history(seed=seed, participation=0.6)) == ()
+
+
+def test_a_table_has_no_finding() -> None:
+    assert find_exact(made_history(with_channels=False)) == ()
+
+
+def test_zero_updates_are_one_stretch_over_the_clients_own_participations() -> None:
+    history = made_history(participation=0.6, seed=1)
+    assert history.channels is not None
+    norm = history.channels.norm.copy()
+    norm[10:20, 2] = np.where(np.isfinite(norm[10:20, 2]), 0.0, np.nan)
+    found = find_exact(_with(history, norm=norm))
+    expected = tuple(int(t) for t in range(10, 20) if history.participated[t, 2])
+    assert [(f.client, f.finding, f.epochs) for f in found] == [(2, ZERO, expected)]
+
+
+def test_an_epoch_of_tiny_updates_by_everybody_is_not_zero() -> None:
+    history = made_history()
+    assert history.channels is not None
+    norm = history.channels.norm.copy()
+    norm[15] *= 1e-9
+    assert find_exact(_with(history, norm=norm)) == ()
+
+
+def test_repeats_name_their_source() -> None:
+    history = made_history()
+    repeat = np.zeros(history.participated.shape, dtype=np.int64)
+    repeat[7:9, 4] = 6
+    repeat[20, 4] = 19
+    found = find_exact(_with(history, repeat_of=repeat))
+    assert [(f.finding, f.epochs) for f in found] == [(REPEAT, (7, 8)), (REPEAT, (20,))]
+    assert "epoch 6" in found[0].detail
+
+
+def test_a_copy_of_the_last_step_stands_out_from_its_peers() -> None:
+    history = made_history()
+    assert history.channels is not None
+    cosine = history.channels.last_step_cosine.copy()
+    cosine[9:12, 1] = 0.9999
+    assert [(f.client, f.finding, f.epochs) for f in find_exact(_with(history, last_step_cosine=cosine))] == [
+        (1, COPY, (9, 10, 11))
+    ]
+
+
+def test_clients_that_all_follow_the_last_step_are_not_copies() -> None:
+    history = made_history()
+    assert history.channels is not None
+    rng = np.random.default_rng(0)
+    cosine = np.where(history.participated, 1 - 0.002 * rng.uniform(0.5, 1.5, history.participated.shape), np.nan)
+    assert find_exact(_with(history, last_step_cosine=cosine)) == ()
+
+
+def test_a_lone_participant_cannot_be_a_copy() -> None:
+    history = made_history(clients=1)
+    assert find_exact(_with(history, last_step_cosine=np.ones(history.participated.shape))) == ()
+
+
+def test_bit_equal_updates_name_the_other_client() -> None:
+    history = made_history()
+    same = np.zeros(history.participated.shape, dtype=np.int64)
+    same[5, 3], same[5, 6] = 1 + 6, 1 + 3
+    found = find_exact(_with(history, copy_of=same))
+    assert [(f.client, f.epochs) for f in found] == [(3, (5,)), (6, (5,))]
+    assert "client-06" in found[0].detail

@@ -1,0 +1,109 @@
+"""Same window, several channels: handing weight on, the harm gate, and the coarse grid of long runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from flcontrib_core.detection.channels import CHANNEL_NAMES, MARGIN, VALUE, Channels, standardise
+from flcontrib_core.detection.experts import EXPERTS, HARM, VALUE_ONLY, Expert, hear_experts
+from flcontrib_core.detection.windows import WindowModel, window_evidence, window_grid
+from tests.detection.made_histories import made_history
+
+MODEL = WindowModel()
+
+
+def noise(epochs: int, clients: int, seed: int, shift: float = 0.0) -> Channels:
+    scores = np.random.default_rng(seed).normal(size=(len(CHANNEL_NAMES), epochs, clients))
+    scores[:, epochs // 3 : epochs // 3 + epochs // 10, : clients // 2] += shift
+    return Channels(
+        client_ids=tuple(str(i) for i in range(clients)),
+        epochs=np.arange(1, epochs + 1),
+        scores=scores,
+        extra_variance=np.zeros_like(scores),
+        levels=scores,
+        harm=np.abs(scores[0]),
+        participated=np.ones((epochs, clients), dtype=bool),
+        unavailable={},
+    )
+
+
+def test_the_score_is_the_log_mean_over_all_windows() -> None:
+    channels = noise(24, 5, 0)
+    expert = Expert("two", {VALUE: 0.4, MARGIN: 0.6}, False, "")
+    grid = window_grid(24, MODEL, 2)
+    by_hand = sum(
+        weight
+        * window_evidence(
+            channels.of(name), channels.extra_variance[CHANNEL_NAMES.index(name)], grid.starts, grid.ends, MODEL
+        )
+        for name, weight in expert.weights.items()
+    )
+    heard = hear_experts(channels, (expert,), MODEL)[0]
+    assert heard.score == pytest.approx(np.log(np.nanmean(np.exp(by_hand), axis=0)))
+    best = np.nanargmax(by_hand, axis=0)
+    assert (heard.starts == grid.starts[best]).all()
+    assert (heard.ends == grid.ends[best]).all()
+
+
+def test_a_missing_channel_hands_its_weight_on() -> None:
+    channels = noise(24, 5, 1)
+    without = replace(channels, unavailable={VALUE: "test"})
+    margin_alone = Expert("margin", {MARGIN: 1.0}, False, "")
+    expected = hear_experts(channels, (margin_alone,), MODEL)[0].score
+    harm_ungated = replace(HARM, weights={VALUE: 0.3, MARGIN: 0.7}, needs_harm=False)
+    assert hear_experts(without, (harm_ungated,), MODEL)[0].score == pytest.approx(expected)
+
+
+def test_an_expert_without_most_of_its_weight_is_not_heard() -> None:
+    without = replace(noise(24, 5, 2), unavailable={MARGIN: "test"})
+    lost = Expert("mostly margin", {VALUE: 0.3, MARGIN: 0.7}, False, "")
+    kept = Expert("mostly value", {VALUE: 0.7, MARGIN: 0.3}, False, "")
+    mute, heard = hear_experts(without, (lost, kept), MODEL)
+    assert not mute.heard.any()
+    assert np.isneginf(mute.score).all()
+    assert heard.heard.all()
+
+
+def test_the_harm_gate_shuts_out_windows_that_help() -> None:
+    channels = standardise(made_history(poisoned=[(3, 12, 18)], shift=8))
+    helping = replace(channels, harm=-np.abs(channels.harm))
+    gated, open_to_all = VALUE_ONLY, replace(VALUE_ONLY, needs_harm=False)
+    assert np.isneginf(hear_experts(helping, (gated,), MODEL)[0].score).all()
+    assert np.isfinite(hear_experts(helping, (open_to_all,), MODEL)[0].score).all()
+    harmful = hear_experts(channels, (gated,), MODEL)[0]
+    assert int(np.argmax(harmful.score)) == 3
+    assert (int(harmful.starts[3]), int(harmful.ends[3])) == (11, 17)
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_the_coarse_grid_agrees_with_looking_at_every_window(shift: float) -> None:
+    channels = noise(130, 12, 3, shift)
+    coarse = hear_experts(channels, EXPERTS, MODEL)
+    every = hear_experts(channels, EXPERTS, replace(MODEL, exhaustive_up_to=1000))
+    for a, b in zip(coarse, every, strict=True):
+        same = (a.starts == b.starts) & (a.ends == b.ends)
+        assert same.mean() >= 0.9
+        assert np.abs(a.score - b.score).max() < 1.3
+
+
+def test_some_clients_alone_are_heard_as_among_all() -> None:
+    channels = noise(30, 9, 4)
+    everybody = hear_experts(channels, EXPERTS, MODEL)
+    few = hear_experts(channels, EXPERTS, MODEL, clients=np.array([7, 2]))
+    for a, b in zip(everybody, few, strict=True):
+        assert b.score == pytest.approx(a.score[[7, 2]])
+
+
+def test_masked_cells_are_not_seen() -> None:
+    channels = standardise(made_history(poisoned=[(3, 12, 18)]))
+    masked = np.zeros(channels.participated.shape, dtype=bool)
+    masked[11:18, 3] = True
+    before, after = (hear_experts(channels, (HARM,), MODEL, m)[0].score[3] for m in (None, masked))
+    assert after < before - 10
+
+
+def test_a_run_too_short_for_a_window_is_not_heard() -> None:
+    assert not hear_experts(noise(3, 4, 5), EXPERTS, MODEL)[0].heard.any()

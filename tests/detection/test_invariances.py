@@ -1,0 +1,97 @@
+"""What must change nothing: names, the utility's unit, epochs without participants, and any label of the truth."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from flcontrib_core.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.detection.findings import Detection
+from tests.detection.made_histories import made_history
+
+
+def _facts(detection: Detection) -> dict[str, object]:
+    alerts = {(a.client, a.verdict, a.window, round(a.score, 6), a.sensitivity_holds) for a in detection.alerts}
+    clients = {(c.client, c.verdict, c.window, None if c.score is None else round(c.score, 6)) for c in detection.clients}
+    return {"alerts": alerts, "clients": clients}
+
+
+def _reordered(history: ContributionHistory, order: np.ndarray) -> ContributionHistory:
+    assert history.channels is not None
+    raw = {
+        f.name: value[:, order] if isinstance(value := getattr(history.channels, f.name), np.ndarray) else value
+        for f in fields(RawChannels)
+    }
+    return replace(
+        history,
+        client_ids=tuple(history.client_ids[i] for i in order),
+        values={k: v[:, order] for k, v in history.values.items()},
+        standard_errors={k: v[:, order] for k, v in history.standard_errors.items()},
+        participated=history.participated[:, order],
+        channels=RawChannels(**raw),
+    )
+
+
+def _with_empty_epoch(history: ContributionHistory, at: int) -> ContributionHistory:
+    """The same run with an epoch without participants inserted before epoch ``at``."""
+
+    def longer(cells: np.ndarray, fill: float) -> np.ndarray:
+        return np.insert(cells, at, fill, axis=0)
+
+    assert history.channels is not None
+    raw = {}
+    for f in fields(RawChannels):
+        value = getattr(history.channels, f.name)
+        if isinstance(value, np.ndarray):
+            value = longer(value, 0 if value.dtype.kind == "i" else np.nan)
+        raw[f.name] = value
+    return replace(
+        history,
+        values={k: longer(v, 0.0) for k, v in history.values.items()},
+        standard_errors={k: longer(v, 0.0) for k, v in history.standard_errors.items()},
+        participated=longer(history.participated, False),
+        computed=longer(history.computed, True),
+        channels=RawChannels(**raw),
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_the_clients_changes_nothing(seed: int) -> None:
+    history = made_history(seed=seed, poisoned=[(2, 10, 16), (5, 12, 20)], participation=0.8, shift=3 + seed)
+    order = np.random.default_rng(seed).permutation(8)
+    assert _facts(read_verdicts(_reordered(history, order))) == _facts(read_verdicts(history))
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.37, 1e5])
+def test_the_unit_of_the_utility_changes_nothing(factor: float) -> None:
+    history = made_history(poisoned=[(2, 10, 16)], participation=0.8, shift=4)
+    errors = {k: np.full(v.shape, 0.001) for k, v in history.standard_errors.items()}
+    history = replace(history, standard_errors=errors)
+    scaled = replace(
+        history,
+        values={k: factor * v for k, v in history.values.items()},
+        standard_errors={k: factor * v for k, v in errors.items()},
+    )
+    assert _facts(read_verdicts(scaled)) == _facts(read_verdicts(history))
+
+
+@pytest.mark.parametrize("at", [1, 2, 14, 31])
+def test_an_epoch_without_participants_only_shifts_the_count(at: int) -> None:
+    history = made_history(poisoned=[(2, 10, 16)], shift=5)
+    before, after = read_verdicts(history), read_verdicts(_with_empty_epoch(history, at))
+    assert [(a.client, a.verdict, round(a.score, 9)) for a in after.alerts] == [
+        (a.client, a.verdict, round(a.score, 9)) for a in before.alerts
+    ]
+    for a, b in zip(after.alerts, before.alerts, strict=True):
+        assert a.window is not None
+        assert b.window is not None
+        assert a.window == tuple(t + (t >= at) for t in b.window)
+
+
+def test_the_value_of_an_absent_client_is_never_read() -> None:
+    history = made_history(participation=0.6, seed=2, poisoned=[(2, 10, 20)])
+    disturbed = {k: np.where(history.participated, v, 1e9) for k, v in history.values.items()}
+    assert _facts(read_verdicts(replace(history, values=disturbed))) == _facts(read_verdicts(history))
