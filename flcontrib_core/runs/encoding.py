@@ -118,10 +118,3 @@ def run_digest(hashes: Mapping[str, str]) -> str:
     """The run's identity: sha256 over ``name + NUL + content hash + newline`` in byte order of the names."""
     ordered = sorted(hashes.items(), key=lambda item: item[0].encode())
     return sha256(b"".join(f"{name}\0{content}\n".encode() for name, content in ordered))
-
-
-def base_digest(manifest: Mapping[str, Any]) -> str:
-    """d_0: parameters, client ids and sizes, and the files every epoch's game is played with."""
-    told = {key: manifest[key] for key in ("parameters", "clients")}
-    files = {name: manifest["files"].get(name) for name in (INITIAL, MODEL, VALIDATION)}
-    return sha256(json_bytes({**told, "files": files}))

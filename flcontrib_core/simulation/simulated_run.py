@@ -23,6 +23,7 @@ from flcontrib_core.runs.run_log import (
     RunLog,
     Truth,
     Validation,
+    base_digest,
 )
 from flcontrib_core.simulation.settings import Aggregation, DifficultyKind, SimulationSettings
 from flcontrib_core.simulation.training import Federation, SimulatedEpoch, prepare, train
@@ -125,7 +126,13 @@ def in_memory_run(federation: Federation, epochs: Iterator[SimulatedEpoch]) -> R
         has_validation=True,
         source=_InMemory(federation.initial, tuple(numbers), validation),
         truth=federation.truth,
-        base_digest=encoding.base_digest(manifest),
+        base_digest=base_digest(
+            federation.clients,
+            federation.model.parameters,
+            hashes[encoding.INITIAL],
+            hashes[encoding.MODEL],
+            hashes[encoding.VALIDATION],
+        ),
         origin="simulated in memory",
         manifest=manifest,
     )

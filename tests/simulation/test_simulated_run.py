@@ -15,6 +15,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.simulation import SimulationSettings, paper_settings, simulate, simulate_in_memory
 from flcontrib_core.simulation.aggregation import fedavg
 from flcontrib_core.simulation.settings import (
@@ -63,6 +65,27 @@ def test_memory_and_disk_hold_the_same_run(tmp_path: Path, changes: dict[str, An
         np.testing.assert_array_equal(tensors["updates"], data.updates)
         assert ("global" in tensors) == record.has_global == (data.global_model is not None)
     assert json.loads((tmp_path / "run/manifest.json").read_text()) == log.manifest
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_the_reader_finds_the_run_that_was_simulated(tmp_path: Path, changes: dict[str, Any]) -> None:
+    settings = replace(SMALL, **changes)
+    log = simulate_in_memory(settings)
+    for out in (tmp_path / "run", tmp_path / "run.flrun"):
+        read = read_run_log(simulate(settings, out).run)
+        assert isinstance(read, RunLog)
+        for part in ("digest", "base_digest", "name", "clients", "parameters", "epochs", "classes", "model", "truth"):
+            assert getattr(read, part) == getattr(log, part), part
+        assert read.epoch_digests() == log.epoch_digests()
+        np.testing.assert_array_equal(read.initial(), log.initial())
+        for epoch in range(1, settings.epochs + 1):
+            np.testing.assert_array_equal(read.epoch_data(epoch).updates, log.epoch_data(epoch).updates)
+        mine, theirs = log.validation(), read.validation()
+        assert mine is not None
+        assert theirs is not None
+        np.testing.assert_array_equal(theirs.x, mine.x)
+        np.testing.assert_array_equal(theirs.y, mine.y)
+        read.close()
 
 
 def test_a_fresh_process_with_other_threads_gives_the_same_digest(tmp_path: Path) -> None:
