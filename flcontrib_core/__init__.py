@@ -1,3 +1,96 @@
-"""FLContrib audits federated learning: contributions, changes, and what it costs to know."""
+"""FLContrib audits federated learning: who contributed what, who changed and when, and what it costs to know.
+
+The porch: the names a user needs. Each is imported when it is first asked for, so ``import flcontrib_core`` and the
+recorder stay light (numpy and safetensors only).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
+    from flcontrib_core.assessment.trajectory import scheduling_problem
+    from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history
+    from flcontrib_core.contribution import assess_contributions
+    from flcontrib_core.contribution_history import ContributionHistory
+    from flcontrib_core.errors import FLContribError, RunLogError
+    from flcontrib_core.runs.bundle import check_run_log, read_run_log
+    from flcontrib_core.runs.recorder import RunRecorder
+    from flcontrib_core.runs.run_log import RunLog
+    from flcontrib_core.scheduling.choose import choose_epochs
+    from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule
+    from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
+    from flcontrib_core.shapley.registry import register
+    from flcontrib_core.simulation import SimulationSettings, simulate
+    from flcontrib_core.vocabulary import FillPolicy, WeightMode
+    from flcontrib_core.workspace import Workspace
+
+_HOMES = {
+    "AssessSettings": "assessment.settings",
+    "PAPER_SETTINGS": "assessment.settings",
+    "AuditReport": "auditing",
+    "AuditSettings": "auditing",
+    "BudgetSettings": "scheduling.schedule",
+    "ContributionHistory": "contribution_history",
+    "EstimatorSettings": "shapley.estimate",
+    "FLContribError": "errors",
+    "FairnessMode": "scheduling.schedule",
+    "FillPolicy": "vocabulary",
+    "RunLog": "runs.run_log",
+    "RunLogError": "errors",
+    "RunRecorder": "runs.recorder",
+    "Schedule": "scheduling.schedule",
+    "ShapleyEstimate": "shapley.estimate",
+    "SimulationSettings": "simulation",
+    "WeightMode": "vocabulary",
+    "Workspace": "workspace",
+    "assess_contributions": "contribution",
+    "audit": "auditing",
+    "check_run_log": "runs.bundle",
+    "choose_epochs": "scheduling.choose",
+    "read_history": "auditing",
+    "read_run_log": "runs.bundle",
+    "register": "shapley.registry",
+    "scheduling_problem": "assessment.trajectory",
+    "simulate": "simulation",
+}
+__all__ = [
+    "PAPER_SETTINGS",
+    "AssessSettings",
+    "AuditReport",
+    "AuditSettings",
+    "BudgetSettings",
+    "ContributionHistory",
+    "EstimatorSettings",
+    "FLContribError",
+    "FairnessMode",
+    "FillPolicy",
+    "RunLog",
+    "RunLogError",
+    "RunRecorder",
+    "Schedule",
+    "ShapleyEstimate",
+    "SimulationSettings",
+    "WeightMode",
+    "Workspace",
+    "__version__",
+    "assess_contributions",
+    "audit",
+    "check_run_log",
+    "choose_epochs",
+    "read_history",
+    "read_run_log",
+    "register",
+    "scheduling_problem",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"flcontrib_core has no {name!r}; it offers {', '.join(sorted(_HOMES))}")
+    return getattr(importlib.import_module(f"flcontrib_core.{_HOMES[name]}"), name)

@@ -70,14 +70,15 @@ def assess_contributions(
     judge = evaluator or evaluator_for(run, wanted.utilities)
     plan = schedule or _plan(run, wanted, judge, on_progress)
     chosen = set(plan.chosen) if plan else {e.epoch for e in run.epochs}
-    from flcontrib_core.shapley.registry import epoch_estimator, is_run_estimator, refuse_if_exponential
+    from flcontrib_core.shapley.registry import cost_of, epoch_estimator, is_run_estimator
 
     if is_run_estimator(wanted.estimator):
         from flcontrib_core.assessment.whole_run import assess_whole_run
 
         return assess_whole_run(run, wanted, judge, began, on_progress)
     largest = max((len(e.participants) for e in run.epochs if e.epoch in chosen), default=0)
-    refuse_if_exponential(wanted.estimator, largest, wanted.estimation)
+    if largest:  # an exponential request is refused with its price before anything starts
+        cost_of(wanted.estimator, largest, judge.multiply_adds(largest), wanted.estimation)
     bench = Workbench(
         evaluator=judge,
         estimator=epoch_estimator(wanted.estimator),

@@ -167,8 +167,8 @@ def audit(run: Path, preset: str, as_json: bool, **options: Any) -> None:
 
 
 def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progress) -> Any:
-    from flcontrib_core.audit import AuditSettings
-    from flcontrib_core.audit import audit as audit_run
+    from flcontrib_core.auditing import AuditSettings
+    from flcontrib_core.auditing import audit as audit_run
 
     return audit_run(
         open_run(path, options),

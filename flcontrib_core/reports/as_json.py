@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.assessment.axioms import AxiomCheck
-from flcontrib_core.audit import AuditReport, Provenance
+from flcontrib_core.auditing import AuditReport, Provenance
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import Alert, ChangePoints, Detection, Separation
 from flcontrib_core.errors import Problem
@@ -17,8 +17,10 @@ from flcontrib_core.vocabulary import FillPolicy
 
 def numbers(array: np.ndarray) -> Any:
     """Nested lists with null for NaN."""
-    if array.dtype.kind == "f":
-        return np.where(np.isfinite(array), array, None).tolist() if not np.isfinite(array).all() else array.tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        nullable = array.astype(object)
+        nullable[~np.isfinite(array)] = None
+        return nullable.tolist()
     return array.tolist()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.audit import AuditReport
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json
 
@@ -55,7 +55,8 @@ def _agreement(a: set[tuple[str, str]], b: set[tuple[str, str]]) -> float:
 
 
 def _spearman(block: dict[str, list[dict[str, Any] | None]], column: int) -> float | None:
-    pairs = [(e[0]["rank"], e[column]["rank"]) for e in block.values() if e[0] and e[column]]
+    both = [(e[0], e[column]) for e in block.values()]
+    pairs = [(a["rank"], b["rank"]) for a, b in both if a is not None and b is not None]
     if len(pairs) < 3:
         return None
     first, second = np.array(pairs, dtype=float).T

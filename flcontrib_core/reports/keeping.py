@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.audit import AuditReport
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.errors import WorkspaceError
 
 LAYOUT = 1

@@ -1,0 +1,182 @@
+"""Which colours, marks and margins do all charts share?
+
+Colour is data, the interface is ink. Lines say who, fills say which sign; never both in one mark. Client colours were
+chosen for the largest smallest distance under normal, protan, deutan and tritan vision with at least 3:1 contrast:
+five hues plus dash and marker is the honest limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+FONT = "Source Sans, Source Sans 3, sans-serif"
+DASHES = ("solid", "dash", "dot", "dashdot")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "hexagon")
+
+
+@dataclass(frozen=True)
+class Palette:
+    page: str
+    soft: str
+    ink: str
+    secondary: str
+    border: str
+    grid: str
+    axis: str
+    context: str
+    absent: str
+    hatch: str
+    harm: str
+    help: str
+    clients: tuple[str, ...]
+    heat: tuple[str, ...]
+    """harm → 0 → help"""
+
+
+LIGHT = Palette(
+    page="#FFFFFF",
+    soft="#F5F6F8",
+    ink="#171A21",
+    secondary="#5B6270",
+    border="#E3E6EB",
+    grid="#EEF0F3",
+    axis="#C9CED6",
+    context="#AEB5C0",
+    absent="#C3C8D0",
+    hatch="#9AA2AF",
+    harm="#B8400A",
+    help="#0B62A8",
+    clients=("#305396", "#3BA086", "#5A152A", "#8B4F00", "#B661F6"),
+    heat=("#8F2E04", "#E08A57", "#F4F5F7", "#6BA8DA", "#0A4B85"),
+)
+DARK = Palette(
+    page="#0F1218",
+    soft="#171B23",
+    ink="#E8EAF0",
+    secondary="#A9B1BF",
+    border="#2A303B",
+    grid="#1E242E",
+    axis="#3A424F",
+    context="#5E6776",
+    absent="#414957",
+    hatch="#6B7484",
+    harm="#FF8A4C",
+    help="#5CB3F0",
+    clients=("#6C84F2", "#5FE3BD", "#F0508A", "#F3A124", "#ADAEF9"),
+    heat=("#FF9A5F", "#9C4A20", "#2A303B", "#24618F", "#7CC6FA"),
+)
+
+
+def palette(mode: str) -> Palette:
+    """'light' or 'dark', as the browser says."""
+    return DARK if mode == "dark" else LIGHT
+
+
+@dataclass(frozen=True)
+class ClientStyle:
+    """One client's look on every page: colour, dash and marker by its position in the sorted ids."""
+
+    colour: str
+    dash: str
+    marker: str
+
+
+def client_styles(client_ids: tuple[str, ...], mode: str) -> dict[str, ClientStyle]:
+    colours = palette(mode).clients
+    return {
+        client: ClientStyle(colours[i % 5], DASHES[(i // 5) % 4], MARKERS[i % 5])
+        for i, client in enumerate(sorted(client_ids))
+    }
+
+
+def plain(text: str) -> str:
+    """A client's name as text in Plotly, which would read <…> and &…; as markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def translucent(colour: str, alpha: float) -> str:
+    r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({r},{g},{b},{alpha})"
+
+
+def base_figure(mode: str, height: int, **margins: int) -> go.Figure:
+    """An empty figure in the house style: transparent, horizontal grid only, no legend, no dragging."""
+    p = palette(mode)
+    figure = go.Figure()
+    figure.update_layout(
+        height=height,
+        margin={"l": 54, "r": 16, "t": 12, "b": 46} | margins,
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": FONT, "size": 13, "color": p.ink},
+        showlegend=False,
+        dragmode=False,
+        hoverlabel={"bgcolor": p.page, "bordercolor": p.border, "font": {"family": FONT, "size": 13, "color": p.ink}},
+        barcornerradius=0,
+    )
+    figure.update_xaxes(**x_axis(mode))
+    figure.update_yaxes(**y_axis(mode))
+    return figure
+
+
+def x_axis(mode: str) -> dict[str, Any]:
+    p = palette(mode)
+    return {
+        "showgrid": False,
+        "zeroline": False,
+        "linecolor": p.axis,
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": p.axis,
+        "tickfont": {"size": 12, "color": p.secondary},
+        "title": {"font": {"size": 12, "color": p.secondary}},
+        "fixedrange": True,
+        "ticklabelstandoff": 2,
+    }
+
+
+def y_axis(mode: str) -> dict[str, Any]:
+    p = palette(mode)
+    return {
+        "gridcolor": p.grid,
+        "zeroline": True,
+        "zerolinecolor": p.axis,
+        "zerolinewidth": 1,
+        "showline": False,
+        "ticks": "",
+        "tickfont": {"size": 12, "color": p.secondary},
+        "title": {"font": {"size": 12, "color": p.secondary}},
+        "fixedrange": True,
+        "ticklabelstandoff": 4,
+    }
+
+
+def epoch_ticks(epochs: int) -> list[int]:
+    """1, 5, 10 … – at most about ten labels."""
+    step = next(s for s in (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 10**9) if epochs / s <= 9)
+    return sorted({1, *range(step, epochs + 1, step)}) if epochs else [0]
+
+
+def spread_labels(positions: list[float], smallest_gap: float) -> list[float]:
+    """Moves label positions apart so that neighbours keep the gap, staying as near as possible to their lines."""
+    order = sorted(range(len(positions)), key=positions.__getitem__)
+    groups: list[tuple[float, list[int]]] = []
+    for i in order:
+        groups.append((positions[i], [i]))
+        while len(groups) > 1:
+            (c1, m1), (c2, m2) = groups[-2], groups[-1]
+            if c2 - c1 >= smallest_gap * (len(m1) + len(m2)) / 2:
+                break
+            merged = m1 + m2
+            centre = sum(positions[k] for k in merged) / len(merged)
+            groups[-2:] = [(centre, merged)]
+    placed = list(positions)
+    for centre, members in groups:
+        first = centre - smallest_gap * (len(members) - 1) / 2
+        for n, i in enumerate(members):
+            placed[i] = first + n * smallest_gap
+    return placed
