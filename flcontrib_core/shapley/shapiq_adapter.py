@@ -1,0 +1,150 @@
+"""What do shapiq's own approximators say about an epoch's game?
+
+``shapiq:NAME`` runs the library's approximator of that name through the same oracle, budget and seed as ours, so
+that the field's best library estimators are peers at equal cost. The game is asked one utility at a time with the
+same random state; the approximators draw coalitions without looking at values, so all utilities share them.
+
+Budget: shapiq counts ∅, we do not, hence N + 1. Three approximators count calls instead of distinct coalitions; they
+are rehearsed on an empty game to find the library budget that spends N distinct ones. Default:
+``costs.default_evaluations``. Regression approximators sample in pairs (S, N∖S), as their authors advise.
+No standard errors. Needs the optional package shapiq (``pip install flcontrib[bench]``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.shapley.coalitions import distinct_coalitions
+from flcontrib_core.shapley.costs import Cost, evaluation_budget, refuse_foreign_options
+from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.exact import exact_estimate
+from flcontrib_core.shapley.ledger import Ledger
+from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.vocabulary import FloatArray
+
+PREFIX = "shapiq:"
+APPROXIMATORS = (
+    "KernelSHAP",
+    "kADDSHAP",
+    "OwenSamplingSV",
+    "PermutationSamplingSV",
+    "ProxySPEX",
+    "SPEX",
+    "StratifiedSamplingSV",
+    "SVARM",
+    "UnbiasedKernelSHAP",
+)
+_PAIRED = frozenset({"KernelSHAP", "kADDSHAP", "UnbiasedKernelSHAP"})
+_COUNTS_CALLS = frozenset({"OwenSamplingSV", "PermutationSamplingSV", "StratifiedSamplingSV"})
+_INTERACTIONS = frozenset({"ProxySPEX", "SPEX"})
+
+Game = Callable[[np.ndarray], FloatArray]
+
+
+class ShapiqApproximator:
+    """One of shapiq's approximators of the Shapley value as an estimator of ours."""
+
+    def __init__(self, approximator: str) -> None:
+        by_lower = {name.lower(): name for name in APPROXIMATORS}
+        if approximator.lower() not in by_lower:
+            raise SettingsError(
+                f"shapiq has no approximator {approximator!r} here; choose from {', '.join(APPROXIMATORS)}"
+            )
+        self.approximator = by_lower[approximator.lower()]
+        self.name = PREFIX + self.approximator
+
+    def cost(self, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost:
+        budget = evaluation_budget(settings, players)
+        return Cost(budget, budget)
+
+    def estimate(
+        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
+    ) -> ShapleyEstimate:
+        refuse_foreign_options(settings, self.name)
+        build = self._builder(oracle.players, seed=int(rng.integers(2**31 - 1)))
+        budget = evaluation_budget(settings, oracle.players)
+        if budget >= distinct_coalitions(oracle.players):
+            return exact_estimate(oracle, f"{self.name} (exact: all coalitions)")
+        ledger = Ledger(oracle, budget)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            library_budget = self._library_budget(build, ledger)
+            columns = []
+            for utility in range(len(oracle.utilities)):
+                columns.append(self._values(build(), library_budget, _one_utility(ledger, utility), oracle.players))
+        notes = tuple(dict.fromkeys(f"shapiq: {warning.message}" for warning in caught))
+        values = np.stack(columns, axis=1)
+        errors = np.full_like(values, np.nan)
+        return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.name, notes=notes)
+
+    def _builder(self, players: int, seed: int) -> Callable[[], Any]:
+        """A factory of freshly seeded approximators, so that each utility sees the same draws."""
+        try:
+            import shapiq.approximator as library
+        except ImportError as error:
+            raise MissingPart(f"{self.name} needs the package shapiq; install it with: pip install shapiq") from error
+        kind = getattr(library, self.approximator)
+        options: dict[str, object] = {"n": players, "random_state": seed}
+        if self.approximator in _PAIRED:
+            options["pairing_trick"] = True
+        if self.approximator in _INTERACTIONS:
+            options |= {"index": "SV", "max_order": 1}
+
+        def build() -> Any:
+            try:
+                return kind(**options)
+            except ImportError as error:
+                raise MissingPart(f"{self.name}: {error}") from error
+
+        return build
+
+    def _library_budget(self, build: Callable[[], Any], ledger: Ledger) -> int:
+        """The budget, in the library's counting, that spends the ledger's distinct evaluations and not one more."""
+        library_budget = ledger.budget + 1
+        if self.approximator not in _COUNTS_CALLS:
+            return library_budget
+        players = ledger.oracle.players
+        best = library_budget
+        for _ in range(16):
+            seen: set[bytes] = set()
+            self._values(build(), library_budget, _rehearsal(seen), players)
+            distinct = len(seen - {np.zeros(players, dtype=bool).tobytes()})
+            if distinct > ledger.budget:
+                break
+            best = library_budget
+            if distinct == ledger.budget:
+                break
+            library_budget += ledger.budget - distinct
+        return best
+
+    def _values(self, approximator: Any, library_budget: int, game: Game, players: int) -> FloatArray:
+        try:
+            result = approximator.approximate(budget=library_budget, game=game)
+        except ValueError as error:
+            raise SettingsError(f"{self.name} with {library_budget - 1} evaluations: {error}") from error
+        return np.array([float(result[(player,)]) for player in range(players)])
+
+
+def _one_utility(ledger: Ledger, utility: int) -> Game:
+    """The game shapiq sees: one or many coalitions in, one number each out."""
+
+    def game(coalitions: np.ndarray) -> FloatArray:
+        return ledger.evaluate(np.atleast_2d(coalitions).astype(bool))[:, utility]
+
+    return game
+
+
+def _rehearsal(seen: set[bytes]) -> Game:
+    """A game worth nothing that remembers which coalitions were asked."""
+
+    def game(coalitions: np.ndarray) -> FloatArray:
+        rows = np.atleast_2d(coalitions).astype(bool)
+        seen.update(row.tobytes() for row in rows)
+        return np.zeros(len(rows))
+
+    return game

@@ -1,0 +1,86 @@
+"""shapiq's approximators through our oracle: same game, same budget in distinct evaluations, clear refusals."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+
+from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.shapley.exact import shapley_from_table
+from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS, ShapiqApproximator
+from tests.shapley.closed_form import random_table, smooth_game, table_game
+
+WORKING = tuple(name for name in APPROXIMATORS if "SPEX" not in name)
+
+
+def test_the_names_are_those_of_the_library() -> None:
+    from shapiq.approximator import SV_APPROXIMATORS
+
+    assert set(APPROXIMATORS) == {kind.__name__ for kind in SV_APPROXIMATORS}
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_each_spends_its_budget_and_comes_near(name: str) -> None:
+    table = random_table(0, 8) * 0.2 + np.bitwise_count(np.arange(256))[:, None] * np.array([[0.3]])
+    table[0] = 0
+    game = table_game(table)
+    settings = EstimatorSettings(evaluations=180)
+    estimate = ShapiqApproximator(name).estimate(game.oracle(), np.random.default_rng(0), settings)
+    assert estimate.evaluations == game.evaluated <= 180
+    assert estimate.evaluations >= 165  # also those that count calls instead of coalitions
+    assert np.abs(estimate.values - shapley_from_table(table)).max() < 0.25
+    assert estimate.method == f"shapiq:{name}"
+    assert np.isnan(estimate.standard_errors).all()
+
+
+def test_equals_the_library_called_directly() -> None:
+    from shapiq.approximator import KernelSHAP
+
+    table = random_table(1, 7)
+    seed = int(np.random.default_rng(9).integers(2**31 - 1))
+    peer = KernelSHAP(n=7, pairing_trick=True, random_state=seed)
+    direct = peer.approximate(budget=61, game=lambda s: table[s.astype(int) @ (1 << np.arange(7)), 0])
+    estimate = ShapiqApproximator("KernelSHAP").estimate(
+        table_game(table).oracle(), np.random.default_rng(9), EstimatorSettings(evaluations=60)
+    )
+    assert estimate.values[:, 0].tolist() == [direct[(i,)] for i in range(7)]
+
+
+def test_names_are_read_in_any_case_and_unknown_ones_refused() -> None:
+    assert ShapiqApproximator("svarm").name == "shapiq:SVARM"
+    with pytest.raises(SettingsError, match="choose from KernelSHAP"):
+        ShapiqApproximator("magic")
+
+
+@pytest.mark.slow  # building the library's decoder takes half a minute
+def test_a_budget_the_library_cannot_use_is_refused_in_our_words() -> None:
+    with pytest.raises(SettingsError, match="shapiq:SPEX with 40 evaluations: Insufficient budget"):
+        ShapiqApproximator("SPEX").estimate(
+            smooth_game(0, 8).oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=40)
+        )
+
+
+def test_what_the_library_warns_about_becomes_a_note() -> None:
+    estimate = ShapiqApproximator("KernelSHAP").estimate(
+        smooth_game(0, 5).oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=30)
+    )
+    assert any("shapiq: Sampling might be inefficient" in note for note in estimate.notes)
+
+
+def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without_shapiq(name: str, *args: object, **kwargs: object) -> object:
+        if name.startswith("shapiq"):
+            raise ImportError("No module named 'shapiq'")
+        return real(name, *args, **kwargs)  # type: ignore[arg-type]
+
+    for module in [m for m in sys.modules if m.startswith("shapiq")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(builtins, "__import__", without_shapiq)
+    with pytest.raises(MissingPart, match="pip install shapiq"):
+        ShapiqApproximator("SVARM").estimate(smooth_game(0, 5).oracle(), np.random.default_rng(0), EstimatorSettings())
