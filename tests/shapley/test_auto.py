@@ -1,0 +1,178 @@
+"""Does ``auto`` follow its fixed rule, and does it say what it did?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from flcontrib_core.shapley import auto
+from flcontrib_core.shapley.auto import Auto, exact_is_cheap, flagged_players, precision_reached
+from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.oracle import CoalitionOracle
+from tests.shapley.closed_form import smooth_game
+from tests.shapley.logit_game import LinearEpoch
+
+DEFAULT = EstimatorSettings()
+
+
+@dataclass
+class StandIn:
+    """A surrogate that asks for 4n coalitions and claims a given relative half-width."""
+
+    half_width: float = 0.1
+    unreliable: tuple[str, ...] = ()
+    asked: list[str] = field(default_factory=list)
+    name: str = "surrogate"
+
+    def estimate(
+        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
+    ) -> ShapleyEstimate:
+        budget = settings.evaluations or 4 * oracle.players
+        draws = rng.random((50 * oracle.players, oracle.players)) < 0.5
+        oracle.evaluate(np.unique(draws, axis=0)[1 : budget + 1])
+        spread = np.linspace(-1, 1, oracle.players)[:, None] * np.ones(len(oracle.utilities))
+        errors = np.full_like(spread, self.half_width * spread.std() / 1.96)
+        return ShapleyEstimate(
+            spread, errors, oracle.evaluations, False, self.name, ("stand-in",), unreliable=self.unreliable
+        )
+
+
+@pytest.fixture
+def surrogate(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    stand_in = StandIn()
+
+    def find(name: str) -> StandIn:
+        stand_in.asked.append(name)
+        stand_in.name = name
+        return stand_in
+
+    monkeypatch.setattr(auto, "epoch_estimator", find)
+    return stand_in
+
+
+def run(game: object, settings: EstimatorSettings = DEFAULT) -> ShapleyEstimate:
+    return Auto().estimate(CoalitionOracle(game), np.random.default_rng(0), settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("players", "multiply_adds", "cheap"),
+    [
+        (5, 1e15, True),
+        (6, 6e9 / 64, True),
+        (6, 6e9 / 64 + 1, False),
+        (12, 1e6, True),  # small models: n ≤ 12
+        (8, 2.3e7, True),  # the paper's MLP on some hundred rows: n ≤ 8
+        (9, 2.3e7, False),
+        (12, None, True),
+        (13, None, False),
+    ],
+)
+def test_exact_is_cheap_by_a_fixed_cost_model(players: int, multiply_adds: float | None, cheap: bool) -> None:
+    assert exact_is_cheap(players, multiply_adds, DEFAULT) is cheap
+
+
+def test_cheap_epochs_are_exact_and_say_so(surrogate: StandIn) -> None:
+    for game in (LinearEpoch(5), LinearEpoch(9, multiply_adds=1e3), smooth_game(0, 11)):
+        estimate = run(game)
+        assert (estimate.method, estimate.exact) == ("exact", True)
+        assert estimate.notes == (f"auto: exact is cheap for {game.players} participants",)
+    assert surrogate.asked == []
+
+
+def test_expensive_epochs_go_to_the_surrogate(surrogate: StandIn) -> None:
+    estimate = run(LinearEpoch(14))
+    assert estimate.method == "surrogate"
+    assert estimate.notes == ("auto: exact is not cheap for 14 participants", "stand-in")
+
+
+def test_opaque_games_go_to_the_black_box(surrogate: StandIn) -> None:
+    assert run(smooth_game(0, 14)).method == "surrogate-blackbox"
+
+
+def test_a_scaled_update_is_flagged_and_computed_exactly_up_to_twelve(surrogate: StandIn) -> None:
+    game = LinearEpoch(7)
+    assert flagged_players(game) == ()
+    game.deltas[4] *= 10
+    assert flagged_players(game) == (4,)
+    estimate = run(game)
+    assert estimate.exact
+    assert "participant 4 is more than 3 times the median" in estimate.notes[0]
+    assert surrogate.asked == []
+
+
+def test_a_flagged_epoch_beyond_twelve_goes_to_the_surrogate_with_the_reason(surrogate: StandIn) -> None:
+    game = LinearEpoch(14)
+    game.deltas[2] *= 10
+    surrogate.unreliable = ("accuracy",)
+    estimate = run(game)
+    assert "participant 2" in estimate.notes[0]
+    assert estimate.unreliable == ("accuracy",)
+    assert "cannot be trusted for accuracy here, and exact is out of reach" in estimate.notes[-1]
+
+
+def test_two_updates_flag_nobody() -> None:
+    game = LinearEpoch(2)
+    game.deltas[0] *= 1000
+    assert flagged_players(game) == ()
+    assert flagged_players(smooth_game(0, 5)) == ()
+
+
+def test_zero_updates_flag_only_those_that_are_not_zero() -> None:
+    game = LinearEpoch(5)
+    game.deltas[:4] = 0
+    assert flagged_players(game) == (4,)
+
+
+def test_precision_not_reached_ends_in_exact_where_affordable(surrogate: StandIn) -> None:
+    surrogate.half_width = 0.5
+    game = LinearEpoch(7, multiply_adds=6e10 / 2**7)
+    estimate = run(game)
+    assert estimate.exact
+    assert estimate.evaluations == game.evaluated == 127
+    assert "within 0.3 sd; computed exactly instead" in estimate.notes[-1]
+    oracle = CoalitionOracle(LinearEpoch(7))
+    assert np.allclose(estimate.values, shapley_from_table(evaluate_all(oracle)), atol=1e-9)
+
+
+def test_precision_not_reached_ends_in_an_honest_interval_where_exact_is_out_of_reach(surrogate: StandIn) -> None:
+    surrogate.half_width = 0.5
+    estimate = run(LinearEpoch(14))
+    assert not estimate.exact
+    assert estimate.relative_half_width() == pytest.approx([0.5, 0.5])
+    assert "exact is out of reach" in estimate.notes[-1]
+    assert "out of reach" not in run(LinearEpoch(14), EstimatorSettings(precision=0.6)).notes[-1]
+
+
+def test_the_evaluations_allowed_decide_over_the_rule(surrogate: StandIn) -> None:
+    assert run(LinearEpoch(7), EstimatorSettings(evaluations=127)).exact
+    limited = run(LinearEpoch(5), EstimatorSettings(evaluations=12))
+    assert limited.method == "surrogate"
+    assert limited.evaluations <= 12
+    scaled = LinearEpoch(7)
+    scaled.deltas[0] *= 100
+    assert run(scaled, EstimatorSettings(evaluations=30)).evaluations <= 30
+
+
+def test_a_flat_utility_needs_no_resolution() -> None:
+    values = np.array([[1e-5, 1.0], [-1e-5, -1.0]])
+    flat = ShapleyEstimate(values, np.full((2, 2), 2e-5), 8, False, "surrogate")
+    assert not precision_reached(flat, 0.3)
+    assert precision_reached(flat, 0.3, resolution=1e-4)
+    wide = ShapleyEstimate(values, np.array([[1.0, 1e-5], [1.0, 1e-5]]), 8, False, "surrogate")
+    assert not precision_reached(wide, 0.3, resolution=1e-4)
+    unknown = ShapleyEstimate(values, np.full((2, 2), np.nan), 8, False, "surrogate")
+    assert not precision_reached(unknown, 0.3, resolution=1e-4)
+
+
+def test_the_price_covers_what_the_rule_may_do() -> None:
+    cost = Auto().cost
+    assert cost(5, 1e15, DEFAULT) == (31, 31)
+    assert cost(10, 1e15, DEFAULT) == (40, 1023)  # it may be flagged
+    assert cost(14, 1e15, DEFAULT) == (56, 224)
+    assert cost(14, 6e10 / 2**14, DEFAULT) == (56, 2**14 - 1)  # it may be rescued
+    assert cost(14, None, DEFAULT) == (56, 224)
+    assert cost(14, 1e15, EstimatorSettings(evaluations=100)) == (100, 100)
+    assert cost(5, 1e15, EstimatorSettings(evaluations=100)) == (31, 31)
