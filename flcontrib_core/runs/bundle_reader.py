@@ -1,0 +1,265 @@
+"""Is this directory or archive a federated run, and what does it hold?
+
+One pass through the log in the order in which its parts depend on each other. A fault in one part does not stop the
+others from being read, so that whoever wrote the log sees everything that is wrong with it at once. Each file's bytes
+are read through once, in pieces: hash, finiteness and the evidence of ``log_checks`` come from the same pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.runs.confusables import confusable_evidence
+from flcontrib_core.runs.containers import Container
+from flcontrib_core.runs.encoding import run_digest
+from flcontrib_core.runs.epoch_lines import read_epoch_lines, whole_lines
+from flcontrib_core.runs.epoch_source import BundleSource
+from flcontrib_core.runs.epoch_values import EpochValues
+from flcontrib_core.runs.manifest import MINIMAL_EXAMPLE, Manifest, read_manifest
+from flcontrib_core.runs.model_nodes import Node, parse_spec, reads_tokens
+from flcontrib_core.runs.model_spec import check_model_spec
+from flcontrib_core.runs.parts import Parts
+from flcontrib_core.runs.problems import Findings, refusal, shown
+from flcontrib_core.runs.run_log import EpochRecord, RunLog, base_digest
+from flcontrib_core.runs.shape_checks import (
+    INITIAL,
+    SMALL_VALIDATION,
+    VALIDATION,
+    ValidationValues,
+    epoch_faults,
+    initial_faults,
+    validation_faults,
+)
+from flcontrib_core.runs.tensors import CONVERTER, Block, TensorLayout, is_pickled
+
+MANIFEST, EPOCHS, MODEL = "manifest.json", "epochs.jsonl", "model.json"
+_NAMED = (MANIFEST, EPOCHS, INITIAL, MODEL, VALIDATION)
+_PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".joblib", ".ckpt", ".dill")
+
+NonFinite = Literal["refuse", "absent"]
+
+
+class BundleReader:
+    """Reads one container, stage by stage; faults go to ``findings``, and ``run_log`` gives the run."""
+
+    def __init__(
+        self, container: Container, name: str, nonfinite: NonFinite, previous: RunLog | None, findings: Findings
+    ) -> None:
+        self._parts = Parts(container, findings)
+        self._findings = findings
+        self._name = name
+        self._nonfinite = nonfinite
+        self._known = previous.source if previous is not None and isinstance(previous.source, BundleSource) else None
+        self.manifest: Manifest | None = None
+        self.records: list[EpochRecord] = []
+        self._model: Any = None
+        self._nodes: list[Node] = []
+        self._values: EpochValues | None = None
+
+    def check_names(self) -> None:
+        """Refuse what can run code when it is loaded, before anything else is looked at."""
+        for name in self._parts.container.sizes:
+            head = b""
+            if name.lower().endswith(".npy"):
+                with self._parts.faults_of(name), self._parts.open(name) as stream:
+                    head = stream.read(4096)
+            if name.lower().endswith(_PICKLES) or is_pickled(head):
+                self._findings.refuse(
+                    "E_PICKLE", shown(name), "a pickle or object array", "no code in a log", CONVERTER
+                )
+
+    def read_texts(self) -> None:
+        """manifest.json, model.json and epochs.jsonl."""
+        for name in (MANIFEST, EPOCHS, INITIAL):
+            if name not in self._parts:
+                self._missing(name)
+        if MANIFEST in self._parts:
+            with self._parts.faults_of(MANIFEST):
+                self.manifest = read_manifest(self._parts.read_json(MANIFEST), self._name, self._findings)
+        if MODEL in self._parts:
+            with self._parts.faults_of(MODEL):
+                self._model = self._parts.read_json(MODEL)
+                self._nodes, faults = parse_spec(self._model)
+                for problem in faults:
+                    self._findings.add(problem)
+        if EPOCHS in self._parts:
+            with self._parts.faults_of(EPOCHS), self._parts.open(EPOCHS) as stream:
+                container = self._parts.container
+                clients = self.manifest.clients if self.manifest else ()
+                lines = whole_lines(stream, container.sizes[EPOCHS], container.can_grow)
+                used = hashlib.sha256()
+                self.records = read_epoch_lines(_hashed(lines, used), clients, self._findings).records
+                self._parts.hashes[EPOCHS] = used.hexdigest()
+        if self.manifest is not None:
+            self._check_listed(self.manifest)
+
+    def _missing(self, name: str) -> None:
+        folders = [n.split("/")[0] for n in self._parts.container.sizes if n.endswith("/" + name)]
+        fix = f"A minimal one: {MINIMAL_EXAMPLE}" if name == MANIFEST else f"Add {name}; docs/run-log.md shows how."
+        if folders:
+            fix = f"It lies in {shown(min(folders))}: bundle the content of that folder, not the folder."
+        self._findings.refuse("E_MISSING", name, "no such file", "a file of that name", fix)
+
+    def _check_listed(self, manifest: Manifest) -> None:
+        """Is every file that is written once there, with its hash?"""
+        for name in (INITIAL, MODEL, VALIDATION):
+            present, listed = name in self._parts, name in manifest.files
+            if listed and not present and name != INITIAL:
+                self._missing(name)
+            # model.json is text; only files of tensors have to be listed.
+            if present and not listed and name != MODEL and "files" in manifest.content:
+                self._findings.refuse(
+                    "E_HASH", f"{MANIFEST}:files", f"no sha256 of {name}", "one for each file written once", "Add it."
+                )
+        if VALIDATION in self._parts and manifest.content.get("classes") is None:
+            self._findings.refuse(
+                "E_MANIFEST", f"{MANIFEST}:classes", "none", "the number of classes of the validation set", "Add it."
+            )
+
+    def read_layouts(self) -> None:
+        """Every tensor file's header, and whether its shapes are the promised ones."""
+        manifest = self.manifest
+        parameters = manifest.parameters if manifest else ()
+        self._parts.lay_out(INITIAL, lambda layout: initial_faults(layout, parameters) if parameters else [])
+        tokens = reads_tokens(self._nodes) if self._nodes else None
+        size = self._parts.container.sizes.get(VALIDATION, 0)
+        self._parts.lay_out(VALIDATION, lambda layout: validation_faults(layout, size, tokens))
+        if self._nodes and parameters and manifest:
+            for problem in check_model_spec(self._model, parameters, manifest.classes, self._validation_shape()):
+                self._findings.add(problem)
+        for index, record in enumerate(self.records):
+            if record.file is not None and record.file not in self._parts:
+                self._missing(record.file)
+            elif record.file is not None:
+                self._parts.lay_out(record.file, self._epoch_faults(record))
+                if record.file in self._parts.layouts and self._parts.layouts[record.file].get("global") is not None:
+                    self.records[index] = dataclasses.replace(record, has_global=True)
+
+    def _epoch_faults(self, record: EpochRecord) -> Any:
+        def faults(layout: TensorLayout) -> list[Problem]:
+            if self.manifest is None or not self.manifest.parameters:
+                return []
+            ids = [client.id for client in self.manifest.clients]
+            return epoch_faults(layout, record, ids, sum(spec.count for spec in self.manifest.parameters))
+
+        return faults
+
+    def _validation_shape(self) -> tuple[int, ...] | None:
+        x = self._parts.layouts[VALIDATION].get("x") if VALIDATION in self._parts.layouts else None
+        return x.shape if x is not None else None
+
+    def read_values(self) -> None:
+        """Every number once: hashes, finiteness, labels."""
+        manifest = self.manifest
+        if manifest is None or not manifest.parameters:
+            return
+        if INITIAL in self._parts.layouts:
+            with self._parts.faults_of(INITIAL):
+                self._parts.stream(INITIAL, _refuse_nonfinite)
+        if VALIDATION in self._parts.layouts:
+            with self._parts.faults_of(VALIDATION):
+                values = ValidationValues(manifest.classes, self._vocabulary(manifest))
+                self._parts.stream(VALIDATION, values.take)
+                if found := values.problems():
+                    raise RunLogError(tuple(found))
+        self._values = EpochValues(self._parts, manifest.clients, manifest.parameters, self.records, self._known)
+        self._values.read(absent_if_nonfinite=self._nonfinite == "absent")
+        self.records = self._values.records
+        for name in (INITIAL, MODEL, VALIDATION):
+            if name in manifest.files:
+                self._parts.hash_fits(name, manifest.files[name], MANIFEST)
+
+    def _vocabulary(self, manifest: Manifest) -> int | None:
+        """How many token numbers does the smallest embedding know?"""
+        shapes = {spec.name: spec.shape for spec in manifest.parameters}
+        names = [node.fields["weight"] for node in self._nodes if node.op == "embedding"]
+        return min((shapes[name][0] for name in names if shapes.get(name)), default=None)
+
+    def cross_check(self) -> None:
+        """Evidence about the log itself; only for a log without faults."""
+        if self._findings.errors or self.manifest is None or self._values is None:
+            return
+        self._findings.warnings += self._values.evidence()
+        self._findings.warnings += confusable_evidence([client.id for client in self.manifest.clients])
+        shape = self._validation_shape()
+        if shape is not None and shape[0] < SMALL_VALIDATION:
+            expected = f"at least {SMALL_VALIDATION}"
+            self._findings.warn(
+                "W_VALID_SMALL", VALIDATION, f"{shape[0]} rows", expected, "Values are coarse: add rows."
+            )
+        used = {*_NAMED, *(record.file for record in self.records)}
+        container = self._parts.container
+        # Hidden files of a directory are a recorder's unfinished work or the file system's own.
+        extra = [name for name in container.sizes if name not in used and not (container.can_grow and _hidden(name))]
+        if extra:
+            names = ", ".join(shown(name, 60) for name in sorted(extra)[:5]) + (", …" if len(extra) > 5 else "")
+            found = f"{len(extra)} unknown files: {names}"
+            self._findings.warn("W_EXTRA_FILE", "log", found, "only the files of the format", "They are ignored.")
+
+    def run_log(self, origin: str) -> RunLog:
+        """The run; only where no fault was found."""
+        manifest, values, parts = self.manifest, self._values, self._parts
+        assert manifest is not None
+        assert values is not None
+        return RunLog(
+            name=manifest.name,
+            digest=run_digest(parts.hashes),
+            clients=manifest.clients,
+            parameters=manifest.parameters,
+            epochs=tuple(self.records),
+            classes=manifest.classes,
+            model=self._model,
+            has_validation=VALIDATION in parts.layouts,
+            source=BundleSource(
+                parts.container,
+                parts.layouts,
+                manifest.parameters,
+                values.kept_rows,
+                values.verified,
+                values.differences,
+            ),
+            truth=manifest.truth,
+            warnings=tuple(self._findings.warnings),
+            base_digest=base_digest(
+                manifest.clients,
+                manifest.parameters,
+                parts.hashes[INITIAL],
+                parts.hashes.get(MODEL),
+                parts.hashes.get(VALIDATION),
+            ),
+            origin=origin,
+            manifest=manifest.content,
+            casts=_casts(parts.layouts),
+        )
+
+
+def _casts(layouts: dict[str, TensorLayout]) -> tuple[str, ...]:
+    files: dict[str, set[str]] = defaultdict(set)
+    for name, layout in layouts.items():
+        for tensor in layout.tensors:
+            if tensor.dtype in ("F16", "BF16"):
+                files[tensor.dtype].add(name)
+    return tuple(f"{dtype} read as float32: {', '.join(sorted(names))}" for dtype, names in sorted(files.items()))
+
+
+def _hashed(lines: Iterator[bytes], into: Any) -> Iterator[bytes]:
+    for line in lines:
+        into.update(line)
+        yield line
+
+
+def _hidden(name: str) -> bool:
+    return name.split("/")[-1].startswith(".")
+
+
+def _refuse_nonfinite(block: Block) -> None:
+    if not np.isfinite(block.values).all():
+        where = f"{INITIAL}:{shown(block.tensor.name)[1:-1]}"
+        raise refusal("E_NONFINITE", where, "NaN or infinite numbers", "finite numbers", "Start from a sound model.")

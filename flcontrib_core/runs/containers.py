@@ -1,0 +1,260 @@
+"""Where do a log's bytes lie: in a directory or in one zip file?
+
+Both give the same two answers – which files with which sizes, and a stream of one file's bytes – so that everything
+above them reads a directory and a bundle alike. A container is checked when it is opened; nothing is ever extracted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import stat
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.runs.limits import MAX_ENTRIES
+from flcontrib_core.runs.problems import MAX_PROBLEMS, refusal, shown
+
+GROWING = "epochs.jsonl"
+"""The one file that is appended to while a run is being recorded."""
+
+
+class ByteStream(Protocol):
+    """One file's bytes, once, from the beginning."""
+
+    def read(self, count: int) -> bytes:
+        """The next ``count`` bytes; fewer only at the end. Raises ``RunLogError`` when the bytes are not sound."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Container(Protocol):
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Every file and its size in bytes."""
+        ...
+
+    @property
+    def can_grow(self) -> bool:
+        """Is this a directory that a recorder may still be writing to?"""
+        ...
+
+    def open(self, name: str) -> ByteStream: ...
+
+    def signature(self, name: str) -> tuple[int, ...]:
+        """Changes when the file is written to again; no promise about its content."""
+        ...
+
+    def map(self, name: str) -> mmap.mmap | None:
+        """The file mapped copy-on-write, or None where it has to be streamed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class HashingStream:
+    """A stream that knows the sha256 of what has been read through it."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+
+    def read(self, count: int) -> bytes:
+        data = self._stream.read(count)
+        self._hash.update(data)
+        return data
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def name_fault(name: str) -> str | None:
+    """Why may this not be the name of a file in a log? None when it may."""
+    if not name or len(name) > 255:
+        return "a name of 1 to 255 characters"
+    if name.startswith("/") or "\\" in name or ":" in name:
+        return "a relative name with forward slashes, without drive or stream"
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in name):
+        return "a name without control characters"
+    parts = name.removesuffix("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return "a name without '..', '.' or empty parts"
+    return None
+
+
+def folded(name: str) -> str:
+    """What a file system that ignores case and normal form would make of the name."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).rstrip("/")
+
+
+class DirectoryContainer:
+    """A run directory: plain files in it and in ``epochs/``; links, pipes and devices are refused.
+
+    A recorder may be appending to it. It writes an epoch's file before the line that names it, so the length of
+    epochs.jsonl is fixed *before* the files are listed: every epoch that is read then has its file.
+    """
+
+    can_grow = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sizes: dict[str, int] = {}
+        self._signatures: dict[str, tuple[int, ...]] = {}
+        problems: list[Problem] = []
+        lines_before = self._length_of_epoch_lines()
+        self._list("", problems)
+        if GROWING in self._sizes:
+            self._sizes[GROWING] = min(lines_before, self._sizes[GROWING])
+        seen: dict[str, str] = {}
+        for name in self._sizes:
+            twin = seen.setdefault(folded(name), name)
+            if twin != name:
+                problems.append(
+                    Problem(
+                        "E_FILE_DUP",
+                        shown(name),
+                        f"also {shown(twin)}",
+                        "names that differ in more than case",
+                        "Remove one.",
+                    )
+                )
+        if problems:
+            raise RunLogError(tuple(problems[:MAX_PROBLEMS]))
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return self._sizes
+
+    def _length_of_epoch_lines(self) -> int:
+        try:
+            return os.lstat(self._path / GROWING).st_size
+        except FileNotFoundError:
+            return 0
+        except OSError as bad:
+            raise unreadable(self._path / GROWING, bad) from bad
+
+    def _list(self, prefix: str, problems: list[Problem]) -> None:
+        try:
+            with os.scandir(self._path / prefix) as entries:
+                for entry in sorted(entries, key=lambda e: e.name):
+                    self._note(entry, prefix, problems)
+        except OSError as bad:
+            raise unreadable(self._path / prefix, bad) from bad
+
+    def _note(self, entry: os.DirEntry[str], prefix: str, problems: list[Problem]) -> None:
+        name = prefix + entry.name
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return  # a recorder's temporary file, renamed meanwhile
+        if stat.S_ISREG(status.st_mode):
+            self._sizes[name] = status.st_size
+            self._signatures[name] = _signature(status)
+        elif stat.S_ISDIR(status.st_mode):
+            if name == "epochs":
+                self._list("epochs/", problems)
+        else:
+            problems.append(
+                Problem(
+                    "E_FILE_TYPE", shown(name), "a link, pipe or device", "plain files", "Copy the file itself there."
+                )
+            )
+        if len(self._sizes) > MAX_ENTRIES:
+            raise refusal(
+                "E_FILE_COUNT",
+                str(self._path),
+                f"more than {MAX_ENTRIES} files",
+                f"at most {MAX_ENTRIES}",
+                "Split the run.",
+            )
+
+    def _open(self, name: str) -> int:
+        try:
+            handle = os.open(self._path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as bad:
+            raise unreadable(self._path / name, bad) from bad
+        status = os.fstat(handle)
+        grown = name == GROWING and _signature(status)[:2] == self._signatures[name][:2]
+        if not stat.S_ISREG(status.st_mode) or not (grown or _signature(status) == self._signatures[name]):
+            os.close(handle)
+            raise changed(name)
+        return handle
+
+    def open(self, name: str) -> ByteStream:
+        return _FileStream(self._open(name), name, self._sizes[name])
+
+    def signature(self, name: str) -> tuple[int, ...]:
+        return self._signatures[name]
+
+    def map(self, name: str) -> mmap.mmap | None:
+        handle = self._open(name)
+        try:
+            # Copy-on-write: callers get writable arrays (torch asks for them) and the file stays as it is.
+            return mmap.mmap(handle, self._sizes[name], access=mmap.ACCESS_COPY)
+        except (OSError, ValueError) as bad:
+            raise unreadable(self._path / name, bad) from bad
+        finally:
+            os.close(handle)
+
+    def close(self) -> None:
+        """Nothing is held open between reads."""
+
+
+class _FileStream:
+    def __init__(self, handle: int, name: str, size: int) -> None:
+        self._handle: int | None = handle
+        self._name = name
+        self._left = size
+        self._offset = 0
+
+    def read(self, count: int) -> bytes:
+        if self._handle is None:
+            return b""
+        parts: list[bytes] = []
+        wanted = min(count, self._left)
+        while wanted:
+            try:
+                part = os.pread(self._handle, wanted, self._offset)
+            except OSError as bad:
+                raise unreadable(self._name, bad) from bad
+            if not part:
+                raise changed(self._name)
+            parts.append(part)
+            self._offset += len(part)
+            self._left -= len(part)
+            wanted -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _signature(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def unreadable(path: object, cause: Exception) -> RunLogError:
+    return refusal("E_READ", str(path), str(cause), "a readable file", "Check that the file exists and may be read.")
+
+
+def changed(name: str) -> RunLogError:
+    return refusal(
+        "E_CHANGED",
+        name,
+        "another file than the one that was checked",
+        "a log that stays as it is",
+        "Read the log again.",
+    )

@@ -1,0 +1,275 @@
+"""Who took part in each epoch, as epochs.jsonl tells it line by line?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from flcontrib_core.errors import RunLogError
+from flcontrib_core.runs.containers import ByteStream
+from flcontrib_core.runs.limits import (
+    MAX_DATA_SIZE,
+    MAX_EPOCH_LINES_BYTES,
+    MAX_EPOCHS,
+    MAX_JSON_BYTES,
+    MAX_METRICS,
+    MAX_STRANGERS,
+    MAX_TEXT_CHARACTERS,
+    PIECE_BYTES,
+)
+from flcontrib_core.runs.manifest import id_fault, is_count, is_sha256, normal
+from flcontrib_core.runs.problems import Findings, refusal, shown
+from flcontrib_core.runs.run_log import Client, EpochRecord, FailedClient
+from flcontrib_core.runs.strict_json import parse_json
+
+WHERE = "epochs.jsonl"
+_EPOCH_FILE = re.compile(r"epochs/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}\.safetensors")
+_RECORD_AGAIN = "Record the epoch as it happened."
+
+
+class EpochLines:
+    """The records of the lines read so far; a line with a fault has none, and its faults are in the findings."""
+
+    def __init__(self, clients: Sequence[Client], findings: Findings) -> None:
+        self._clients = clients
+        self._positions = {normal(client.id): position for position, client in enumerate(clients)}
+        self._findings = findings
+        self._failures: dict[tuple[str, str], FailedClient] = {}
+        self._strangers: dict[str, str] = {}
+        self._files: set[str] = set()
+        self._last = 0
+        self.records: list[EpochRecord] = []
+
+    def add(self, line: bytes, number: int) -> None:
+        where = f"{WHERE} line {number}"
+        before = len(self._findings.errors)
+        try:
+            content = parse_json(line, where)
+        except RunLogError as refused:
+            self._findings.add(refused.problems[0])
+            self._last += 1  # a line that cannot be read stands for the epoch that is due
+            return
+        with self._findings.collecting():
+            record = self._read(content, where)
+            if record is not None and len(self._findings.errors) == before:
+                self.records.append(record)
+
+    def _read(self, content: object, where: str) -> EpochRecord | None:
+        if not isinstance(content, dict):
+            raise refusal("E_JSON", where, shown(content), "an object", "Write one object per epoch.")
+        epoch = self._epoch(content.get("epoch"), where)
+        participants = self._participants(content.get("participants"), where)
+        if participants is None or not self._clients:
+            return None
+        sizes = self._sizes(content.get("data_sizes", {}), participants, where)
+        file, digest = self._file(content, bool(participants), where)
+        failed = self._failed(content.get("failed", []), participants, where)
+        return EpochRecord(
+            epoch=epoch,
+            participants=participants,
+            data_sizes=sizes,
+            file=file,
+            sha256=digest,
+            has_global=False,
+            asked=self._asked(content.get("asked", []), where),
+            failed=failed,
+            metrics=self._metrics(content.get("metrics", {}), where),
+        )
+
+    def _epoch(self, epoch: object, where: str) -> int:
+        due = self._last + 1
+        if not isinstance(epoch, int) or not is_count(epoch, 0, 2**31):
+            self._last = due
+            raise refusal("E_EPOCH_ORDER", where, f"epoch {shown(epoch)}", f"epoch {due}", "Number epochs from 1.")
+        if epoch != due:
+            self._findings.refuse(
+                "E_EPOCH_ORDER",
+                where,
+                f"epoch {epoch}" + (f" after epoch {self._last}" if self._last else " at the beginning"),
+                f"epoch {due}: epochs 1, 2, 3, … in order, none left out or repeated",
+                f"Add epoch {due}." if epoch > due else "Remove the repeated line or sort the lines.",
+            )
+        self._last = epoch
+        return epoch
+
+    def _participants(self, names: object, where: str) -> tuple[int, ...] | None:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self._findings.refuse("E_PARTICIPANTS", where, shown(names), "a list of client ids", _RECORD_AGAIN)
+            return None
+        if not self._clients:
+            return None
+        positions = [self._positions.get(normal(name)) for name in names]
+        strangers = [name for name, position in zip(names, positions, strict=True) if position is None]
+        if strangers:
+            self._findings.refuse(
+                "E_PARTICIPANTS",
+                where,
+                f"{shown(strangers[0])}, not in the manifest"
+                + (f" (and {len(strangers) - 1} more)" if strangers[1:] else ""),
+                "ids of manifest.json",
+                "Add the client to the manifest or correct the id.",
+            )
+            return None
+        known = tuple(position for position in positions if position is not None)
+        if len(set(known)) != len(known):
+            twice = Counter(known).most_common(1)[0][0]
+            self._findings.refuse(
+                "E_PARTICIPANTS",
+                where,
+                f"{shown(self._clients[twice].id)} twice",
+                "each participant once",
+                _RECORD_AGAIN,
+            )
+            return None
+        return known
+
+    def _sizes(self, overrides: object, participants: tuple[int, ...], where: str) -> tuple[int, ...]:
+        if not isinstance(overrides, dict):
+            raise refusal("E_CLIENT_SIZE", f"{where}: data_sizes", shown(overrides), "an object", _RECORD_AGAIN)
+        own: dict[int, int] = {}
+        for name, size in overrides.items():
+            position = self._positions.get(normal(name))
+            if position is None:
+                self._findings.refuse(
+                    "E_PARTICIPANTS",
+                    f"{where}: data_sizes",
+                    f"{shown(name)}, not in the manifest",
+                    "client ids",
+                    _RECORD_AGAIN,
+                )
+            elif not is_count(size, 1, MAX_DATA_SIZE):
+                self._findings.refuse(
+                    "E_CLIENT_SIZE",
+                    f"{where}: data_sizes of {shown(name)}",
+                    shown(size),
+                    "an integer ≥ 1",
+                    _RECORD_AGAIN,
+                )
+            elif size != self._clients[position].data_size:
+                own[position] = size
+        return tuple(own.get(position, self._clients[position].data_size) for position in participants)
+
+    def _file(self, content: Mapping[str, Any], needed: bool, where: str) -> tuple[str | None, str | None]:
+        file, digest = content.get("file"), content.get("sha256")
+        if file is None and digest is None and not needed:
+            return None, None
+        if not isinstance(file, str) or not _EPOCH_FILE.fullmatch(file):
+            self._findings.refuse(
+                "E_EPOCH_FILE", where, f"file {shown(file)}", "epochs/NNNNN.safetensors", "Name the epoch's file so."
+            )
+        elif file in self._files:
+            self._findings.refuse("E_EPOCH_FILE", where, f"{file} again", "one file per epoch", _RECORD_AGAIN)
+        else:
+            self._files.add(file)
+        if not is_sha256(digest):
+            self._findings.refuse(
+                "E_HASH", where, f"sha256 {shown(digest)}", "64 hex digits", "Write the file's sha256."
+            )
+        return file, digest.lower() if isinstance(digest, str) else None
+
+    def _name(self, name: object, where: str) -> str:
+        """A name of ``asked`` or ``failed``: a client, or somebody who was asked and never became known."""
+        if isinstance(name, str) and (position := self._positions.get(normal(name))) is not None:
+            return self._clients[position].id
+        if (fault := id_fault(name)) is not None:
+            raise refusal("E_PARTICIPANTS", where, shown(name), f"an id: {fault}", _RECORD_AGAIN)
+        assert isinstance(name, str)
+        return self._remember(name, where)
+
+    def _remember(self, text: str, where: str) -> str:
+        if len(self._strangers) >= MAX_STRANGERS and text not in self._strangers:
+            raise refusal(
+                "E_FILE_SIZE",
+                where,
+                f"over {MAX_STRANGERS} unknown names and reasons",
+                "fewer",
+                "List clients in the manifest.",
+            )
+        return self._strangers.setdefault(text, text)
+
+    def _asked(self, names: object, where: str) -> tuple[str, ...]:
+        if not isinstance(names, list):
+            raise refusal("E_PARTICIPANTS", f"{where}: asked", shown(names), "a list of ids", _RECORD_AGAIN)
+        return tuple(self._name(name, f"{where}: asked") for name in names)
+
+    def _failed(self, entries: object, participants: tuple[int, ...], where: str) -> tuple[FailedClient, ...]:
+        where = f"{where}: failed"
+        if not isinstance(entries, list):
+            raise refusal("E_PARTICIPANTS", where, shown(entries), "a list of {client, reason}", _RECORD_AGAIN)
+        answered = {self._clients[position].id for position in participants}
+        failed: list[FailedClient] = []
+        for entry in entries:
+            reason = entry.get("reason", "") if isinstance(entry, dict) else None
+            if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
+                raise refusal("E_PARTICIPANTS", where, shown(entry), "{client, reason}", _RECORD_AGAIN)
+            client = self._name(entry.get("client"), where)
+            if client in answered:
+                raise refusal(
+                    "E_PARTICIPANTS",
+                    where,
+                    f"{shown(client)}, who also took part",
+                    "failed or participant, not both",
+                    _RECORD_AGAIN,
+                )
+            # Clients fail again and again for the same reason: one object for all of these.
+            pair = (client, self._remember(reason, where))
+            failed.append(self._failures.setdefault(pair, FailedClient(*pair)))
+        return tuple(failed)
+
+    def _metrics(self, values: object, where: str) -> dict[str, float]:
+        where = f"{where}: metrics"
+        if not isinstance(values, dict) or len(values) > MAX_METRICS:
+            raise refusal("E_METRICS", where, shown(values), f"an object of up to {MAX_METRICS} numbers", _RECORD_AGAIN)
+        for name, value in values.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or len(name) > MAX_TEXT_CHARACTERS:
+                raise refusal("E_METRICS", where, f"{shown(name)}: {shown(value)}", "a number", "Leave it out.")
+        return {name: float(value) for name, value in values.items()}
+
+
+def whole_lines(stream: ByteStream, size: int, can_grow: bool) -> Iterator[bytes]:
+    """The lines of epochs.jsonl, each with its newline; an unfinished last line only where it is already whole."""
+    if size > MAX_EPOCH_LINES_BYTES:
+        raise refusal(
+            "E_FILE_SIZE",
+            WHERE,
+            f"{size} bytes",
+            f"at most {MAX_EPOCH_LINES_BYTES}",
+            "Keep tensors and notes out of it.",
+        )
+    rest = b""
+    while piece := stream.read(PIECE_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+        if len(rest) > MAX_JSON_BYTES:
+            raise refusal(
+                "E_FILE_SIZE", WHERE, "a line without end", f"lines of at most {MAX_JSON_BYTES} bytes", _RECORD_AGAIN
+            )
+    if rest and not (can_grow and not _is_json(rest)):
+        yield rest
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse_json(line, WHERE)
+    except RunLogError:
+        return False
+    return True
+
+
+def read_epoch_lines(lines: Iterator[bytes], clients: Sequence[Client], findings: Findings) -> EpochLines:
+    """Every epoch's record; faults go to ``findings``. Without clients only the text itself is checked."""
+    epochs = EpochLines(clients, findings)
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        if number > MAX_EPOCHS:
+            raise refusal(
+                "E_EPOCH_COUNT", WHERE, f"more than {MAX_EPOCHS} lines", f"at most {MAX_EPOCHS}", "Split the run."
+            )
+        epochs.add(line, number)
+    if number == 0:
+        findings.refuse(
+            "E_EPOCH_NONE", WHERE, "no whole line", "at least one epoch", "Wait for the first epoch to end."
+        )
+    return epochs

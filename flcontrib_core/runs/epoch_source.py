@@ -1,0 +1,88 @@
+"""How does a checked log give its numbers back, one epoch at a time?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flcontrib_core.runs.containers import Container
+from flcontrib_core.runs.log_checks import EpochFacts
+from flcontrib_core.runs.run_log import EpochData, EpochRecord, ParameterSpec, Validation
+from flcontrib_core.runs.shape_checks import INITIAL, VALIDATION
+from flcontrib_core.runs.tensors import TensorLayout, read_tensors, view_tensor
+from flcontrib_core.vocabulary import Float32Array
+
+
+@dataclass(frozen=True)
+class Verified:
+    """An epoch file that was read through once: unchanged since, it need not be hashed and scanned again."""
+
+    signature: tuple[int, ...]
+    sha256: str
+    facts: EpochFacts
+
+
+@dataclass(frozen=True)
+class BundleSource:
+    """The binary parts of one log. Arrays are the caller's own: views of a private mapping, or freshly read.
+
+    Nothing is kept between calls, so memory holds what the caller holds. A file that is no longer the one that was
+    checked is refused (E_CHANGED).
+    """
+
+    container: Container
+    layouts: Mapping[str, TensorLayout]
+    parameters: Sequence[ParameterSpec]
+    kept_rows: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """epoch -> rows of its file that count, where some hold NaN or infinities"""
+    verified: Mapping[str, Verified] = field(default_factory=dict)
+    differences: Mapping[int, float] = field(default_factory=dict)
+    """epoch -> how far the stored global model is from the rebuilt one, where it is"""
+
+    def initial(self) -> Float32Array:
+        tensors = self._read(INITIAL, [spec.name for spec in self.parameters])
+        return np.concatenate([tensors[spec.name].reshape(-1) for spec in self.parameters])
+
+    def epoch(self, record: EpochRecord) -> EpochData:
+        width = sum(spec.count for spec in self.parameters)
+        updates: Float32Array = np.zeros((0, width), dtype=np.float32)
+        if record.file is None:
+            return EpochData(updates, None)
+        names = ["updates"] * bool(record.participants) + ["global"] * record.has_global
+        tensors = self._read(record.file, names)
+        if record.participants:
+            updates = tensors["updates"]
+            if record.epoch in self.kept_rows:
+                updates = updates[list(self.kept_rows[record.epoch])]
+        return EpochData(updates, tensors.get("global"))
+
+    def validation(self) -> Validation | None:
+        if VALIDATION not in self.layouts:
+            return None
+        names = [tensor.name for tensor in self.layouts[VALIDATION].tensors]
+        tensors = self._read(VALIDATION, names)
+        return Validation(tensors["x"], tensors["y"], tensors.get("group"))
+
+    def _read(self, file: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+        layout = self.layouts[file]
+        wanted = {tensor.name: tensor for tensor in layout.tensors if tensor.name in names}
+        mapped = self.container.map(file)
+        if mapped is not None:
+            view = memoryview(mapped)
+            return {name: view_tensor(view, layout, tensor) for name, tensor in wanted.items()}
+        arrays = {
+            name: np.empty(tensor.shape, dtype=np.int64 if tensor.dtype == "I64" else np.float32)
+            for name, tensor in wanted.items()
+        }
+        stream = self.container.open(file)
+        try:
+            stream.read(layout.data_offset)
+            read_tensors(stream, layout, {name: array.reshape(-1) for name, array in arrays.items()})
+        finally:
+            stream.close()
+        return arrays
+
+    def close(self) -> None:
+        self.container.close()

@@ -1,0 +1,184 @@
+"""Are the updates of every epoch sound, and what do they show? One pass over each epoch's file answers both."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from flcontrib_core.errors import Problem
+from flcontrib_core.runs.epoch_source import BundleSource, Verified
+from flcontrib_core.runs.log_checks import (
+    WINDOW,
+    AggregateCheck,
+    EpochFacts,
+    UpdateFacts,
+    aggregate_evidence,
+    update_evidence,
+)
+from flcontrib_core.runs.parts import Parts
+from flcontrib_core.runs.problems import shown, span
+from flcontrib_core.runs.run_log import Client, EpochRecord, ParameterSpec
+from flcontrib_core.runs.shape_checks import INITIAL
+from flcontrib_core.runs.tensors import stream_blocks
+
+LINES = "epochs.jsonl"
+
+
+class EpochValues:
+    """Reads the epochs' numbers through once; ``records`` then says who takes part in what follows."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        clients: Sequence[Client],
+        parameters: Sequence[ParameterSpec],
+        records: Sequence[EpochRecord],
+        known: BundleSource | None,
+    ) -> None:
+        self._parts = parts
+        self._clients = clients
+        self._parameters = parameters
+        self._written = list(records)
+        self._known = known
+        self._facts: list[EpochFacts] = []
+        self.records = list(records)
+        self.kept_rows: dict[int, tuple[int, ...]] = {}
+        self.verified: dict[str, Verified] = {}
+        self.differences: dict[int, float] = {}
+
+    def read(self, absent_if_nonfinite: bool) -> None:
+        check = self._aggregate_check(0)
+        for index, record in enumerate(self.records):
+            facts = UpdateFacts(0).result()
+            if record.file is None:
+                if check is not None:
+                    check.begin(record)
+                    check.end(record.epoch, facts)
+            elif record.file in self._parts.layouts:
+                with self._parts.faults_of(record.file):
+                    facts = self._scan(record, check)
+                    if self._parts.hash_fits(record.file, record.sha256, LINES):
+                        self._settle(index, facts, absent_if_nonfinite)
+            else:
+                self._parts.hash_fits(record.file, record.sha256, LINES)
+            self._facts.append(facts)
+        if check is not None and not self._parts.findings.errors:
+            self.differences.update(check.differences)
+            self._check_further_columns()
+
+    def _scan(self, record: EpochRecord, check: AggregateCheck | None) -> EpochFacts:
+        file = str(record.file)
+        signature = self._parts.container.signature(file)
+        known = self._known.verified.get(file) if self._known is not None else None
+        if (
+            known is not None
+            and (known.signature, known.sha256) == (signature, record.sha256)
+            and (check is None or (record.has_global and known.facts.global_finite))
+        ):
+            return self._reuse(record, known, check)
+        updates = UpdateFacts(len(record.participants))
+        if check is None:
+            self._parts.stream(file, updates.take)
+        else:
+            check.begin(record)
+            self._parts.stream(file, updates.take, check.take)
+            check.end(record.epoch, updates.result())
+        facts = updates.result()
+        self.verified[file] = Verified(signature, self._parts.hashes[file], facts)
+        return facts
+
+    def _reuse(self, record: EpochRecord, known: Verified, check: AggregateCheck | None) -> EpochFacts:
+        """An epoch that an earlier reading of the same growing run has been through."""
+        file = str(record.file)
+        self._parts.hashes[file], self.verified[file] = known.sha256, known
+        if check is not None and self._known is not None:
+            stored = self._source().epoch(record).global_model
+            assert stored is not None
+            check.adopt(stored)
+            if record.epoch in self._known.differences:
+                self.differences[record.epoch] = self._known.differences[record.epoch]
+        return known.facts
+
+    def _source(self) -> BundleSource:
+        return BundleSource(self._parts.container, self._parts.layouts, self._parameters)
+
+    def _aggregate_check(self, first: int) -> AggregateCheck | None:
+        """The check of one window of columns; None where the log has no global model to compare with."""
+        if INITIAL not in self._parts.layouts or not any(record.has_global for record in self._written):
+            return None
+        return AggregateCheck(self._source().initial()[first : first + WINDOW].copy(), first)
+
+    def _check_further_columns(self) -> None:
+        """A model wider than one window is followed window by window, each time through the whole run."""
+        for first in range(WINDOW, sum(spec.count for spec in self._parameters), WINDOW):
+            check = self._aggregate_check(first)
+            assert check is not None
+            for record, facts in zip(self._written, self._facts, strict=True):
+                check.begin(record)
+                if record.file is not None:
+                    layout = self._parts.layouts[record.file]
+                    with self._parts.open(record.file) as stream:
+                        stream.read(layout.data_offset)
+                        for block in stream_blocks(stream, layout):
+                            check.take(block)
+                check.end(record.epoch, facts)
+            for epoch, difference in check.differences.items():
+                self.differences[epoch] = max(self.differences.get(epoch, 0.0), difference)
+
+    def _settle(self, index: int, facts: EpochFacts, absent_if_nonfinite: bool) -> None:
+        """Refuse an epoch's non-finite updates, or take their clients out of it, as the caller chose."""
+        record = self.records[index]
+        bad = [int(row) for row in np.flatnonzero(~facts.finite)]
+        if not absent_if_nonfinite:
+            for row in bad:
+                self._refuse(record, f"the update of client {shown(self._clients[record.participants[row]].id)}")
+            if not facts.global_finite:
+                self._refuse(record, "the global model")
+            return
+        if bad:
+            kept = tuple(int(row) for row in np.flatnonzero(facts.finite))
+            self.kept_rows[record.epoch] = kept
+            record = dataclasses.replace(
+                record,
+                participants=tuple(record.participants[row] for row in kept),
+                data_sizes=tuple(record.data_sizes[row] for row in kept),
+                nonfinite=tuple(record.participants[row] for row in bad),
+            )
+        self.records[index] = dataclasses.replace(record, has_global=record.has_global and facts.global_finite)
+
+    def _refuse(self, record: EpochRecord, what: str) -> None:
+        self._parts.findings.refuse(
+            "E_NONFINITE",
+            f"{record.file} (epoch {record.epoch})",
+            f"NaN or infinite numbers in {what}",
+            "finite numbers",
+            'Read the log with nonfinite="absent" (--nonfinite absent) to treat such clients as not participating.',
+        )
+
+    def evidence(self) -> list[Problem]:
+        """What the epochs show about themselves; only for a log without faults."""
+        ids = [client.id for client in self._clients]
+        absent: dict[str, list[int]] = defaultdict(list)
+        for record, written in zip(self.records, self._written, strict=True):
+            for position in record.nonfinite:
+                absent[f"client {shown(ids[position])}"].append(record.epoch)
+            if written.has_global and not record.has_global:
+                absent["global model"].append(record.epoch)
+        return [
+            *aggregate_evidence(self.differences),
+            *(_absent_warning(where, epochs) for where, epochs in absent.items()),
+            *update_evidence(ids, self._written, self._facts),
+        ]
+
+
+def _absent_warning(where: str, epochs: list[int]) -> Problem:
+    return Problem(
+        "W_NONFINITE_ABSENT",
+        where,
+        f"NaN or infinite numbers in epochs {span(epochs)}",
+        "finite numbers",
+        "Treated as absent in these epochs, as asked; it may be the attack itself.",
+    )

@@ -1,0 +1,259 @@
+"""What does manifest.json say the run is, and is every word of it usable?"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flcontrib_core.runs.limits import (
+    MAX_CLASSES,
+    MAX_CLIENTS,
+    MAX_DATA_SIZE,
+    MAX_ID_CHARACTERS,
+    MAX_PARAMETERS,
+    MAX_TENSORS,
+    MAX_TEXT_CHARACTERS,
+)
+from flcontrib_core.runs.model_nodes import MAX_EXTENT, MAX_RANK
+from flcontrib_core.runs.problems import Findings, shown
+from flcontrib_core.runs.run_log import Client, DishonestTruth, ParameterSpec, Truth
+
+WHERE = "manifest.json"
+VERSION = 1
+MINIMAL_EXAMPLE = (
+    '{"format": "flrun", "version": 1, "clients": [{"id": "a", "data_size": 100}], '
+    '"parameters": [{"name": "weight", "shape": [2, 4]}], "files": {"initial.safetensors": "<sha256>"}}'
+)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest as far as it could be read; parts with faults are empty, and the faults are in the findings."""
+
+    name: str
+    clients: tuple[Client, ...]
+    parameters: tuple[ParameterSpec, ...]
+    classes: int | None
+    files: dict[str, str]
+    truth: Truth | None
+    content: dict[str, Any]
+
+
+def is_count(value: object, low: int, high: int) -> bool:
+    """Is this an integer (no boolean) between the bounds?"""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def is_sha256(value: object) -> bool:
+    return isinstance(value, str) and _SHA256.fullmatch(value.lower()) is not None
+
+
+def id_fault(value: object) -> str | None:
+    """Why may this not be a client's id? Any script and any sign is fine, except NUL and half characters."""
+    if not isinstance(value, str):
+        return "a text"
+    if not 1 <= len(value) <= MAX_ID_CHARACTERS:
+        return f"1 to {MAX_ID_CHARACTERS} characters"
+    # Departure: NUL separates names inside the digests and ends them in most other programs, so it is refused here.
+    if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+        return "whole characters without NUL"
+    return None
+
+
+def normal(identity: str) -> str:
+    """The form under which ids are compared."""
+    return unicodedata.normalize("NFC", identity)
+
+
+def read_manifest(content: Any, default_name: str, findings: Findings) -> Manifest | None:
+    """The manifest from its parsed JSON; every fault goes to ``findings``. None when it is not a manifest at all."""
+    if not isinstance(content, dict):
+        findings.refuse("E_MANIFEST", WHERE, shown(content), "an object", f"A minimal one: {MINIMAL_EXAMPLE}")
+        return None
+    if content.get("format") != "flrun":
+        findings.refuse("E_FORMAT", f"{WHERE}:format", shown(content.get("format")), '"flrun"', "Is this a run log?")
+        return None
+    if not _version_fits(content.get("version"), findings):
+        return None
+    name = content.get("name", default_name)
+    if not isinstance(name, str) or len(name) > MAX_TEXT_CHARACTERS:
+        findings.refuse(
+            "E_MANIFEST", f"{WHERE}:name", shown(name), f"up to {MAX_TEXT_CHARACTERS} characters", "Shorten it."
+        )
+        name = default_name
+    for key, kind, words in (("source", dict, "an object"), ("created", str, "a text"), ("task", str, "a text")):
+        if not isinstance(content.get(key, kind()), kind):
+            findings.refuse("E_MANIFEST", f"{WHERE}:{key}", shown(content[key]), words, "Correct it or leave it out.")
+    classes = content.get("classes")
+    if classes is not None and not is_count(classes, 1, MAX_CLASSES):
+        findings.refuse("E_MANIFEST", f"{WHERE}:classes", shown(classes), "an integer of at least 1", "Correct it.")
+        classes = None
+    clients = _read_clients(content.get("clients"), findings)
+    return Manifest(
+        name=name,
+        clients=clients,
+        parameters=_read_parameters(content.get("parameters"), findings),
+        classes=classes,
+        files=_read_files(content.get("files"), findings),
+        truth=_read_truth(content.get("truth"), clients, findings),
+        content=content,
+    )
+
+
+def _version_fits(version: object, findings: Findings) -> bool:
+    if version == VERSION and is_count(version, VERSION, VERSION):
+        return True
+    newer = is_count(version, VERSION + 1, 2**62)
+    findings.refuse(
+        "E_VERSION",
+        f"{WHERE}:version",
+        f"version {shown(version)}",
+        f"version {VERSION}",
+        f"This log needs a program that reads version {version}: update flcontrib."
+        if newer
+        else f"The oldest version is {VERSION}; record the run again.",
+    )
+    return False
+
+
+def _read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
+    where = f"{WHERE}:clients"
+    if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_CLIENTS:
+        found = f"{len(entries)} clients" if isinstance(entries, list) else shown(entries)
+        findings.refuse("E_MANIFEST", where, found, f"a list of 1 to {MAX_CLIENTS} clients", "List every client.")
+        return ()
+    clients: list[Client] = []
+    first: dict[str, int] = {}
+    before = len(findings.errors)
+    for position, entry in enumerate(entries):
+        at = f"{where}[{position}]"
+        identity = entry.get("id") if isinstance(entry, dict) else None
+        size = entry.get("data_size") if isinstance(entry, dict) else None
+        if not isinstance(identity, str) or id_fault(identity) is not None:
+            fault = id_fault(identity) or ""
+            findings.refuse("E_CLIENT_ID", f"{at}.id", shown(identity), fault, "Give the client a name of its own.")
+        elif first.setdefault(normal(identity), position) != position:
+            other = first[normal(identity)]
+            findings.refuse(
+                "E_CLIENT_DUP",
+                f"{at}.id",
+                f"{shown(identity)}, as clients[{other}]",
+                "each id once (after NFC)",
+                "Rename one.",
+            )
+        if not isinstance(size, int) or not is_count(size, 1, MAX_DATA_SIZE):
+            findings.refuse(
+                "E_CLIENT_SIZE",
+                f"{at}.data_size",
+                shown(size),
+                f"an integer from 1 to {MAX_DATA_SIZE}",
+                "Write its row count.",
+            )
+        elif isinstance(identity, str):
+            clients.append(Client(identity, size))
+    return tuple(clients) if len(findings.errors) == before else ()
+
+
+def _read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec, ...]:
+    where = f"{WHERE}:parameters"
+    if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_TENSORS:
+        found = f"{len(entries)} parameters" if isinstance(entries, list) else shown(entries)
+        findings.refuse("E_MANIFEST", where, found, f"a list of 1 to {MAX_TENSORS} tensors", "List every tensor.")
+        return ()
+    parameters: dict[str, ParameterSpec] = {}
+    for position, entry in enumerate(entries):
+        at = f"{where}[{position}]"
+        name = entry.get("name") if isinstance(entry, dict) else None
+        shape = entry.get("shape") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not 1 <= len(name) <= MAX_TEXT_CHARACTERS or name == "__metadata__":
+            findings.refuse(
+                "E_MANIFEST", f"{at}.name", shown(name), "a tensor's name", "Name it as in initial.safetensors."
+            )
+        elif name in parameters:
+            findings.refuse("E_MANIFEST", f"{at}.name", f"{shown(name)} twice", "each tensor once", "Remove one.")
+        elif not isinstance(shape, list) or len(shape) > MAX_RANK or not all(is_count(n, 1, MAX_EXTENT) for n in shape):
+            findings.refuse(
+                "E_SHAPE", f"{at}.shape", shown(shape), "a list of integers ≥ 1", "Write the tensor's shape."
+            )
+        else:
+            parameters[name] = ParameterSpec(name, tuple(shape))
+    if len(parameters) != len(entries):
+        return ()
+    if (total := sum(spec.count for spec in parameters.values())) > MAX_PARAMETERS:
+        findings.refuse(
+            "E_MODEL_SIZE",
+            where,
+            f"{total} parameters",
+            f"at most {MAX_PARAMETERS}",
+            "Log the trained part of the model.",
+        )
+        return ()
+    return tuple(parameters.values())
+
+
+def _read_files(entries: object, findings: Findings) -> dict[str, str]:
+    if not isinstance(entries, dict):
+        findings.refuse(
+            "E_MANIFEST",
+            f"{WHERE}:files",
+            shown(entries),
+            "an object of file names and sha256",
+            "List initial.safetensors.",
+        )
+        return {}
+    for name, digest in entries.items():
+        if not is_sha256(digest):
+            findings.refuse(
+                "E_HASH", f"{WHERE}:files.{shown(name)}", shown(digest), "64 hex digits", "Write its sha256."
+            )
+    return {name: digest.lower() for name, digest in entries.items() if is_sha256(digest)}
+
+
+def _read_truth(content: object, clients: Sequence[Client], findings: Findings) -> Truth | None:
+    if content is None:
+        return None
+    where = f"{WHERE}:truth.dishonest"
+    entries = content.get("dishonest") if isinstance(content, dict) else None
+    if not isinstance(entries, list) or len(entries) > MAX_CLIENTS:
+        findings.refuse(
+            "E_TRUTH", where, shown(entries), "a list of labelled clients", "Correct it or leave truth out."
+        )
+        return None
+    known = {normal(client.id): client.id for client in clients}
+    labels: list[DishonestTruth] = []
+    for position, entry in enumerate(entries):
+        at = f"{where}[{position}]"
+        client = entry.get("client") if isinstance(entry, dict) else None
+        if not isinstance(client, str) or (clients and normal(client) not in known):
+            findings.refuse("E_TRUTH", f"{at}.client", shown(client), "a client of the manifest", "Correct the label.")
+            continue
+        windows = entry.get("windows")
+        if not isinstance(windows, list) or len(windows) > MAX_TEXT_CHARACTERS or not all(map(_is_window, windows)):
+            findings.refuse("E_TRUTH", f"{at}.windows", shown(windows), "pairs [first, last] ≥ 1", "Correct the label.")
+            continue
+        attack, strength = entry.get("attack", ""), entry.get("strength")
+        if not isinstance(attack, str) or isinstance(strength, bool) or not isinstance(strength, int | float | None):
+            findings.refuse(
+                "E_TRUTH", at, "an attack or strength of another kind", "a text, a number", "Correct the label."
+            )
+            continue
+        spans = tuple((first, last) for first, last in windows)
+        labels.append(
+            DishonestTruth(
+                known.get(normal(client), client), spans, attack, None if strength is None else float(strength)
+            )
+        )
+    return Truth(tuple(labels))
+
+
+def _is_window(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(is_count(epoch, 1, 2**31) for epoch in value)
+        and value[0] <= value[1]
+    )

@@ -1,0 +1,105 @@
+"""How is one file of a log read, its faults gathered and its hash taken, all in the same pass?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.runs.containers import ByteStream, Container, HashingStream
+from flcontrib_core.runs.limits import MAX_JSON_BYTES, PIECE_BYTES
+from flcontrib_core.runs.problems import Findings, refusal, shown
+from flcontrib_core.runs.strict_json import parse_json
+from flcontrib_core.runs.tensors import Block, TensorLayout, read_layout, stream_blocks
+
+Observer = Callable[[Block], None]
+_TOO_LARGE = frozenset({"E_FILE_SIZE", "E_ST_MANY"})
+
+
+class Parts:
+    """The files of one log while it is being checked: their layouts and hashes as far as they are known."""
+
+    def __init__(self, container: Container, findings: Findings) -> None:
+        self.container = container
+        self.findings = findings
+        self.hashes: dict[str, str] = {}
+        self.layouts: dict[str, TensorLayout] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.container.sizes
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[HashingStream]:
+        stream: ByteStream = self.container.open(name)
+        try:
+            yield HashingStream(stream)
+        finally:
+            stream.close()
+
+    @contextmanager
+    def faults_of(self, name: str) -> Iterator[None]:
+        """Gather the faults of one file; where its bytes themselves are damaged, that is the only fault it has."""
+        try:
+            yield
+        except RunLogError as refused:
+            damage: tuple[Problem, ...] = ()
+            # What is refused for its size is not read through only to say more about it.
+            if name in self and not any(problem.code in _TOO_LARGE for problem in refused.problems):
+                damage = self._damage(name)
+            for problem in damage or refused.problems:
+                self.findings.add(problem)
+
+    def _damage(self, name: str) -> tuple[Problem, ...]:
+        try:
+            with self.open(name) as stream:
+                while stream.read(PIECE_BYTES):
+                    pass
+                self.hashes.setdefault(name, stream.hexdigest())
+        except RunLogError as damaged:
+            return damaged.problems
+        return ()
+
+    def read_json(self, name: str) -> Any:
+        size = self.container.sizes[name]
+        if size > MAX_JSON_BYTES:
+            raise refusal("E_FILE_SIZE", name, f"{size} bytes", f"at most {MAX_JSON_BYTES}", "Keep data out of it.")
+        with self.open(name) as stream:
+            data = stream.read(size)
+            self.hashes[name] = stream.hexdigest()
+        return parse_json(data, name)
+
+    def lay_out(self, name: str, faults: Callable[[TensorLayout], list[Problem]]) -> None:
+        """Read a tensor file's header and keep it when ``faults`` finds nothing wrong with it."""
+        if name not in self:
+            return
+        with self.faults_of(name):
+            with self.open(name) as stream:
+                layout = read_layout(stream, self.container.sizes[name], name)
+            if found := faults(layout):
+                raise RunLogError(tuple(found))
+            self.layouts[name] = layout
+
+    def stream(self, name: str, *observers: Observer) -> None:
+        """Every number of a tensor file past the observers, and the file's hash into ``hashes``."""
+        layout = self.layouts[name]
+        with self.open(name) as stream:
+            stream.read(layout.data_offset)
+            for block in stream_blocks(stream, layout):
+                for observe in observers:
+                    observe(block)
+            self.hashes[name] = stream.hexdigest()
+
+    def hash_fits(self, name: str, expected: str | None, source: str) -> bool:
+        """Does the content have the hash that the log gives for it? A mismatch is a fault."""
+        found = self.hashes.get(name)
+        if found is None or found == expected:
+            return True
+        self.findings.refuse(
+            "E_HASH",
+            name,
+            f"sha256 {found[:16]}…",
+            f"{shown(expected)[1:17]}… ({source})",
+            "Record or copy the file again.",
+        )
+        return False

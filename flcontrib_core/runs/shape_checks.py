@@ -1,0 +1,158 @@
+"""Does each tensor file hold the tensors that the manifest and the epoch lines promise?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from flcontrib_core.errors import Problem
+from flcontrib_core.runs.limits import MAX_EPOCH_BYTES, MAX_VALIDATION_BYTES
+from flcontrib_core.runs.problems import shown
+from flcontrib_core.runs.run_log import EpochRecord, ParameterSpec
+from flcontrib_core.runs.tensors import FLOAT_TYPES, Block, Tensor, TensorLayout, wrong_dtype
+
+INITIAL = "initial.safetensors"
+VALIDATION = "validation.safetensors"
+_ONE_MODEL = "Record the run with one model."
+SMALL_VALIDATION = 100
+
+
+def initial_faults(layout: TensorLayout, parameters: Sequence[ParameterSpec]) -> list[Problem]:
+    """One row of expected against found per tensor that is missing, extra, of another shape or of another type."""
+    expected = {spec.name: spec.shape for spec in parameters}
+    found = {tensor.name: tensor for tensor in layout.tensors}
+    problems = _float_faults(layout, INITIAL)
+    for name in [*expected, *(name for name in found if name not in expected)]:
+        actual = list(found[name].shape) if name in found else "no such tensor"
+        wanted = list(expected[name]) if name in expected else "no such tensor"
+        if actual != wanted:
+            problems.append(_shape(f"{INITIAL}:{shown(name)[1:-1]}", f"shape {actual}", f"shape {wanted}"))
+    return problems
+
+
+def epoch_faults(layout: TensorLayout, record: EpochRecord, ids: Sequence[str], parameters: int) -> list[Problem]:
+    where = str(record.file)
+    problems = _float_faults(layout, where)
+    rows = len(record.participants)
+    wanted = {"updates": (rows, parameters), "global": (parameters,)}
+    for tensor in layout.tensors:
+        if tensor.name not in wanted:
+            problems.append(
+                _shape(f"{where}:{shown(tensor.name)[1:-1]}", "an unknown tensor", '"updates" and "global"')
+            )
+        elif tensor.shape != wanted[tensor.name]:
+            problems.append(_misshapen(tensor, wanted[tensor.name], record, ids, where))
+    if rows and layout.get("updates") is None:
+        problems.append(_shape(where, 'no tensor "updates"', f"shape {list(wanted['updates'])}"))
+    if layout.data_offset + sum(t.end - t.begin for t in layout.tensors) > MAX_EPOCH_BYTES:
+        problems.append(
+            Problem(
+                "E_FILE_SIZE",
+                where,
+                "a larger file",
+                f"at most {MAX_EPOCH_BYTES} bytes per epoch",
+                "Log fewer numbers.",
+            )
+        )
+    return problems
+
+
+def _misshapen(tensor: Tensor, wanted: tuple[int, ...], record: EpochRecord, ids: Sequence[str], where: str) -> Problem:
+    found, expected = f"shape {list(tensor.shape)}", f"shape {list(wanted)}"
+    if tensor.name == "updates" and len(tensor.shape) == 2 and record.participants:
+        first = shown(ids[record.participants[0]])
+        if tensor.shape[1] != wanted[1]:
+            found += f": the update of {first} has {tensor.shape[1]} numbers, the model has {wanted[1]}"
+        else:
+            found += f": {tensor.shape[0]} updates for {wanted[0]} participants"
+    return _shape(f"{where}:{tensor.name} (epoch {record.epoch})", found, expected)
+
+
+def _shape(where: str, found: str, expected: str) -> Problem:
+    return Problem("E_SHAPE", where, found, expected, _ONE_MODEL)
+
+
+def _float_faults(layout: TensorLayout, where: str) -> list[Problem]:
+    return [
+        problem
+        for tensor in layout.tensors
+        if tensor.dtype not in FLOAT_TYPES
+        for problem in wrong_dtype(f"{where}:{shown(tensor.name)[1:-1]}", tensor.dtype, FLOAT_TYPES).problems
+    ]
+
+
+def validation_faults(layout: TensorLayout, size: int, tokens: bool | None) -> list[Problem]:
+    """``tokens``: must ``x`` be integers (embedding first) or float32? None where the log has no architecture."""
+    problems: list[Problem] = []
+    x, y, group = (layout.get(name) for name in ("x", "y", "group"))
+    if size > MAX_VALIDATION_BYTES:
+        problems.append(
+            Problem(
+                "E_FILE_SIZE", VALIDATION, f"{size} bytes", f"at most {MAX_VALIDATION_BYTES}", "Keep a sample of it."
+            )
+        )
+    for tensor in layout.tensors:
+        if tensor.name not in ("x", "y", "group"):
+            problems.append(_shape(f"{VALIDATION}:{shown(tensor.name)[1:-1]}", "an unknown tensor", "x, y, group"))
+    if x is None or y is None:
+        problems.append(_shape(VALIDATION, f"no tensor {'x' if x is None else 'y'}", "x (V, …) and y (V,)"))
+        return problems
+    wanted = ("F32", "I64") if tokens is None else ("I64",) if tokens else ("F32",)
+    if x.dtype not in wanted:
+        problems += wrong_dtype(f"{VALIDATION}:x", x.dtype, wanted).problems
+    rows = x.shape[0] if x.shape else 0
+    if rows == 0:
+        problems.append(
+            Problem(
+                "E_VALID_EMPTY", f"{VALIDATION}:x", f"shape {list(x.shape)}", "at least one row", "Add validation rows."
+            )
+        )
+    elif len(x.shape) < 2:
+        problems.append(_features("x", f"shape {list(x.shape)}", "rows and features"))
+    for numbers in (y, group):
+        if numbers is not None and (numbers.dtype != "I64" or numbers.shape != (rows,)):
+            problems.append(_label(numbers.name, f"{numbers.dtype} {list(numbers.shape)}", f"I64 [{rows}]"))
+    return problems
+
+
+class ValidationValues:
+    """Looks for the first unusable label and the first unusable feature while the file streams by."""
+
+    def __init__(self, classes: int | None, vocabulary: int | None) -> None:
+        """``vocabulary``: rows of the smallest embedding that ``x`` indexes; None when ``x`` is not an index."""
+        # A single logit still tells two classes apart.
+        self._labels = None if classes is None else max(classes, 2)
+        self._vocabulary = vocabulary
+        self._first: dict[str, Problem] = {}
+
+    def take(self, block: Block) -> None:
+        name, values = block.tensor.name, block.values
+        if name in self._first or name == "group":
+            return
+        if name == "y":
+            if self._labels is not None:
+                bad = (values < 0) | (values >= self._labels)
+                self._note(block, bad, lambda v: _label("y", v, f"labels 0 … {(self._labels or 0) - 1}"))
+        elif values.dtype == np.float32:
+            self._note(block, ~np.isfinite(values), lambda v: _features("x", v, "finite features"))
+        elif self._vocabulary is not None:
+            bad = (values < 0) | (values >= self._vocabulary)
+            self._note(block, bad, lambda v: _features("x", v, f"token numbers 0 … {(self._vocabulary or 0) - 1}"))
+
+    def _note(self, block: Block, bad: np.ndarray, describe: Callable[[str], Problem]) -> None:
+        if bad.any():
+            at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+            row = int(at[1]) + block.column if len(block.tensor.shape) == 1 else int(at[0]) + block.row
+            self._first[block.tensor.name] = describe(f"{block.values[at]} in row {row}")
+
+    def problems(self) -> list[Problem]:
+        return list(self._first.values())
+
+
+def _label(name: str, found: str, expected: str) -> Problem:
+    return Problem("E_LABEL", f"{VALIDATION}:{name}", found, expected, "Store labels as int64, counted from 0.")
+
+
+def _features(name: str, found: str, expected: str) -> Problem:
+    return Problem("E_FEATURES", f"{VALIDATION}:{name}", found, expected, "Clean the validation rows.")

@@ -1,0 +1,135 @@
+"""Is this JSON, in the one reading that every parser agrees on?
+
+Python's parser takes NaN, duplicate keys, unbounded integers and lone surrogates; two readers of such a file may see
+two different runs. Here each is a named refusal, and depth and number of values are bounded before parsing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+import numpy as np
+
+from flcontrib_core.runs.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES
+from flcontrib_core.runs.problems import refusal, shown
+
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_CLIENT_ID_PATH = re.compile(r"clients\[\d+\]\.id")
+_DEPTH_STEP = np.zeros(256, dtype=np.int8)
+_DEPTH_STEP[list(b"[{")] = 1
+_DEPTH_STEP[list(b"]}")] = -1
+
+
+def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES) -> Any:
+    """The value of a JSON text, or ``RunLogError`` with an E_JSON… code that says where it goes wrong."""
+    if len(data) > limit:
+        raise refusal(
+            "E_FILE_SIZE", where, f"{len(data)} bytes", f"at most {limit}", "Keep tensors and notes out of JSON files."
+        )
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as bad:
+        raise refusal(
+            "E_JSON", where, f"bytes that are not UTF-8 at offset {bad.start}", "UTF-8 text", "Save the file as UTF-8."
+        ) from None
+    if text.startswith("\ufeff"):
+        raise refusal("E_JSON", where, "a byte order mark", "plain UTF-8", "Save the file as UTF-8 without BOM.")
+    _bound_structure(data, where)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique_keys(where),
+            parse_int=_bounded_int(where),
+            parse_float=_finite_float(where),
+            parse_constant=_refuse_constant(where),
+        )
+    except json.JSONDecodeError as bad:
+        raise refusal(
+            "E_JSON", where, f"{bad.msg} at line {bad.lineno}, column {bad.colno}", "JSON", "Correct the text there."
+        ) from None
+    if _SURROGATE_ESCAPE.search(data):
+        _refuse_lone_surrogates(value, where, "")
+    return value
+
+
+def _bound_structure(data: bytes, where: str) -> None:
+    """Depth and number of values, without building anything. Strings are cut out first: brackets there are text."""
+    skeleton = np.frombuffer(_STRINGS.sub(b"", data), dtype=np.uint8)
+    depth = int(np.cumsum(_DEPTH_STEP[skeleton], dtype=np.int32).max(initial=0))
+    if depth > MAX_JSON_DEPTH:
+        raise refusal(
+            "E_JSON_DEPTH", where, f"nesting of {depth}", f"at most {MAX_JSON_DEPTH}", "Write the plain structure."
+        )
+    values = int(np.isin(skeleton, np.frombuffer(b",[{", dtype=np.uint8)).sum())
+    if values > MAX_JSON_VALUES:
+        raise refusal(
+            "E_FILE_SIZE", where, f"about {values} values", f"at most {MAX_JSON_VALUES}", "Keep data out of JSON files."
+        )
+
+
+def _unique_keys(where: str) -> Any:
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise refusal("E_JSON_DUPKEY", where, f"key {shown(twice)} twice", "each key once", "Keep one of the two.")
+        return built
+
+    return build
+
+
+def _bounded_int(where: str) -> Any:
+    def read(digits: str) -> int:
+        if len(digits) <= 20 and -(2**63) <= (number := int(digits)) < 2**63:
+            return number
+        raise refusal(
+            "E_JSON_INT",
+            where,
+            f"an integer of {len(digits.lstrip('-'))} digits",
+            "64-bit integers",
+            "Write a smaller number.",
+        )
+
+    return read
+
+
+def _finite_float(where: str) -> Any:
+    def read(digits: str) -> float:
+        number = float(digits)
+        if math.isfinite(number):
+            return number
+        raise refusal("E_JSON_NONFINITE", where, shown(digits), "finite numbers", "Leave the key out instead.")
+
+    return read
+
+
+def _refuse_constant(where: str) -> Any:
+    def refuse(name: str) -> NoReturn:
+        raise refusal("E_JSON_NONFINITE", where, name, "finite numbers", "Leave the key out instead.")
+
+    return refuse
+
+
+def _refuse_lone_surrogates(value: Any, where: str, path: str) -> None:
+    if isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            code = "E_CLIENT_ID" if _CLIENT_ID_PATH.fullmatch(path) else "E_JSON"
+            raise refusal(
+                code,
+                f"{where}:{path}",
+                f"half of a surrogate pair in {shown(value)}",
+                "whole characters",
+                "Write the text as UTF-8.",
+            )
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_lone_surrogates(key, where, path)
+            _refuse_lone_surrogates(item, where, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            _refuse_lone_surrogates(item, where, f"{path}[{position}]")
