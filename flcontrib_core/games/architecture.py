@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.errors import RunLogError
 from flcontrib_core.games.operations import PARAMETER_FIELDS, Fields, multiply_adds_per_row, run_node
-from flcontrib_core.runs.model_spec import INPUT, Node, normalise_spec, reads_tokens
+from flcontrib_core.runs.model_spec import INPUT, Node, check_model_spec, normalise_spec, reads_tokens
 from flcontrib_core.runs.run_log import ParameterSpec
 
 
@@ -34,10 +34,11 @@ class Architecture:
     """Where each parameter lies in the flat vector."""
 
     @classmethod
-    def from_spec(
-        cls, spec: Mapping[str, Any], parameters: Sequence[ParameterSpec], classes: int
-    ) -> Architecture:
+    def from_spec(cls, spec: Mapping[str, Any], parameters: Sequence[ParameterSpec], classes: int) -> Architecture:
         """Reads model.json against the manifest's parameters. Raises ``RunLogError`` where they do not fit."""
+        problems = check_model_spec(spec, parameters, classes, None)
+        if problems:
+            raise RunLogError(tuple(problems))
         nodes = tuple(normalise_spec(spec))
         spans: dict[str, slice] = {}
         position = 0
@@ -103,39 +104,13 @@ class Architecture:
         return values[self.nodes[-1].name]
 
     def _infer_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Runs every node on storage-less tensors: shapes and misfits without a byte of memory."""
-        # Three rows: one row could hide a batch dimension that an operation has merged into its features.
-        rows = 3
+        """Runs every node on tensors without storage, with the very operations that will run the model."""
         dtype = torch.int64 if self.reads_tokens else torch.float32
-        values = {INPUT: torch.empty(rows, *self.input_shape, dtype=dtype, device="meta")}
+        values = {INPUT: torch.empty(2, *self.input_shape, dtype=dtype, device="meta")}
         for node in self.nodes:
             fields = dict(node.fields)
             for field in PARAMETER_FIELDS:
-                name = fields.get(field)
-                if name is not None:
-                    if name not in self.spans:
-                        raise _misfit(node, f"the name {name!r}", "a name of manifest.parameters")
-                    fields[field] = torch.empty(self.shape_of(name), device="meta")
-            inputs = [values[source] for source in node.inputs]
-            try:
-                output = run_node(node, inputs, fields)
-            except (RuntimeError, ValueError, IndexError, TypeError) as cause:
-                shapes = ", ".join(str(list(i.shape[1:])) for i in inputs)
-                found = f"{node.op} on rows of shape {shapes} ({_first_line(cause)})"
-                raise _misfit(node, found, "fitting shapes") from None
-            if output.ndim < 2 or output.shape[0] != rows:
-                raise _misfit(node, f"{node.op} gives {list(output.shape)}", f"{rows} rows, as many as it was given")
-            values[node.name] = output
-        logits = values[self.nodes[-1].name]
-        if tuple(logits.shape[1:]) != (self.classes,):
-            raise _misfit(self.nodes[-1], f"an output of shape {list(logits.shape[1:])}", f"[{self.classes}] logits")
+                if fields.get(field) is not None:
+                    fields[field] = torch.empty(self.shape_of(fields[field]), device="meta")
+            values[node.name] = run_node(node, [values[source] for source in node.inputs], fields)
         return {name: tuple(value.shape[1:]) for name, value in values.items()}
-
-
-def _misfit(node: Node, found: str, expected: str) -> RunLogError:
-    fix = "Correct model.json, or record the run with the model it describes."
-    return RunLogError((Problem("E_MODEL", f"model.json, node {node.name!r}", found, expected, fix),))
-
-
-def _first_line(cause: BaseException) -> str:
-    return (str(cause).splitlines() or [type(cause).__name__])[0][:160]

@@ -1,0 +1,279 @@
+"""What can be seen of every participant in every epoch without computing Shapley values?
+
+``observe_epoch`` takes one epoch's cheap observations: what each client's update alone does to the model (one
+evaluation per participant) and what the update looks like. ``assemble_channels`` puts the epochs of a run side by side
+and adds what only shows across epochs: a client's own direction, and updates that it sent before.
+
+Updates are kept as seeded sketches, so that a long run needs neither all updates in memory nor a second reading of
+it; exact distances are read again only for pairs that the sketches cannot tell apart.
+
+Sums go through ``einsum``, which adds in one fixed order: the bits of an observation must not depend on how many
+threads a matrix library happens to have in this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.contribution_history import RawChannels
+from flcontrib_core.games.sketches import (
+    UpdateDistance,
+    blocks_of,
+    mean_cosine_to_the_others,
+    repeated_updates,
+    sketch_updates,
+    update_distance,
+)
+from flcontrib_core.games.submodels import EpochGame
+from flcontrib_core.runs.run_log import RunLog
+from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
+
+_SKETCHES_IN_MEMORY = 256 << 20
+_PER_CLIENT = ("solo_margin", "solo_worst_class", "solo_loss", "norm", "spread", "peer_cosine", "last_step_cosine")
+
+
+@dataclass(frozen=True)
+class EpochObservation:
+    """The cheap observations of one epoch; rows are its participants in the game's order."""
+
+    epoch: int
+    validation_rows: int
+    solo_margin: FloatArray
+    """(n,) mean change of the true-class logit (centred over classes) of F + Δ_i"""
+    solo_class_margin: FloatArray
+    """(n, classes) the same over the rows of each class; NaN without rows"""
+    solo_worst_class: FloatArray
+    """(n,) largest rise of a class's loss"""
+    solo_loss: FloatArray
+    """(n,) change of the loss"""
+    norm: FloatArray
+    spread: FloatArray
+    """(n,) participation ratio 1 / (P Σ u⁴) of the unit update u"""
+    peer_cosine: FloatArray
+    """(n,) mean cosine to the other participants' updates"""
+    last_step_cosine: FloatArray
+    """(n,) cosine to the previous global step; NaN where there is none"""
+    sketch: np.ndarray
+    """(n, dimensions) float16, unit length; zero for a zero update"""
+    fingerprint: np.ndarray
+    """(n, 32) uint8: sha256 of the update's bytes"""
+
+
+def observe_epoch(
+    game: EpochGame,
+    epoch: int,
+    last_step: Float32Array | None,
+    seed: int,
+    *,
+    base_logits: LogitTensor | None = None,
+    solo_logits: LogitTensor | None = None,
+) -> EpochObservation:
+    """What do this epoch's participants look like?
+
+    ``last_step`` (P,) is F(t−1) − F(t−2). ``seed`` chooses the sketch and must be the same for all epochs of a run.
+    ``base_logits`` (V, K) of F_prev and ``solo_logits`` (n, V, K) of F_prev + Δ_i are taken where the caller has them
+    (adaptive singletons are exactly these), else n + 1 models are evaluated.
+    """
+    evaluator, players = game.evaluator, game.players
+    if base_logits is None or solo_logits is None:
+        alone = np.vstack([np.zeros((1, players)), np.eye(players)])
+        logits = evaluator.evaluate_mixture(game.mixture, alone, keep_logits=True)[1]
+        assert logits is not None
+        base_logits, solo_logits = logits[0], logits[1:]
+    margin, class_margin, class_loss, loss = _solo_changes(base_logits, solo_logits, evaluator.validation.y)
+    gram = game.gram()
+    norm = np.sqrt(np.diag(gram))
+    return EpochObservation(
+        epoch=epoch,
+        validation_rows=evaluator.validation_rows,
+        solo_margin=margin,
+        solo_class_margin=class_margin,
+        solo_worst_class=np.fmax.reduce(class_loss, axis=1),
+        solo_loss=loss,
+        norm=norm,
+        spread=_spread(game.updates, norm),
+        peer_cosine=_peer_cosine(gram, norm),
+        last_step_cosine=_cosine_to(last_step, game.updates, norm),
+        sketch=sketch_updates(game.updates, seed),
+        fingerprint=_fingerprints(game.updates),
+    )
+
+
+def _fingerprints(updates: Float32Array) -> np.ndarray:
+    digests = b"".join(hashlib.sha256(np.ascontiguousarray(row).data).digest() for row in updates)
+    return np.frombuffer(digests, dtype=np.uint8).reshape(len(updates), 32)
+
+
+def _solo_changes(
+    base: LogitTensor, solo: LogitTensor, y: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """(n,) margin, (n, classes) margin and loss change per class, (n,) loss change."""
+    if base.shape[1] == 1:  # a single logit is a pair of logits, one of which is 0
+        base, solo = (np.concatenate([np.zeros_like(z), z], axis=-1) for z in (base, solo))
+    classes = base.shape[1]
+    before_margin, before_loss = _margins_and_losses(base, y)
+    of_class = np.zeros((len(y), classes))
+    of_class[np.arange(len(y)), y] = 1.0
+    rows = np.where(of_class.any(axis=0), of_class.sum(axis=0), np.nan)
+    margins, losses = np.empty((len(solo), classes)), np.empty((len(solo), classes))
+    total = np.empty((len(solo), 2))
+    for player, logits in enumerate(solo):
+        margin, loss = _margins_and_losses(logits, y)
+        margins[player] = np.einsum("v,vk->k", margin - before_margin, of_class) / rows
+        losses[player] = np.einsum("v,vk->k", loss - before_loss, of_class) / rows
+        total[player] = np.mean(margin - before_margin), np.mean(loss - before_loss)
+    return total[:, 0], margins, losses, total[:, 1]
+
+
+def _margins_and_losses(logits: Float32Array, y: IntArray) -> tuple[FloatArray, FloatArray]:
+    """(V, K) -> (V,) true-class logit centred over classes, (V,) cross-entropy; NaN for a diverged model."""
+    z = logits.astype(np.float64)
+    if not np.isfinite(z).all():
+        return np.full(len(y), np.nan), np.full(len(y), np.nan)
+    of_truth = z[np.arange(len(y)), y]
+    highest = z.max(axis=1)
+    return of_truth - z.mean(axis=1), np.log(np.exp(z - highest[:, None]).sum(axis=1)) - (of_truth - highest)
+
+
+def _spread(updates: Float32Array, norm: FloatArray) -> FloatArray:
+    """1 / (P Σ u⁴): 1 where all parameters move alike, 1/3 for isotropic noise, far less for real updates."""
+    fourth = np.zeros(len(updates))
+    scale = np.where(norm > 0, norm, np.nan)[:, None]
+    for block in blocks_of(updates.shape[1]):
+        squared = np.square(updates[:, block] / scale)
+        fourth += np.einsum("ij,ij->i", squared, squared)
+    return np.asarray(1.0 / (updates.shape[1] * fourth))
+
+
+def _peer_cosine(gram: FloatArray, norm: FloatArray) -> FloatArray:
+    """Mean cosine to the other participants that moved at all; NaN without one."""
+    moved = norm > 0
+    unit = np.where(moved, norm, np.nan)
+    cosine = gram / np.outer(unit, unit)
+    np.fill_diagonal(cosine, np.nan)
+    others = np.isfinite(cosine).sum(axis=1)
+    return np.where(others > 0, np.nansum(cosine, axis=1) / np.maximum(others, 1), np.nan)
+
+
+def _cosine_to(direction: Float32Array | None, updates: Float32Array, norm: FloatArray) -> FloatArray:
+    if direction is None:
+        return np.full(len(updates), np.nan)
+    dot, squared = np.zeros(len(updates)), 0.0
+    for block in blocks_of(updates.shape[1]):
+        step = direction[block].astype(np.float64)
+        dot += np.einsum("ij,j->i", updates[:, block], step)
+        squared += float(np.einsum("j,j", step, step))
+    length = np.sqrt(squared) * norm
+    return np.asarray(np.divide(dot, length, out=np.full(len(updates), np.nan), where=length > 0))
+
+
+def assemble_channels(
+    run: RunLog, observations: Mapping[int, EpochObservation], distance: UpdateDistance | None = None
+) -> RawChannels:
+    """All epochs side by side, with each client's own direction, repeats and copies.
+
+    ``observations`` by epoch; it may load them when asked (each is asked for once, plus once per group of clients
+    whose sketches fit in memory together). Epochs that are missing stay NaN.
+    """
+    shape = (run.epoch_count + 1, len(run.clients))
+    per_client = {name: np.full(shape, np.nan) for name in _PER_CLIENT}
+    class_margin: FloatArray | None = None
+    copy_of = np.zeros(shape, dtype=np.int64)
+    fingerprints: dict[tuple[int, int], bytes] = {}
+    rows, dimensions = 0, 0
+    for epoch in sorted(observations):
+        seen = observations[epoch]
+        members = list(run.epochs[epoch - 1].participants)
+        for name, cells in per_client.items():
+            cells[epoch, members] = getattr(seen, name)
+        if class_margin is None:
+            class_margin = np.full((*shape, seen.solo_class_margin.shape[1]), np.nan)
+        class_margin[epoch, members] = seen.solo_class_margin
+        rows, dimensions = seen.validation_rows, seen.sketch.shape[1]
+        prints = [row.tobytes() for row in seen.fingerprint]
+        copy_of[epoch, members] = _copies(members, prints, seen.norm)
+        fingerprints |= {(epoch, client): print_ for client, print_ in zip(members, prints, strict=True)}
+    own, repeats = _across_epochs(run, observations, per_client["norm"], fingerprints, distance or update_distance(run))
+    return RawChannels(
+        solo_margin=per_client["solo_margin"],
+        solo_class_margin=np.full((*shape, 0), np.nan) if class_margin is None else class_margin,
+        solo_worst_class=per_client["solo_worst_class"],
+        solo_loss=per_client["solo_loss"],
+        own_cosine=own,
+        norm=per_client["norm"],
+        spread=per_client["spread"],
+        peer_cosine=per_client["peer_cosine"],
+        last_step_cosine=per_client["last_step_cosine"],
+        repeat_of=repeats,
+        copy_of=copy_of,
+        validation_rows=rows,
+        sketch_dimensions=dimensions,
+    )
+
+
+def _copies(members: list[int], prints: list[bytes], norm: FloatArray) -> list[int]:
+    """1 + position of the first other participant with the same bytes, 0 = none. Zero updates copy nobody."""
+    holders: dict[bytes, list[int]] = {}
+    for client, mine, size in zip(members, prints, norm, strict=True):
+        if size > 0:
+            holders.setdefault(mine, []).append(client)
+    return [
+        next((1 + other for other in holders.get(mine, []) if other != client), 0) if size > 0 else 0
+        for client, mine, size in zip(members, prints, norm, strict=True)
+    ]
+
+
+def _across_epochs(
+    run: RunLog,
+    observations: Mapping[int, EpochObservation],
+    norm: FloatArray,
+    fingerprints: Mapping[tuple[int, int], bytes],
+    distance: UpdateDistance,
+) -> tuple[FloatArray, IntArray]:
+    """(T + 1, clients) own cosine and repeated epoch, with the sketches of a bounded group of clients in memory."""
+    own = np.full(norm.shape, np.nan)
+    repeats = np.zeros(norm.shape, dtype=np.int64)
+    moved: BoolArray = norm > 0  # NaN (absent, not observed) is not
+    for group in _groups_of_clients(moved.sum(axis=0), observations):
+        wanted = set(group)
+        sketches: dict[int, list[np.ndarray]] = {client: [] for client in group}
+        for epoch in sorted(observations):
+            members = run.epochs[epoch - 1].participants
+            if wanted.intersection(members):
+                seen = observations[epoch].sketch
+                for row, client in enumerate(members):
+                    if client in wanted and moved[epoch, client]:
+                        sketches[client].append(seen[row])
+        for client in group:
+            epochs = np.flatnonzero(moved[:, client])
+            if len(epochs) < 2:
+                continue
+            directions = np.array(sketches.pop(client), dtype=np.float32)  # (k, dimensions)
+            own[epochs, client] = mean_cosine_to_the_others(directions)
+            sizes = norm[epochs, client]
+            for earlier, later in repeated_updates(client, epochs, sizes, directions, fingerprints, distance):
+                repeats[later, client] = earlier
+    return own, repeats
+
+
+def _groups_of_clients(updates: IntArray, observations: Mapping[int, EpochObservation]) -> Iterator[list[int]]:
+    """Clients in groups whose sketches stay within the memory bound."""
+    if not len(observations):
+        return
+    first = observations[min(observations)].sketch
+    group: list[int] = []
+    taken = 0
+    for client, count in enumerate(updates.tolist()):
+        size = count * first.shape[1] * first.itemsize
+        if group and taken + size > _SKETCHES_IN_MEMORY:
+            yield group
+            group, taken = [], 0
+        group.append(client)
+        taken += size
+    yield group
+
+
