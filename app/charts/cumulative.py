@@ -213,9 +213,8 @@ def _draw_window(
     """Strongest: a light fill under the data. Further ones: dotted edges (two fills would mix to a third colour)."""
     first, last = window[0] - 0.5, window[1] + 0.5
     if strongest:
-        figure.add_vrect(
-            x0=first, x1=last, fillcolor=style.colour, opacity=0.09, line_width=0, layer="below", yref="y domain"
-        )
+        fill = {"fillcolor": translucent(style.colour, 0.09), "line": {"width": 0}, "layer": "below"}
+        figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, yref="y domain", **fill)
     else:
         for edge in (first, last):
             line = {"color": style.colour, "width": 1.2, "dash": "dot"}
