@@ -1,0 +1,188 @@
+"""How do several processes and threads share one SQLite index?
+
+WAL with synchronous FULL: what was committed is on disk, readers never wait for a writer. Every write holds a shared
+lock on ``index.lock``; whoever replaces the file (rebuild, migration) holds it exclusively, so no write can go to a
+file that was just moved away. Where nothing can be written, reading goes on and ``impaired`` says why.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.workspace.disk import Disk
+from flcontrib_core.workspace.faults import NoSpaceLeft, ReadOnlyWorkspace, storage_faults
+from flcontrib_core.workspace.index_file import (
+    IndexFile,
+    Transaction,
+    connect,
+    connect_without_writing,
+    database_files,
+)
+
+_left_to_parent: list[sqlite3.Connection] = []
+"""Connections inherited through a fork: closing them here would disturb the parent that still uses them."""
+
+
+class Index:
+    """Reads and transactions on the index of a workspace, from any thread."""
+
+    def __init__(self, file: IndexFile, disk: Disk) -> None:
+        self.path = file.path
+        self.impaired: NoSpaceLeft | ReadOnlyWorkspace | None = None
+        """Why nothing can be written at present; reading goes on."""
+        self._file = file
+        self._disk = disk
+        self._lock_file: int | None = None
+        self._owner = os.getpid()
+        self._writing = threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._written: object = None
+        self._reading = threading.RLock()
+        self._reader: sqlite3.Connection | None = None
+        self._read: object = None
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+
+    def open(self) -> None:
+        """Brings the file into today's shape. Raises WorkspaceError for an index of a newer version."""
+        try:
+            with self._writing, storage_faults(self.path):
+                with self._file_lock(fcntl.LOCK_SH):
+                    trouble = self._file.trouble()
+                if trouble is not None:
+                    with self._file_lock(fcntl.LOCK_EX):
+                        self._file.mend()
+                if not os.access(self.path.parent, os.W_OK):
+                    raise ReadOnlyWorkspace(f"{self.path.parent}: the folder is read-only; it can be read, not changed")
+        except (NoSpaceLeft, ReadOnlyWorkspace) as fault:
+            if not self.path.exists():
+                raise
+            self.impaired = fault
+        else:
+            self.impaired = None
+
+    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Rows as of the last commit of whichever process."""
+        with self._reading, storage_faults(self.path):
+            return self._reading_connection().execute(statement, parameters).fetchall()
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        """A transaction that is durable when the block has ended, and left no trace when the block raised."""
+        with self._writing:
+            if self.impaired is not None:
+                self.open()  # perhaps by now there is space again
+            if self.impaired is not None:
+                raise self.impaired
+            with storage_faults(self.path), self._file_lock(fcntl.LOCK_SH):
+                connection = self._writing_connection()
+                connection.execute("BEGIN IMMEDIATE")
+                transaction = Transaction(connection)
+                try:
+                    yield transaction
+                    self._disk.commit(connection)
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+                for action in transaction.actions:
+                    action()
+
+    def close(self) -> None:
+        """Lets go of the file; the next call opens it again."""
+        with self._writing, self._reading:
+            self._forget_what_was_forked()
+            self._drop_writer()
+            self._drop_reader()
+            if self._lock_file is not None:
+                os.close(self._lock_file)
+                self._lock_file = None
+
+    @contextmanager
+    def _file_lock(self, kind: int) -> Iterator[None]:
+        self._forget_what_was_forked()
+        if self._lock_file is None:
+            try:
+                self._lock_file = os.open(self.path.with_name("index.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            except OSError:
+                if not self.path.exists():
+                    raise
+                yield  # whoever cannot make the lock cannot write either: there is nothing to guard against
+                return
+        fcntl.flock(self._lock_file, kind)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+    def _writing_connection(self) -> sqlite3.Connection:
+        if self._writer is not None and self._written != _identity(self.path):
+            self._drop_writer()
+        if self._writer is None:
+            writer = connect(self.path)
+            found = writer.execute("PRAGMA user_version").fetchone()[0]
+            if found != self._file.version:
+                writer.close()
+                raise WorkspaceError(f"{self.path} was taken over by another version (schema {found}); start again")
+            self._writer, self._written = writer, _identity(self.path)
+        return self._writer
+
+    def _reading_connection(self) -> sqlite3.Connection:
+        self._forget_what_was_forked()
+        if self._reader is not None and self._read != self._state_read():
+            self._drop_reader()
+        if self._reader is None:
+            try:
+                if self.impaired is not None:
+                    raise self.impaired
+                self._reader = connect(self.path)
+                self._reader.execute("SELECT count(*) FROM log").fetchone()
+            except (sqlite3.OperationalError, NoSpaceLeft, ReadOnlyWorkspace):
+                self._reader, self._copy = connect_without_writing(self.path)
+            self._reader.execute("PRAGMA query_only = ON")
+            self._read = self._state_read()
+        return self._reader
+
+    def _state_read(self) -> object:
+        """What must stay the same for the open reader to be right: the file's identity, or a copy's originals."""
+        if self._copy is None:
+            return _identity(self.path)
+        return [_identity(p, content=True) for p in database_files(self.path)[:2]]
+
+    def _forget_what_was_forked(self) -> None:
+        if self._owner != os.getpid():
+            _left_to_parent.extend(c for c in (self._writer, self._reader) if c is not None)
+            self._writer = self._reader = self._lock_file = None
+            self._owner = os.getpid()
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _drop_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
+
+
+def _identity(path: Path, content: bool = False) -> object:
+    """Which file stands at this path (and, where its content matters, in which state)."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return (found.st_dev, found.st_ino, *((found.st_size, found.st_mtime_ns) if content else ()))
+
+

@@ -1,0 +1,291 @@
+"""How does an audit outlive the page that asked for it?
+
+A job is one question – a kind, a run and settings – and runs in a process of its own that owes nothing to whoever
+started it. There is no daemon: whoever polls, and every worker that ends, settles what ended and starts what waits.
+The state lives in the index and in the job's folder; a worker that vanished is known by its lock (``job_status``).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.workspace.disk import Staging
+from flcontrib_core.workspace.faults import storage_faults
+from flcontrib_core.workspace.index import Index
+from flcontrib_core.workspace.index_file import Transaction
+from flcontrib_core.workspace.job import (
+    RESUMABLE,
+    Job,
+    JobLimits,
+    JobState,
+    insert_job,
+    job_identity,
+    look_at,
+    status_of,
+    status_path,
+)
+from flcontrib_core.workspace.job_status import JobStatus, StatusFile
+from flcontrib_core.workspace.provenance import canonical_json, software_version
+
+RUNNERS: Mapping[str, str] = {"audit": "flcontrib_core.auditing:audit_in_workspace"}
+"""What each kind of job calls: runner(workspace, run_digest, settings, on_progress). Nothing stored can add to it."""
+
+_PATIENCE_SECONDS = 5.0
+_children: list[subprocess.Popen[bytes]] = []
+"""Workers this process started: kept until they end, so that none stays behind as a zombie."""
+
+
+class JobQueue:
+    """Submit, poll, cancel and resume the jobs of a workspace, from any number of processes."""
+
+    def __init__(
+        self,
+        root: Path,
+        index: Index,
+        staging: Staging,
+        now: Callable[[], datetime],
+        concurrent: int,
+        runners: Mapping[str, str] | None,
+    ) -> None:
+        if concurrent < 1:
+            raise WorkspaceError(f"{concurrent} concurrent jobs: at least one must be allowed")
+        self.runners = {**RUNNERS, **(runners or {})}
+        self._root = root
+        self._folder = root / "jobs"
+        self._index = index
+        self._staging = staging
+        self._now = now
+        self._concurrent = concurrent
+        self._own_runners = dict(runners or {})
+
+    def submit(
+        self,
+        run_digest: str,
+        settings: Mapping[str, Any],
+        kind: str = "audit",
+        *,
+        limits: JobLimits | None = None,
+        recompute: bool = False,
+    ) -> Job:
+        """Asks a question; returns the job that answers it, new or known.
+
+        A known job that stopped short (cancelled, lost, failed, paused) is queued again; one that is done stays so
+        unless ``recompute``.
+        """
+        if kind not in self.runners:
+            raise WorkspaceError(f"no runner for jobs of kind {kind!r}; known: {', '.join(sorted(self.runners))}")
+        identity = job_identity(kind, run_digest, settings)
+        with storage_faults(self._folder), self._index.write() as transaction:
+            if not transaction.execute("SELECT 1 FROM runs WHERE digest = ?", (run_digest,)):
+                raise WorkspaceError(f"no run {run_digest[:12]}… in {self._root}; add it first")
+            if self._find_in(transaction, identity) is None:
+                self._enter(transaction, identity, kind, run_digest, dict(settings), limits or JobLimits())
+        self._queue_again(identity, RESUMABLE | {JobState.DONE} if recompute else RESUMABLE)
+        self.poll()
+        return self.find(identity)
+
+    def cancel(self, job_id: str) -> Job:
+        """Ends a waiting or running job; finished epochs are kept. A job that has ended already stays as it is."""
+        with storage_faults(self._folder):
+            with self._index.write() as transaction:
+                job = self._find_in(transaction, job_id)
+                if job is not None and job.active:
+                    self._set_state(transaction, replace(job, state=JobState.CANCELLED, error="cancelled by request"))
+            if job is not None and job.active:
+                self._end_worker(job)
+        self.poll()
+        return self.find(job_id)
+
+    def resume(self, job_id: str) -> Job:
+        """Queues a job that stopped short once more (also a failed one); it goes on after its last finished epoch."""
+        self._queue_again(job_id, RESUMABLE)
+        self.poll()
+        return self.find(job_id)
+
+    def poll(self) -> tuple[Job, ...]:
+        """Settles what ended, starts what may start, and returns all jobs; call it while somebody looks."""
+        _children[:] = [child for child in _children if child.poll() is None]
+        if self._index.impaired is None:
+            with storage_faults(self._folder):
+                self._settle_ended()
+                while self._start_next():
+                    pass
+        return self.list()
+
+    def list(self) -> tuple[Job, ...]:
+        """All jobs, newest first, as they are now; changes nothing."""
+        rows = self._index.read("SELECT * FROM jobs ORDER BY sequence DESC")
+        waiting = self._index.read("SELECT id FROM jobs WHERE state = 'queued' ORDER BY place")
+        position = {row["id"]: number for number, row in enumerate(waiting, start=1)}
+        return tuple(replace(look_at(row, self._folder), queue_position=position.get(row["id"])) for row in rows)
+
+    def find(self, job_id: str) -> Job:
+        """One job as it is now. Raises WorkspaceError when there is none of that name."""
+        for job in self.list():
+            if job.id == job_id:
+                return job
+        raise WorkspaceError(f"no job {job_id[:40]!r} in {self._root}")
+
+    def output(self, job_id: str) -> str:
+        """What the worker printed, for whoever looks for the cause of a failure."""
+        path = self._folder / self.find(job_id).id / "output.txt"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def finish(self, job_id: str, outcome: JobState, error: str, result: str | None) -> None:
+        """Called by the worker at its end: enters its outcome, unless the job was cancelled meanwhile."""
+        with self._index.write() as transaction:
+            job = self._find_in(transaction, job_id)
+            if job is not None:
+                self._set_state(transaction, replace(job, state=outcome, error=error, result=result))
+
+    def _find_in(self, transaction: Transaction, job_id: str) -> Job | None:
+        rows = transaction.execute("SELECT * FROM jobs WHERE id = ?", (job_id,))
+        return look_at(rows[0], self._folder) if rows else None
+
+    def _enter(
+        self,
+        transaction: Transaction,
+        identity: str,
+        kind: str,
+        run_digest: str,
+        settings: dict[str, Any],
+        limits: JobLimits,
+    ) -> None:
+        described = {
+            "sequence": transaction.execute("SELECT coalesce(max(sequence), 0) + 1 FROM jobs")[0][0],
+            "kind": kind,
+            "run": run_digest,
+            "settings": settings,
+            "limits": asdict(limits),
+            "version": software_version(),
+            "submitted_at": self._now().isoformat(timespec="seconds"),
+        }
+        StatusFile.create(status_path(self._folder, identity), self._staging)
+        self._staging.write_file(self._folder / identity / "job.json", canonical_json(described).encode())
+        insert_job(transaction, identity, described, JobState.QUEUED, JobStatus())
+
+    def _queue_again(self, job_id: str, ended: frozenset[JobState]) -> None:
+        """Puts a job that is in one of the ``ended`` states at the end of the queue."""
+        if self.find(job_id).state not in ended:
+            return
+        with storage_faults(self._folder):
+            claimed = self._claim_in_time(job_id)  # not inside the transaction, for which its worker may wait
+            if claimed is None:
+                raise WorkspaceError(f"job {job_id} is still ending; try again in a moment")
+            try:
+                with self._index.write() as transaction:
+                    rows = transaction.execute("SELECT * FROM jobs WHERE id = ?", (job_id,))
+                    if not rows or rows[0]["state"] not in ended | {JobState.RUNNING}:
+                        return  # somebody else was faster; a running one is dead, for its lock is ours
+                    job = look_at(rows[0], self._folder)
+                    claimed.write(JobStatus(job.attempt, outcome=JobState.QUEUED.value), durably=True)
+                    transaction.execute(
+                        "UPDATE jobs SET state = 'queued', error = '', result = NULL, version = ?, seconds = ?, "
+                        "place = (SELECT max(place) + 1 FROM jobs) WHERE id = ?",
+                        (software_version(), job.seconds, job_id),
+                    )
+            finally:
+                claimed.close()
+
+    def _set_state(self, transaction: Transaction, job: Job) -> None:
+        """Enters the end of a job's present attempt; a no-op when it ended otherwise or was queued again."""
+        waits = "'queued', 'running'" if job.state is JobState.CANCELLED else "'running'"
+        transaction.execute(
+            "UPDATE jobs SET state = ?, error = ?, result = ?, seconds = ? "
+            f"WHERE id = ? AND attempt = ? AND state IN ({waits})",
+            (job.state.value, job.error, job.result, job.seconds, job.id, job.attempt),
+        )
+
+    def _settle_ended(self) -> None:
+        """Enters how running jobs ended whose worker is gone."""
+        for row in self._index.read("SELECT * FROM jobs WHERE state = 'running'"):
+            job = look_at(row, self._folder)
+            if job.state is not JobState.RUNNING:
+                with self._index.write() as transaction:
+                    self._set_state(transaction, job)
+
+    def _start_next(self) -> bool:
+        """Starts the first waiting job whose runner is known here, if there is room for one more."""
+        waiting = self._index.read("SELECT id, kind FROM jobs WHERE state = 'queued' ORDER BY place")
+        chosen = next((row["id"] for row in waiting if row["kind"] in self.runners), None)
+        running = self._index.read("SELECT count(*) FROM jobs WHERE state = 'running'")[0][0]
+        if chosen is None or running >= self._concurrent:
+            return False
+        status = self._claim(chosen)
+        if status is None:  # another process is starting it at this moment
+            return False
+        try:
+            with self._index.write() as transaction:
+                rows = transaction.execute("SELECT attempt FROM jobs WHERE id = ? AND state = 'queued'", (chosen,))
+                running = transaction.execute("SELECT count(*) FROM jobs WHERE state = 'running'")[0][0]
+                if not rows or running >= self._concurrent:
+                    return False
+                attempt = rows[0]["attempt"] + 1
+                status.write(JobStatus(attempt), durably=True)
+                transaction.execute("UPDATE jobs SET state = 'running', attempt = ? WHERE id = ?", (attempt, chosen))
+            self._spawn(chosen, attempt, status)
+        finally:
+            status.close()
+        return True
+
+    def _claim(self, job_id: str) -> StatusFile | None:
+        path = status_path(self._folder, job_id)
+        if not path.exists():
+            StatusFile.create(path, self._staging)
+        return StatusFile.claim(path, self._staging.disk)
+
+    def _claim_in_time(self, job_id: str) -> StatusFile | None:
+        """The status file of a job whose worker is ending; None when it does not end."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while (claimed := self._claim(job_id)) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return claimed
+
+    def _spawn(self, job_id: str, attempt: int, status: StatusFile) -> None:
+        """Starts the worker in a session of its own; it inherits the lock on its status file."""
+        command = [sys.executable, "-m", "flcontrib_core.workspace.worker", "--workspace", str(self._root)]
+        command += ["--job", job_id, "--attempt", str(attempt), "--status", str(status.descriptor)]
+        command += ["--concurrent", str(self._concurrent)]
+        for kind, target in self._own_runners.items():
+            command += ["--runner", f"{kind}={target}"]
+        try:
+            with (self._folder / job_id / "output.txt").open("wb") as output:
+                worker = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(status.descriptor,),
+                    start_new_session=True,
+                )
+            _children.append(worker)
+        except OSError as fault:
+            failed = JobStatus(attempt, outcome=JobState.FAILED, error=f"the worker could not be started: {fault}")
+            status.write(failed, durably=True)
+
+    def _end_worker(self, job: Job) -> None:
+        """Kills a cancelled job's worker with everything it started; what it had finished is safe by design.
+
+        A worker that only begins notes its process number first and looks at its state next: either it is seen here,
+        or it sees that it was cancelled.
+        """
+        status, alive = status_of(self._folder, job.id)
+        if alive and status.attempt == job.attempt and status.pid is not None:
+            with suppress(ProcessLookupError):  # it may have ended by itself just now
+                os.killpg(status.pid, signal.SIGKILL)
+        claimed = self._claim_in_time(job.id)
+        if claimed is not None:
+            ended = replace(status, attempt=job.attempt, outcome=JobState.CANCELLED.value, error="cancelled by request")
+            claimed.write(ended, durably=True)
+            claimed.close()

@@ -1,0 +1,132 @@
+"""How do a run's bytes reach the one reader, wherever they come from and however they are stored?
+
+Bundles are read where they lie, lazily. Tables are small and known by their file name, which a stored object does not
+have: they are read from a copy under a proper name, with their companion of data sizes beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from flcontrib_core.errors import RunLogError, SettingsError, WorkspaceError
+from flcontrib_core.runs.run_log import Run, RunLog
+
+RunSource = str | os.PathLike[str] | BinaryIO | Iterable[bytes]
+"""A path (file or run directory), an open binary file, or chunks of bytes as they arrive."""
+
+TABLES = (".csv", ".parquet")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The options a run was added with; it is always read with the same ones."""
+
+    nonfinite: Literal["refuse", "absent"] = "refuse"
+    lower_is_better: tuple[str, ...] = ()
+    table: str = ""
+    """'.csv' or '.parquet' for a table, '' for a bundle"""
+
+    @classmethod
+    def of(cls, name: str, nonfinite: str, lower_is_better: Iterable[str]) -> Reading:
+        if nonfinite not in ("refuse", "absent"):
+            raise SettingsError(f"nonfinite is 'refuse' or 'absent', not {nonfinite!r}")
+        suffix = Path(name).suffix.lower()
+        kept: Literal["refuse", "absent"] = "absent" if nonfinite == "absent" else "refuse"
+        return cls(kept, tuple(sorted(lower_is_better)), suffix if suffix in TABLES else "")
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Reading:
+        return cls(value["nonfinite"], tuple(value["lower_is_better"]), value["table"])
+
+
+def read_run(path: Path, reading: Reading, name: str, companion: Path | None = None) -> Run:
+    """The run at a path, called ``name`` in words where it has no name of its own. Raises RunLogError."""
+    from flcontrib_core.runs.bundle import read_run_log
+
+    if not reading.table:
+        return _called(
+            read_run_log(path, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better), name
+        )
+    with tempfile.TemporaryDirectory(prefix="flcontrib-") as folder:
+        table = Path(folder) / f"table{reading.table}"
+        shutil.copyfile(path, table)
+        if companion is not None:
+            shutil.copyfile(companion, data_sizes_beside(table))
+        run = read_run_log(table, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better)
+    return _called(run, name)
+
+
+def data_sizes_beside(table: Path) -> Path:
+    """Where the reader looks for the optional data sizes of a utility table."""
+    from flcontrib_core.runs.tables import companion
+
+    return companion(table)
+
+
+def in_words(refused: RunLogError, internal: Path, name: str) -> RunLogError:
+    """The same problems, placed in the file the sender knows instead of the one it was received into."""
+    internals = (str(internal), internal.name)
+    return RunLogError(
+        tuple(replace(p, where=name or "the upload") if p.where in internals else p for p in refused.problems)
+    )
+
+
+def chunks_of(source: BinaryIO | Iterable[bytes], largest: int | None) -> Iterator[bytes]:
+    """The bytes as they arrive; raises WorkspaceError once there are too many."""
+    received = 0
+    for chunk in _chunks(source):
+        received += len(chunk)
+        if largest is not None and received > largest:
+            raise WorkspaceError(f"the upload is larger than {largest:,} bytes; add it from the command line instead")
+        yield chunk
+
+
+def opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as fault:
+        raise WorkspaceError(f"{path} cannot be read: {fault.strerror}") from fault
+
+
+def zip_run(folder: Path, run: RunLog, out: BinaryIO) -> None:
+    """A checked run directory as one zip: stored, in order of names, without times – the same bytes every time.
+
+    A directory may still grow: only the epochs that were checked go in, with just their lines of ``epochs.jsonl``.
+    """
+    names = ["manifest.json", "initial.safetensors", "model.json", "validation.safetensors"]
+    names += [record.file for record in run.epochs if record.file is not None]
+    lines = (folder / "epochs.jsonl").read_bytes().splitlines(keepends=True)[: run.epoch_count]
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:
+        for name in sorted(["epochs.jsonl", *(n for n in names if (folder / n).is_file())]):
+            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o100644 << 16
+            if name == "epochs.jsonl":
+                bundle.writestr(entry, b"".join(lines))
+                continue
+            with (folder / name).open("rb") as content:
+                entry.file_size = os.fstat(content.fileno()).st_size
+                with bundle.open(entry, "w") as target:
+                    shutil.copyfileobj(content, target, _CHUNK)
+
+
+def _called(run: Run, name: str) -> Run:
+    """A stored file has no telling name: the run's own comes first, then the one it was given."""
+    own = run.manifest.get("name") if isinstance(run, RunLog) else None
+    return replace(run, name=str(own or name or run.name))
+
+
+def _chunks(source: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
+    read = getattr(source, "read", None)
+    if read is None:
+        yield from source
+        return
+    while chunk := read(_CHUNK):
+        yield chunk

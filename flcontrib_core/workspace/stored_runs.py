@@ -1,0 +1,302 @@
+"""Which runs are here, how does one come in, and what goes with it when it leaves?
+
+A run is one immutable object (a zip or a table, as it was given; a directory is zipped) and one entry of the audit
+log. Its identity is its digest: the same run under two names, zipped twice, or sent by two people at once is one run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from flcontrib_core.errors import RunLogError, WorkspaceError
+from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
+from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
+from flcontrib_core.workspace.disk import Staged
+from flcontrib_core.workspace.faults import DamagedObject, storage_faults
+from flcontrib_core.workspace.index import Index
+from flcontrib_core.workspace.index_file import Transaction
+from flcontrib_core.workspace.kept_arrays import report_damage
+from flcontrib_core.workspace.objects import ObjectStore
+from flcontrib_core.workspace.run_intake import (
+    Reading,
+    RunSource,
+    chunks_of,
+    data_sizes_beside,
+    in_words,
+    opened,
+    read_run,
+    zip_run,
+)
+
+_PROBLEMS_KEPT = 5
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run in the list. ``family`` is d_0, shared by a growing run's shorter and longer selves."""
+
+    sequence: int
+    digest: str
+    name: str
+    other_names: tuple[str, ...]
+    kind: str
+    """'log', 'contribution-table' or 'utility-table'"""
+    clients: int
+    epochs: int
+    size: int
+    object: str
+    companion: str | None
+    """The object that holds a utility table's data sizes."""
+    family: str
+    added_at: str
+    reading: Reading
+    available: bool
+    """False when the stored bundle was damaged or lost; add it again."""
+
+
+@dataclass(frozen=True)
+class DeletedRun:
+    """What a deletion removed and what it left."""
+
+    digest: str
+    name: str
+    bytes_freed: int
+    results: int
+    epochs: int
+    games: int
+    jobs: int
+    kept: tuple[str, ...]
+
+
+def family_of(run: Run) -> str:
+    """What a run shares with its shorter and longer selves."""
+    return run.base_digest or run.digest if isinstance(run, RunLog) else run.digest
+
+
+class StoredRuns:
+    def __init__(self, root: Path, index: Index, objects: ObjectStore, log: AuditLog) -> None:
+        self._root = root
+        self._index = index
+        self._objects = objects
+        self._log = log
+
+    def add(
+        self,
+        source: RunSource,
+        name: str | None = None,
+        *,
+        nonfinite: str = "refuse",
+        lower_is_better: Iterable[str] = (),
+        largest: int | None = None,
+    ) -> RunEntry:
+        """Takes a run in; durable when it returns. A run that is here already is returned as it is.
+
+        Raises RunLogError when the reader refuses it: then nothing stays but an entry with hash, size and problems.
+        ``largest``: give up after so many bytes.
+        """
+        path = Path(source) if isinstance(source, str | os.PathLike) else None
+        called = name or (path.stem if path is not None else "")
+        reading = Reading.of(path.name if path is not None else called, nonfinite, lower_is_better)
+        with storage_faults(self._root), ExitStack() as stack:
+            staged = stack.enter_context(self._stage(source, reading, largest))
+            sizes = data_sizes_beside(path) if path is not None and reading.table else None
+            beside = None
+            if sizes is not None and sizes.is_file():
+                beside = stack.enter_context(self._stage(sizes, reading, largest))
+            try:
+                run = read_run(staged.path, reading, called, None if beside is None else beside.path)
+            except RunLogError as refused:
+                told = in_words(refused, staged.path, called)
+                self._remember_refusal(staged, called, told)
+                raise told from refused
+            if isinstance(run, RunLog):
+                run.close()
+            return self._take_in(run, name or run.name, reading, staged, beside)
+
+    def list(self) -> tuple[RunEntry, ...]:
+        """All runs, in the order in which they came."""
+        rows = self._index.read("SELECT entry, other_names FROM runs ORDER BY sequence")
+        return tuple(self._entry(row["entry"], row["other_names"]) for row in rows)
+
+    def find(self, digest: str) -> RunEntry | None:
+        rows = self._index.read("SELECT entry, other_names FROM runs WHERE digest = ?", (digest,))
+        return self._entry(rows[0]["entry"], rows[0]["other_names"]) if rows else None
+
+    def open(self, digest: str) -> Run:
+        """The run, after its stored bytes were verified. Raises DamagedObject when they are not what was added."""
+        entry = self.find(digest)
+        if entry is None:
+            raise WorkspaceError(f"no run {digest[:12]}… in {self._root}; add it first")
+        try:
+            with storage_faults(self._root):
+                path = self._objects.verified_path(entry.object)
+                beside = None if entry.companion is None else self._objects.verified_path(entry.companion)
+        except DamagedObject as damage:
+            if self._index.impaired is None:
+                with self._index.write() as transaction:
+                    report_damage(transaction, self._objects, self._log, damage, "add the run's bundle again")
+            raise DamagedObject(f"run {entry.name!r}: {damage}; add its bundle again", damage.name) from damage
+        return read_run(path, entry.reading, entry.name, beside)
+
+    def delete(self, digest: str) -> DeletedRun:
+        """Removes a run with its results, finished epochs, remembered utilities and jobs; says what is kept."""
+        with self._index.write() as transaction:
+            entry = self._find_in(transaction, digest)
+            if entry is None:
+                raise WorkspaceError(f"no run {digest[:12]}… in {self._root}")
+            if transaction.execute("SELECT 1 FROM jobs WHERE run = ? AND state IN ('queued', 'running')", (digest,)):
+                raise WorkspaceError(f"run {entry.name!r} is being computed; cancel its job before deleting it")
+            deleted = self._decide_removal(transaction, entry)
+            self._log.append(transaction, "run-deleted", digest, {"name": entry.name, "kept": list(deleted.kept)})
+        self.finish_removals()
+        return deleted
+
+    def finish_removals(self) -> None:
+        """Carries out deletions that were decided (also those a crash interrupted)."""
+        if not self._index.read("SELECT 1 FROM removals LIMIT 1"):
+            return
+        with self._index.write() as transaction:
+            for row in transaction.execute("SELECT path FROM removals"):
+                path = self._root / row["path"]
+                if path.is_dir():
+                    shutil.rmtree(path)
+                elif not _in_use(transaction, path.name):  # added again since
+                    self._objects.disk.remove(path)
+            transaction.execute("DELETE FROM removals")
+
+    def _stage(self, source: RunSource, reading: Reading, largest: int | None) -> Staged:
+        staging = self._objects.staging
+        if not isinstance(source, str | os.PathLike):
+            return staging.stage(chunks_of(source, largest))
+        path = Path(source)
+        if not path.is_dir():
+            with opened(path) as content:
+                return staging.stage(chunks_of(content, largest))
+        run = read_run(path, reading, path.name)
+        assert isinstance(run, RunLog)
+        try:
+            return staging.stage_file(lambda out: zip_run(path, run, out))
+        finally:
+            run.close()
+
+    def _take_in(self, run: Run, name: str, reading: Reading, staged: Staged, beside: Staged | None) -> RunEntry:
+        described = _described(run, name, reading, staged, beside)
+        with self._index.write() as transaction:
+            known = self._find_in(transaction, run.digest)
+            if known is not None and name not in (known.name, *known.other_names):
+                self._log.append(transaction, "run-named", run.digest, {"name": name})
+            # Bytes that are stored already are written again: that mends a copy which was damaged since. Other bytes
+            # of a known run (zipped again) are only wanted where the stored ones are gone.
+            files = (described["object"], described["companion"])
+            same = known is not None and (known.object, known.companion) == files
+            if known is None or same or not known.available:
+                for file in (staged, beside):
+                    if file is not None:
+                        self._objects.publish(file)
+            if known is None or not (same or known.available):
+                kept_name = name if known is None else known.name
+                self._log.append(transaction, "run-added", run.digest, {**described, "name": kept_name})
+            found = self._find_in(transaction, run.digest)
+        assert found is not None
+        return found
+
+    def _find_in(self, transaction: Transaction, digest: str) -> RunEntry | None:
+        rows = transaction.execute("SELECT entry, other_names FROM runs WHERE digest = ?", (digest,))
+        return self._entry(rows[0]["entry"], rows[0]["other_names"]) if rows else None
+
+    def _remember_refusal(self, staged: Staged, name: str, refused: RunLogError) -> None:
+        """The quarantine record of a refused upload: its hash, size and first problems, never its content."""
+        problems = [asdict(problem) for problem in refused.problems[:_PROBLEMS_KEPT]]
+        with self._index.write() as transaction:
+            if not transaction.execute("SELECT 1 FROM refusals WHERE sha256 = ?", (staged.sha256,)):
+                body = {"name": name, "size": staged.size, "problems": problems}
+                self._log.append(transaction, "upload-refused", staged.sha256, body)
+
+    def _decide_removal(self, transaction: Transaction, entry: RunEntry) -> DeletedRun:
+        """Takes a run's rows out of the index and notes its files for removal."""
+        kin = transaction.execute(
+            "SELECT json_extract(entry, '$.body.name') AS name FROM runs "
+            "WHERE digest <> ? AND json_extract(entry, '$.body.family') = ?",
+            (entry.digest, entry.family),
+        )
+        results = transaction.execute("SELECT object FROM results WHERE run = ?", (entry.digest,))
+        jobs = transaction.execute("SELECT id FROM jobs WHERE run = ?", (entry.digest,))
+        objects = [entry.object, *(row["object"] for row in results)]
+        objects += [] if entry.companion is None else [entry.companion]
+        folders = [Path("jobs", row["id"]) for row in jobs]
+        epochs = games = 0
+        if not kin:
+            finished = transaction.execute("SELECT object FROM epochs WHERE family = ?", (entry.family,))
+            shelves = transaction.execute("SELECT key FROM shelves WHERE family = ?", (entry.family,))
+            epochs, games = len(finished), len(shelves)
+            objects += [row["object"] for row in finished]
+            folders += [Path("memory", row["key"][:2], row["key"]) for row in shelves]
+            transaction.execute("DELETE FROM epochs WHERE family = ?", (entry.family,))
+            transaction.execute("DELETE FROM shelves WHERE family = ?", (entry.family,))
+        transaction.execute("DELETE FROM jobs WHERE run = ?", (entry.digest,))
+        paths = [self._objects.path(name).relative_to(self._root) for name in objects] + folders
+        for path in paths:
+            transaction.execute("INSERT OR IGNORE INTO removals (path) VALUES (?)", (str(path),))
+        freed = sum(_size(self._root / path) for path in paths)
+        count = transaction.execute("SELECT count(*) FROM log WHERE subject = ?", (entry.digest,))[0][0]
+        kept = [f"{count + 1} entries of the audit log about it (name, digests, alerts, decisions)"]
+        if kin:
+            shared = ", ".join(repr(row["name"]) for row in kin)
+            kept.append(f"finished epochs and remembered utilities, shared with {shared}")
+        return DeletedRun(entry.digest, entry.name, freed, len(results), epochs, games, len(jobs), tuple(kept))
+
+    def _entry(self, text: str, other_names: str | None) -> RunEntry:
+        entry = LogEntry.parse(text)
+        body = entry.body
+        return RunEntry(
+            sequence=entry.sequence,
+            digest=entry.subject,
+            other_names=tuple(json.loads(f"[{other_names or ''}]")),
+            added_at=entry.at,
+            available=all(self._objects.holds(body[o]) for o in ("object", "companion") if body[o] is not None),
+            reading=Reading.from_json(body["reading"]),
+            **{field: body[field] for field in _FROM_THE_RUN},
+        )
+
+
+_FROM_THE_RUN = ("name", "kind", "clients", "epochs", "size", "object", "companion", "family")
+
+
+def _described(run: Run, name: str, reading: Reading, staged: Staged, beside: Staged | None) -> dict[str, Any]:
+    """The body of a run's log entry: the fields of RunEntry that come from the run itself."""
+    kinds = {RunLog: "log", ContributionTable: "contribution-table", UtilityTable: "utility-table"}
+    return {
+        "name": name,
+        "kind": kinds[type(run)],
+        "clients": len(run.client_ids),
+        "epochs": run.epoch_count,
+        "size": staged.size,
+        "object": staged.sha256,
+        "companion": None if beside is None else beside.sha256,
+        "family": family_of(run),
+        "reading": asdict(reading),
+    }
+
+
+def _in_use(transaction: Transaction, name: str) -> bool:
+    return bool(
+        transaction.execute(
+            "SELECT 1 FROM runs WHERE json_extract(entry, '$.body.object') = ?1 "
+            "OR json_extract(entry, '$.body.companion') = ?1 "
+            "UNION ALL SELECT 1 FROM results WHERE object = ?1 UNION ALL SELECT 1 FROM epochs WHERE object = ?1",
+            (name,),
+        )
+    )
+
+
+def _size(path: Path) -> int:
+    if path.is_dir():
+        return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,177 @@
+"""What runs in a job's own process? ``python -m flcontrib_core.workspace.worker`` – started by the queue only."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+import psutil
+
+from flcontrib_core.errors import CostRefusal, FLContribError, WorkspaceError
+from flcontrib_core.workspace.disk import Disk
+from flcontrib_core.workspace.faults import OUT_OF_SPACE, NoSpaceLeft
+from flcontrib_core.workspace.job import JobLimits, JobState
+from flcontrib_core.workspace.job_status import JobStatus, Progress, StatusFile
+from flcontrib_core.workspace.kept_arrays import ResultEntry
+from flcontrib_core.workspace.store import Workspace
+
+Runner = Callable[..., ResultEntry | None]
+_GRACE_SECONDS = 60
+
+
+class CpuTimeUsedUp(FLContribError):
+    """The job reached its limit of CPU time."""
+
+
+class Account:
+    """What the worker says of itself: progress while it works, and one last word whatever ends it."""
+
+    def __init__(self, status: StatusFile, attempt: int) -> None:
+        self._status = status
+        self._began = time.monotonic()
+        self.current = JobStatus(attempt, pid=os.getpid())
+        self.result: str | None = None
+        self._say(self.current)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Names how the work ended. Typed errors are told in full; others go on, to leave their trace in the output."""
+        state, words = (JobState.DONE, "") if error is None else _named_end(error)
+        self._say(
+            JobStatus(
+                self.current.attempt,
+                self.current.pid,
+                self.seconds,
+                self.current.progress,
+                state.value,
+                words,
+                self.result,
+            ),
+            durably=True,
+        )
+        return isinstance(error, FLContribError)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def on_progress(self, done: int, total: int, label: str) -> None:
+        seconds, before = self.seconds, self.current.progress
+        first = (done, seconds) if before is None else (before.first_done, before.first_seconds)
+        progress = Progress(done, total, label, seconds, *first)
+        self._say(JobStatus(self.current.attempt, self.current.pid, seconds, progress))
+
+    def _say(self, status: JobStatus, *, durably: bool = False) -> None:
+        self.current = status
+        self._status.write(status, durably=durably)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one attempt of one job and then lets the next one start; 0 when its state says what happened."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workspace", type=Path, required=True)
+    parser.add_argument("--job", required=True)
+    parser.add_argument("--attempt", type=int, required=True)
+    parser.add_argument("--status", type=int, required=True, help="inherited descriptor of the locked status file")
+    parser.add_argument("--concurrent", type=int, default=1)
+    parser.add_argument("--runner", action="append", default=[], help="kind=module:function, beside the built-in ones")
+    given = parser.parse_args(arguments)
+    os.set_inheritable(given.status, False)
+    status = StatusFile(given.workspace / "jobs" / given.job / "status", given.status, Disk())
+    account = Account(status, given.attempt)  # notes the process number before the state is looked at
+    own_runners = dict(text.split("=", 1) for text in given.runner)
+    workspace: Workspace | None = None
+    try:
+        with account:
+            workspace = Workspace(given.workspace, concurrent_jobs=given.concurrent, runners=own_runners)
+            job = workspace.jobs.find(given.job)
+            if job.state is not JobState.RUNNING or job.attempt != given.attempt:
+                raise WorkspaceError("the job was cancelled before its worker began")
+            apply_limits(job.limits)
+            runner = resolve(workspace.jobs.runners, job.kind)
+            kept = runner(workspace, job.run_digest, job.settings, account.on_progress)
+            account.result = None if kept is None else kept.digest
+    finally:
+        if workspace is not None:
+            _enter_outcome(workspace, given.job, account.current)
+        status.close()
+        if workspace is not None:
+            workspace.jobs.poll()
+    return 0
+
+
+def _enter_outcome(workspace: Workspace, job_id: str, status: JobStatus) -> None:
+    try:
+        workspace.jobs.finish(job_id, JobState(status.outcome or JobState.FAILED), status.error, status.result)
+    except WorkspaceError as fault:  # the status file has said it already: whoever polls next enters it
+        print(f"the outcome is in the status file only: {fault}", file=sys.stderr)
+
+
+def resolve(runners: dict[str, str], kind: str) -> Runner:
+    """The function a kind of job calls: from the fixed table, or named by whoever started this process."""
+    module, _, function = runners[kind].partition(":")
+    found: Runner = getattr(importlib.import_module(module), function)
+    return found
+
+
+def apply_limits(limits: JobLimits) -> None:
+    """Takes the ceilings upon this process (its children inherit them) and steps back behind interactive work."""
+    memory = limits.memory_bytes or max(2 << 30, psutil.virtual_memory().total * 3 // 4)
+    # RLIMIT_DATA counts memory that is really writable; address space alone is several GB for an idle torch.
+    _lower(resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS, memory, memory)
+    _lower(resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes)
+    _lower(resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + _GRACE_SECONDS)
+    signal.signal(signal.SIGXCPU, _cpu_time_used_up)
+    os.nice(limits.niceness)
+
+
+def _lower(what: int, soft: int, hard: int) -> None:
+    allowed = resource.getrlimit(what)[1]
+    if allowed != resource.RLIM_INFINITY:
+        soft, hard = min(soft, allowed), min(hard, allowed)
+    resource.setrlimit(what, (soft, hard))
+
+
+def _cpu_time_used_up(signum: int, frame: FrameType | None) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_CPU)[0]
+    raise CpuTimeUsedUp(f"the limit of {limit} s CPU time is reached; finished epochs are kept, resume goes on")
+
+
+def _named_end(error: BaseException) -> tuple[JobState, str]:
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, NoSpaceLeft) or (isinstance(cause, OSError) and cause.errno in OUT_OF_SPACE):
+            return JobState.PAUSED_NO_SPACE, str(cause)
+    for cause in causes:
+        if isinstance(cause, MemoryError):
+            return JobState.FAILED, "the job's memory limit is reached; finished epochs are kept"
+    if isinstance(error, CostRefusal):
+        return JobState.REFUSED_COST, f"{error} Offered instead: {error.offered}"
+    if isinstance(error, FLContribError):
+        return JobState.FAILED, str(error)
+    return JobState.FAILED, f"{type(error).__name__}: {error} (a fault of the program; the job's output has its trace)"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+if __name__ == "__main__":
+    sys.exit(main())
