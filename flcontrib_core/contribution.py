@@ -138,8 +138,7 @@ class _EpochStream:
     ) -> None:
         self.run, self.settings, self.chosen = run, settings, chosen
         self.checkpoints, self.memory = checkpoints, memory
-        self.digests = run.epoch_digests()
-        self.recipe = digest_of(evaluator.recipe(), evaluator.utilities)
+        self.keys = EpochKeys(run, settings, evaluator)
         self.recalled = 0
         self._finished: list[EpochAnswer] = []
 
@@ -161,11 +160,11 @@ class _EpochStream:
             record = step.record
             if not record.participants:
                 continue
-            kept = self.checkpoints.recall(self.answer_key(record.epoch)) if self.checkpoints else None
+            kept = self.checkpoints.recall(self._answer_key(record.epoch)) if self.checkpoints else None
             if kept is not None:
                 self._finished.append(unpack_answer(kept))
                 continue
-            known = self.memory.recall_epoch(self.memory_key(record.epoch)) if self.memory else {}
+            known = self.memory.recall_epoch(self.keys.memory(record.epoch)) if self.memory else {}
             yield EpochTask(
                 epoch=record.epoch,
                 client_ids=tuple(self.run.clients[i].id for i in record.participants),
@@ -183,17 +182,36 @@ class _EpochStream:
     def _keep(self, answer: EpochAnswer) -> None:
         self.recalled += answer.recalled
         if self.memory is not None and answer.fresh:
-            self.memory.keep_epoch(self.memory_key(answer.epoch), answer.fresh)
+            self.memory.keep_epoch(self.keys.memory(answer.epoch), answer.fresh)
         if self.checkpoints is not None:
-            self.checkpoints.keep(self.answer_key(answer.epoch), pack_answer(answer))
+            self.checkpoints.keep(self._answer_key(answer.epoch), pack_answer(answer))
 
-    def memory_key(self, epoch: int) -> str:
+    def _answer_key(self, epoch: int) -> str:
+        return self.keys.answer(epoch, epoch in self.chosen)
+
+
+class EpochKeys:
+    """Under which names are an epoch's answer and its coalition utilities kept?
+
+    Both build on the epoch digest d_t, so that a further epoch or a label invalidates nothing.
+    """
+
+    def __init__(self, run: RunLog, settings: AssessSettings, evaluator: Evaluator) -> None:
+        self.settings = settings
+        self.digests = run.epoch_digests()
+        self.recipe = digest_of(evaluator.recipe(), evaluator.utilities)
+
+    def memory(self, epoch: int) -> str:
         return digest_of("utilities", self.digests[epoch], self.settings.weights, self.recipe)
 
-    def answer_key(self, epoch: int) -> str:
+    def answer(self, epoch: int, estimated: bool) -> str:
         s = self.settings
         what = (s.estimator, asdict(s.estimation), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
-        loo = s.fill is FillPolicy.LEAVE_ONE_OUT
-        return digest_of("answer", __version__, self.digests[epoch], self.recipe, what, epoch in self.chosen, loo)
+        filled = s.fill is FillPolicy.LEAVE_ONE_OUT and not estimated
+        return digest_of("answer", __version__, self.digests[epoch], self.recipe, what, estimated, filled)
 
 
+def planned_epochs(run: RunLog, settings: AssessSettings, evaluator: Evaluator) -> frozenset[int]:
+    """The epochs that these settings compute (1-based)."""
+    plan = _plan(run, settings, evaluator, no_progress)
+    return frozenset(plan.chosen if plan else (e.epoch for e in run.epochs))

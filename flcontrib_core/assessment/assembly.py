@@ -53,7 +53,12 @@ def assemble_history(
                     server[u][t] = end[column] - previous_end[column]
                 previous_end = end
             continue
-        answer = answers[t]
+        answer = answers.get(t)
+        if answer is None:  # a job that is still running: nothing is known about this epoch yet
+            computed[t], estimator[t] = False, "pending"
+            for u in names:
+                values[u][t, members] = errors[u][t, members] = increments[u][t] = np.nan
+            continue
         found = answer.estimate
         computed[t] = found is not None
         if found is None:
