@@ -24,9 +24,10 @@ class EstimatorSettings:
     truncate: bool = False
     antithetic: bool = False
     allow_unobserved: bool = False
-    exact_multiply_adds: float = 6e9
-    """``auto`` computes exactly where 2^n × multiply-adds per evaluation stays below this (about a second)."""
-    rescue_multiply_adds: float = 6e10
+    exact_multiply_adds: float = 2.5e10
+    """``auto`` computes exactly where 2^n × multiply-adds per evaluation stays below this: about a second of one core,
+    n ≤ 8 for the paper's MLP on up to 500 validation rows, n ≤ 12 or 13 for small models."""
+    rescue_multiply_adds: float = 2.5e11
     """``auto`` falls back to exact, where the precision was not reached, while 2^n × multiply-adds stays below this."""
     exact_players: int = 24
     """An exact request above this many participants is refused with its cost."""
