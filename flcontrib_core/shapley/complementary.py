@@ -7,7 +7,8 @@ proportion to what a pilot says about their spread (``complementary-neyman``). D
 Departure: the original draws the size uniformly from 1 … n and leaves empty strata at 0, which biases small budgets.
 Here the borders are exact, only sizes ≥ n/2 are drawn (a pair serves both its halves), no pair is drawn twice, and an
 empty stratum of a player takes the mean of its size.
-A budget below 2n + 1 cannot pay for the borders: then all sizes are drawn alike, and a note says so.
+A budget below 2n + 1 cannot pay for the borders: then all sizes are drawn alike, there is no standard error, and a
+note says so.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Complementary:
             sample.draw(rng, {n - 1: pair_count(n, n - 1)})
             notes = self._draw_inner(sample, rng, ledger.left // 2)
         values, errors, empty = sample.values()
+        if budget < 2 * n + 1:
+            errors = np.full_like(errors, np.nan)  # a border cell is its own population: nothing tells an empty one's
         if empty:
             notes = (*notes, f"{empty} of {n * (n - 1)} (player, size) cells are empty and take the mean of their size")
         return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.name, notes=notes)

@@ -154,8 +154,9 @@ class PairSample:
             cells += int(sampled.sum())
             total += means
             known = (counts > 1) | (counts == population)
-            pooled = spreads[known].mean(axis=0) if known.any() else np.full(spreads.shape[1], np.nan)
-            spreads = np.where(known[:, None], spreads, pooled)
+            # a single sample has no spread of its own: that of all samples of the stratum is no smaller
+            overall = contributions.var(axis=0, ddof=1) if len(contributions) > 1 else np.nan
+            spreads = np.where(known[:, None], spreads, overall)
             left_out = 1.0 - counts / population
             of_mean = np.where(left_out[:, None] > 0, left_out[:, None] * spreads / np.maximum(counts, 1)[:, None], 0.0)
             distance = ((means[sampled] - contributions.mean(axis=0)) ** 2).mean(axis=0)
