@@ -198,6 +198,7 @@ class ModuleEvaluator(Evaluator):
             )
         count = sum(p.count for p in parameters)
         images = x.ndim == 4
+        channels_last = images and _takes_channels_last(model, x[:2])
         executor = OneByOneExecutor(
             bind=bind,
             x=x,
@@ -206,9 +207,19 @@ class ModuleEvaluator(Evaluator):
             # Unknown operations: each parameter is taken to be used once per row (once per pixel for images).
             forward_multiply_adds=float(count) * len(x) * (x.shape[2] * x.shape[3] if images else 1),
             rows=rows_at_once(images, len(x)),
-            channels_last=images,
+            channels_last=channels_last,
         )
         self._set_up(executor, count, logits.shape[1], validation, utilities, device)
+
+
+def _takes_channels_last(model: torch.nn.Module, images: Tensor) -> bool:
+    """Some modules look at the memory of their values (``view``) and refuse the faster layout."""
+    try:
+        with torch.inference_mode():
+            model(images.contiguous(memory_format=torch.channels_last))
+    except RuntimeError:
+        return False
+    return True
 
 
 def _validation_input(validation: Validation, device: str) -> Tensor:

@@ -32,6 +32,8 @@ BLOCK_STATE_BYTES = 64 * _MiB
 """Validation rows are split into blocks where a chunk's widest hidden state would exceed this."""
 REMEMBERED_BYTES = 256 * _MiB
 """A chunk's parameters are kept from one block of rows to the next up to this size, else formed again."""
+LAYER_BYTES = 256 * _MiB
+"""Where one layer's parameters of a whole chunk would exceed this, models run one at a time."""
 PREPARED_BYTES = 128 * _MiB
 """First-layer products are prepared up to this size."""
 
@@ -77,6 +79,8 @@ class FeatureMajorExecutor:
         columns = self.rows if exact else padded_rows(self.rows)
         models = CHUNK_STATE_BYTES // (4 * columns * widest)
         self.chunk = min(LARGEST_CHUNK, max(8, models // 8 * 8))
+        if 4 * self.chunk * max(p.count for p in architecture.parameters) > LAYER_BYTES:
+            self.chunk = 1
         blocks = math.ceil(self.chunk * columns * widest * 4 / BLOCK_STATE_BYTES)
         self.block_rows = columns if blocks == 1 else padded_rows(math.ceil(columns / blocks))
         features = F.pad(x.reshape(self.rows, -1).T, (0, columns - self.rows))  # (features, columns)

@@ -129,6 +129,19 @@ def test_blocks_of_rows_give_the_same_models(monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_allclose(values, expected, rtol=1e-6)
 
 
+def test_very_large_layers_run_one_model_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(9)
+    module = mlp(9, 16, 3)
+    architecture = architecture_of(module, mlp_spec(9, 16, 3), 3)
+    validation = random_validation((9,), 3, 50, rng)
+    vectors = jittered(module, 5, rng)
+    expected = Evaluator(architecture, validation, ["loss"]).evaluate(vectors)[0]
+    monkeypatch.setattr(feature_major, "LAYER_BYTES", 100)
+    alone = Evaluator(architecture, validation, ["loss"])
+    assert alone.recipe()["chunk"] == 1
+    np.testing.assert_allclose(alone.evaluate(vectors)[0], expected, rtol=1e-6)
+
+
 def test_a_live_module_gives_the_same_values() -> None:
     rng = np.random.default_rng(6)
     torch.manual_seed(6)
