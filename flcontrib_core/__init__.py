@@ -14,7 +14,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
     from flcontrib_core.assessment.trajectory import scheduling_problem
+    from flcontrib_core.audit_jobs import finished_so_far, stored_report
     from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history
+    from flcontrib_core.bundled_files import bundled
     from flcontrib_core.contribution import assess_contributions
     from flcontrib_core.contribution_history import ContributionHistory
     from flcontrib_core.errors import FLContribError, RunLogError
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AssessSettings": "assessment.settings",
-    "PAPER_SETTINGS": "assessment.settings",
     "AuditReport": "auditing",
     "AuditSettings": "auditing",
     "BudgetSettings": "scheduling.schedule",
@@ -40,6 +41,7 @@ _HOMES = {
     "FLContribError": "errors",
     "FairnessMode": "scheduling.schedule",
     "FillPolicy": "vocabulary",
+    "PAPER_SETTINGS": "assessment.settings",
     "RunLog": "runs.run_log",
     "RunLogError": "errors",
     "RunRecorder": "runs.recorder",
@@ -50,13 +52,16 @@ _HOMES = {
     "Workspace": "workspace",
     "assess_contributions": "contribution",
     "audit": "auditing",
+    "bundled": "bundled_files",
     "check_run_log": "runs.bundle",
     "choose_epochs": "scheduling.choose",
+    "finished_so_far": "audit_jobs",
     "read_history": "auditing",
     "read_run_log": "runs.bundle",
     "register": "shapley.registry",
     "scheduling_problem": "assessment.trajectory",
     "simulate": "simulation",
+    "stored_report": "audit_jobs",
 }
 __all__ = [
     "PAPER_SETTINGS",
@@ -80,13 +85,16 @@ __all__ = [
     "__version__",
     "assess_contributions",
     "audit",
+    "bundled",
     "check_run_log",
     "choose_epochs",
+    "finished_so_far",
     "read_history",
     "read_run_log",
     "register",
     "scheduling_problem",
     "simulate",
+    "stored_report",
 ]
 
 
