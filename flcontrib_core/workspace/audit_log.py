@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from typing import Any
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.workspace.disk import Staging
+from flcontrib_core.workspace.faults import DamagedIndex
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.provenance import canonical_json
@@ -55,6 +57,17 @@ class LogEntry:
             previous=fields["previous"],
             hash=hashlib.sha256(text.encode()).hexdigest(),
         )
+
+
+    @classmethod
+    def of(cls, row: sqlite3.Row) -> LogEntry:
+        """The entry in a row with ``entry`` and ``hash``; raises DamagedIndex when they do not belong together."""
+        if hashlib.sha256(row["entry"].encode()).hexdigest() != row["hash"]:
+            raise DamagedIndex(
+                f"an entry of the audit log was changed in the index: {row['entry'][:120]!r}; open the workspace again "
+                "to restore it from its copy"
+            )
+        return cls.parse(row["entry"])
 
 
 @dataclass(frozen=True)
@@ -125,10 +138,11 @@ class AuditLog:
     def entries(self, kind: str | None = None, subject: str | None = None) -> tuple[LogEntry, ...]:
         """The history, oldest first; of one kind and about one subject where given."""
         rows = self._index.read(
-            "SELECT entry FROM log WHERE (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR subject = ?2) ORDER BY sequence",
+            "SELECT entry, hash FROM log WHERE (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR subject = ?2) "
+            "ORDER BY sequence",
             (kind, subject),
         )
-        return tuple(LogEntry.parse(row["entry"]) for row in rows)
+        return tuple(LogEntry.of(row) for row in rows)
 
     def head(self) -> ChainHead:
         """Where the chain ends now; print it wherever a result leaves the house."""
@@ -159,6 +173,17 @@ class AuditLog:
         """Sequence -> hash of the entries' copies, by their names alone."""
         names = (_COPY_NAME.fullmatch(path.name) for path in self._folder.glob("*.json"))
         return {int(name[1]): name[2] for name in names if name is not None}
+
+    def loss(self, index: Transaction) -> str | None:
+        """What the index has lost or changed that the copies still know; None when nothing."""
+        copies = self.copies()  # before the index is read: a copy is only made after its commit
+        last = 0
+        for row in index.execute("SELECT sequence, entry, hash FROM log ORDER BY sequence"):
+            last = row["sequence"]
+            if hashlib.sha256(row["entry"].encode()).hexdigest() != row["hash"]:
+                return f"entry {last} of the audit log was changed in the index"
+        missing = [sequence for sequence in copies if sequence > last]
+        return f"entries {min(missing)} to {max(missing)} of the audit log are missing" if missing else None
 
     def restore_copies(self) -> None:
         """Writes copies that a crash between commit and copy left out."""

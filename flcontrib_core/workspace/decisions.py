@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import StrEnum
@@ -16,7 +15,7 @@ from typing import Any
 
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.errors import SettingsError, WorkspaceError
-from flcontrib_core.workspace.audit_log import AuditLog
+from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.provenance import canonical_json, digest_of
 
@@ -82,8 +81,7 @@ class AlertBook:
         findings = [_plain(alert) for alert in alerts]
         named = [{"id": alert_identity(run_digest, finding), "finding": finding} for finding in findings]
         with self._index.write() as transaction:
-            rows = transaction.execute("SELECT id, finding FROM alerts WHERE run = ?", (run_digest,))
-            known = {row["id"]: json.loads(row["finding"]) for row in rows}
+            known = {entry.id: entry.finding for entry in self.list(run_digest)}
             fresh = [alert for alert in named if known.get(str(alert["id"])) != alert["finding"]]
             if fresh:
                 self._log.append(transaction, "alerts-raised", run_digest, {"result": result, "alerts": fresh})
@@ -92,31 +90,28 @@ class AlertBook:
 
     def list(self, run_digest: str | None = None) -> tuple[AlertEntry, ...]:
         """Alerts of the runs that are here, in the order in which they were last raised."""
-        rows = self._index.read(
-            "SELECT * FROM alerts WHERE ?1 IS NULL OR run = ?1 ORDER BY sequence, rank", (run_digest,)
-        )
-        decided = self._index.read(
-            "SELECT * FROM decisions WHERE ?1 IS NULL OR run = ?1 ORDER BY sequence", (run_digest,)
-        )
+        here = {row["digest"] for row in self._index.read("SELECT digest FROM runs")}
         history: dict[str, list[Decision]] = {}
-        for row in decided:
-            history.setdefault(row["alert"], []).append(_decision(row))
-        return tuple(
-            AlertEntry(
-                id=row["id"],
-                sequence=row["sequence"],
-                run_digest=row["run"],
-                finding=json.loads(row["finding"]),
-                result=row["result"],
-                raised_at=row["at"],
-                history=tuple(history.get(row["id"], ())),
-            )
-            for row in rows
-        )
+        for entry in self._log.entries("decision", run_digest):
+            history.setdefault(entry.body["alert"], []).append(_decision(entry))
+        found: dict[str, AlertEntry] = {}
+        for raised in self._log.entries("alerts-raised", run_digest):
+            for alert in raised.body["alerts"] if raised.subject in here else ():
+                found.pop(alert["id"], None)
+                found[alert["id"]] = AlertEntry(
+                    id=alert["id"],
+                    sequence=raised.sequence,
+                    run_digest=raised.subject,
+                    finding=alert["finding"],
+                    result=raised.body["result"],
+                    raised_at=raised.at,
+                    history=tuple(history.get(alert["id"], ())),
+                )
+        return tuple(found.values())
 
     def find(self, alert: str) -> AlertEntry:
-        rows = self._index.read("SELECT run FROM alerts WHERE id = ?", (alert,))
-        for entry in self.list(rows[0]["run"]) if rows else ():
+        """One alert. Raises WorkspaceError when there is none of that name."""
+        for entry in self.list():
             if entry.id == alert:
                 return entry
         raise WorkspaceError(f"no alert {alert[:40]!r} in this workspace")
@@ -156,12 +151,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _decision(row: sqlite3.Row) -> Decision:
-    return Decision(
-        sequence=row["sequence"],
-        alert=row["alert"],
-        state=AlertState(row["state"]),
-        by=row["by"],
-        at=row["at"],
-        reason=row["reason"],
-    )
+def _decision(entry: LogEntry) -> Decision:
+    body = entry.body
+    return Decision(entry.sequence, body["alert"], AlertState(body["state"]), body["by"], entry.at, body["reason"])

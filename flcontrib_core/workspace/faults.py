@@ -70,7 +70,7 @@ def _named_sqlite(fault: sqlite3.Error, place: Path) -> WorkspaceError:
         return _no_space(place, str(fault))
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
         return ReadOnlyWorkspace(f"{place}: {fault}; make the folder writable or choose another --workspace")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "malformed JSON" in str(fault):
         return DamagedIndex(f"{place}: {fault}; open the workspace again to rebuild its index from the objects")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return WorkspaceError(f"{place}: another process kept the index locked for too long; try again")

@@ -127,12 +127,10 @@ class Index:
         if self._writer is not None and self._written != _identity(self.path):
             self._drop_writer()
         if self._writer is None:
-            writer = connect(self.path)
-            found = writer.execute("PRAGMA user_version").fetchone()[0]
-            if found != self._file.version:
-                writer.close()
-                raise WorkspaceError(f"{self.path} was taken over by another version (schema {found}); start again")
-            self._writer, self._written = writer, _identity(self.path)
+            self._writer, self._written = connect(self.path), _identity(self.path)
+        found = self._writer.execute("PRAGMA user_version").fetchone()[0]
+        if found != self._file.version:
+            raise WorkspaceError(f"{self.path} was taken over by another version (schema {found}); start again")
         return self._writer
 
     def _reading_connection(self) -> sqlite3.Connection:

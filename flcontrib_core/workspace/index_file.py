@@ -247,8 +247,8 @@ def _lift(connection: sqlite3.Connection, migrations: Sequence[Migration]) -> No
 
 def _statements(script: str) -> Iterator[str]:
     statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
+    for part in script.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement) and statement.strip() != ";":
             yield statement
             statement = ""

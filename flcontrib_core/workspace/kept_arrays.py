@@ -139,11 +139,11 @@ class Results:
             self._index.write() as transaction,
         ):
             known = transaction.execute(
-                "SELECT entry FROM results WHERE run = ? AND object = ?", (run_digest, staged.sha256)
+                "SELECT entry, hash FROM results WHERE run = ? AND object = ?", (run_digest, staged.sha256)
             )
             self._objects.publish(staged)  # also when known: it may have been damaged since
             if known:
-                entry = LogEntry.parse(known[-1]["entry"])
+                entry = LogEntry.of(known[-1])
             else:
                 entry = self._log.append(transaction, "result-kept", run_digest, {**body, "object": staged.sha256})
         return self._entry(entry)
@@ -151,11 +151,11 @@ class Results:
     def list(self, run_digest: str | None = None, kind: str | None = None) -> tuple[ResultEntry, ...]:
         """Results of runs that are here, newest first."""
         rows = self._index.read(
-            "SELECT entry FROM results WHERE (?1 IS NULL OR run = ?1) AND (?2 IS NULL OR kind = ?2) "
+            "SELECT entry, hash FROM results WHERE (?1 IS NULL OR run = ?1) AND (?2 IS NULL OR kind = ?2) "
             "ORDER BY sequence DESC",
             (run_digest, kind),
         )
-        return tuple(self._entry(LogEntry.parse(row["entry"])) for row in rows)
+        return tuple(self._entry(LogEntry.of(row)) for row in rows)
 
     def latest(
         self, run_digest: str, kind: str, settings: dict[str, Any] | None = None, *, also_stale: bool = True

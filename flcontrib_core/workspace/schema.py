@@ -1,8 +1,9 @@
 """What does the index hold, and how does an older one become today's?
 
-``log`` is the record: runs, results, alerts and decisions are *views* of it, so they cannot disagree with the hash
-chain. ``epochs`` and ``shelves`` point at files that describe themselves; ``jobs`` mirrors the jobs' own folders;
-``removals`` remembers files whose deletion was decided but not yet carried out. All of it can be rebuilt from files.
+``log`` is the record: runs and results are *views* of it, alerts and decisions are its entries, so nothing can disagree
+with the hash chain. ``epochs`` and ``shelves`` point at files that describe themselves; ``jobs`` mirrors the jobs' own
+folders; ``removals`` remembers files whose deletion was decided but not yet carried out. All of it can be rebuilt from
+files. Columns that matter stand in an index too: the integrity check compares both, so a flipped bit is noticed.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ MIGRATIONS: Sequence[Migration] = (
         family TEXT NOT NULL        -- the run's d_0: a grown run shares its beginning with its shorter self
     );
     CREATE INDEX epochs_by_family ON epochs (family);
+    CREATE INDEX epochs_by_object ON epochs (object);
 
     CREATE TABLE shelves (          -- the evaluation memory's index
         key TEXT PRIMARY KEY,       -- stands for epoch digest, weights and evaluator recipe
@@ -67,7 +69,7 @@ MIGRATIONS: Sequence[Migration] = (
     CREATE TABLE removals (path TEXT PRIMARY KEY);
 
     CREATE VIEW runs AS             -- the last time each was added, unless it was deleted since
-        SELECT max(added.sequence) AS sequence, added.subject AS digest, added.entry,
+        SELECT max(added.sequence) AS sequence, added.subject AS digest, added.hash, added.entry,
                (SELECT group_concat(json_quote(json_extract(named.entry, '$.body.name')), ',') FROM log AS named
                  WHERE named.kind = 'run-named' AND named.subject = added.subject
                    AND named.sequence > coalesce((SELECT max(gone.sequence) FROM log AS gone
@@ -81,31 +83,10 @@ MIGRATIONS: Sequence[Migration] = (
     CREATE VIEW results AS
         SELECT kept.sequence, kept.subject AS run, json_extract(kept.entry, '$.body.kind') AS kind,
                json_extract(kept.entry, '$.body.settings_digest') AS settings_digest,
-               json_extract(kept.entry, '$.body.object') AS object, kept.entry
+               json_extract(kept.entry, '$.body.object') AS object, kept.hash, kept.entry
           FROM log AS kept
          WHERE kept.kind = 'result-kept'
            AND NOT EXISTS (SELECT 1 FROM log AS gone WHERE gone.kind = 'run-deleted'
                               AND gone.subject = kept.subject AND gone.sequence > kept.sequence);
-
-    CREATE VIEW decisions AS
-        SELECT sequence, subject AS run, json_extract(entry, '$.at') AS at,
-               json_extract(entry, '$.body.alert') AS alert, json_extract(entry, '$.body.state') AS state,
-               json_extract(entry, '$.body.by') AS by, json_extract(entry, '$.body.reason') AS reason
-          FROM log WHERE kind = 'decision';
-
-    CREATE VIEW alerts AS           -- what was said last about each alert of a run that is still here
-        SELECT max(raised.sequence) AS sequence, raised.subject AS run, json_extract(raised.entry, '$.at') AS at,
-               json_extract(raised.entry, '$.body.result') AS result,
-               json_extract(alert.value, '$.id') AS id, json_extract(alert.value, '$.finding') AS finding,
-               alert.key AS rank
-          FROM log AS raised, json_each(raised.entry, '$.body.alerts') AS alert
-         WHERE raised.kind = 'alerts-raised' AND raised.subject IN (SELECT digest FROM runs)
-         GROUP BY id;
-
-    CREATE VIEW refusals AS
-        SELECT sequence, subject AS sha256, json_extract(entry, '$.at') AS at,
-               json_extract(entry, '$.body.size') AS size, json_extract(entry, '$.body.name') AS name,
-               json_extract(entry, '$.body.problems') AS problems
-          FROM log WHERE kind = 'upload-refused';
     """,
 )

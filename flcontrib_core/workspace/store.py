@@ -69,7 +69,7 @@ class Workspace:
         self._staging = Staging(self.path / "incoming", self._disk)
         quarantine = self.path / "quarantine"
         file = IndexFile(
-            self.path / "index.sqlite", quarantine, self._disk, self._rebuild, self._find_loss, migrations
+            self.path / "index.sqlite", quarantine, self._disk, self._rebuild, self._loss, migrations
         )
         self._index = Index(file, self._disk)
         self.objects = ObjectStore(self.path / "objects", quarantine, self._staging, self._disk)
@@ -194,12 +194,8 @@ class Workspace:
                 self.log.restore_copies()
                 self._runs.finish_removals()
 
-    def _find_loss(self, index: Transaction) -> str | None:
-        """Entries of the audit log whose copies the index no longer knows: it lost its last commits."""
-        copies = self.log.copies()  # before the index is read: a copy is only made after its commit
-        rows = index.execute("SELECT coalesce(max(sequence), 0) FROM log")
-        missing = [sequence for sequence in copies if sequence > rows[0][0]]
-        return f"entries {min(missing)} to {max(missing)} of the audit log are missing" if missing else None
+    def _loss(self, index: Transaction) -> str | None:
+        return self.log.loss(index)
 
     def _rebuild(self, transaction: Transaction, why: str) -> None:
         """Fills an empty index from the files, and says so in the log."""

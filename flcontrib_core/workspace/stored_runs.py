@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -122,12 +123,12 @@ class StoredRuns:
 
     def list(self) -> tuple[RunEntry, ...]:
         """All runs, in the order in which they came."""
-        rows = self._index.read("SELECT entry, other_names FROM runs ORDER BY sequence")
-        return tuple(self._entry(row["entry"], row["other_names"]) for row in rows)
+        rows = self._index.read("SELECT * FROM runs ORDER BY sequence")
+        return tuple(self._entry(row) for row in rows)
 
     def find(self, digest: str) -> RunEntry | None:
-        rows = self._index.read("SELECT entry, other_names FROM runs WHERE digest = ?", (digest,))
-        return self._entry(rows[0]["entry"], rows[0]["other_names"]) if rows else None
+        rows = self._index.read("SELECT * FROM runs WHERE digest = ?", (digest,))
+        return self._entry(rows[0]) if rows else None
 
     def open(self, digest: str) -> Run:
         """The run, after its stored bytes were verified. Raises DamagedObject when they are not what was added."""
@@ -208,14 +209,16 @@ class StoredRuns:
         return found
 
     def _find_in(self, transaction: Transaction, digest: str) -> RunEntry | None:
-        rows = transaction.execute("SELECT entry, other_names FROM runs WHERE digest = ?", (digest,))
-        return self._entry(rows[0]["entry"], rows[0]["other_names"]) if rows else None
+        rows = transaction.execute("SELECT * FROM runs WHERE digest = ?", (digest,))
+        return self._entry(rows[0]) if rows else None
 
     def _remember_refusal(self, staged: Staged, name: str, refused: RunLogError) -> None:
         """The quarantine record of a refused upload: its hash, size and first problems, never its content."""
         problems = [asdict(problem) for problem in refused.problems[:_PROBLEMS_KEPT]]
         with self._index.write() as transaction:
-            if not transaction.execute("SELECT 1 FROM refusals WHERE sha256 = ?", (staged.sha256,)):
+            if not transaction.execute(
+                "SELECT 1 FROM log WHERE kind = 'upload-refused' AND subject = ?", (staged.sha256,)
+            ):
                 body = {"name": name, "size": staged.size, "problems": problems}
                 self._log.append(transaction, "upload-refused", staged.sha256, body)
 
@@ -252,13 +255,13 @@ class StoredRuns:
             kept.append(f"finished epochs and remembered utilities, shared with {shared}")
         return DeletedRun(entry.digest, entry.name, freed, len(results), epochs, games, len(jobs), tuple(kept))
 
-    def _entry(self, text: str, other_names: str | None) -> RunEntry:
-        entry = LogEntry.parse(text)
+    def _entry(self, row: sqlite3.Row) -> RunEntry:
+        entry = LogEntry.of(row)
         body = entry.body
         return RunEntry(
             sequence=entry.sequence,
             digest=entry.subject,
-            other_names=tuple(json.loads(f"[{other_names or ''}]")),
+            other_names=tuple(json.loads(f"[{row['other_names'] or ''}]")),
             added_at=entry.at,
             available=all(self._objects.holds(body[o]) for o in ("object", "companion") if body[o] is not None),
             reading=Reading.from_json(body["reading"]),

@@ -35,7 +35,8 @@ def test_a_stored_run_is_the_run_that_was_given(workspace: Workspace, bundle: Pa
 def test_every_kind_of_source_gives_the_same_run(workspace: Workspace, folder: Path) -> None:
     directory = record_run(folder / "run")
     compressed = bundle_run(folder / "again")
-    sources = [directory, compressed, compressed.open("rb"), [compressed.read_bytes()[:100], compressed.read_bytes()[100:]]]
+    content = compressed.read_bytes()
+    sources = [directory, compressed, io.BytesIO(content), [content[:100], content[100:]]]
     digests = {workspace.add_run(source, "one run").digest for source in sources}
     assert len(digests) == 1
     assert len(workspace.runs()) == 1
@@ -138,7 +139,7 @@ def test_other_bytes_of_the_same_run_replace_lost_ones(workspace: Workspace, fol
     assert workspace.results(entry.digest)[0].digest == result.digest
 
 
-def test_deleting_a_run_removes_what_was_computed_from_it_and_says_what_stays(workspace: Workspace, bundle: Path) -> None:
+def test_deleting_a_run_removes_what_was_computed_and_says_what_stays(workspace: Workspace, bundle: Path) -> None:
     entry = workspace.add_run(bundle, "gone soon")
     run = workspace.open_run(entry.digest)
     workspace.checkpoints(run).keep(KEY, {"values": np.ones(3)})

@@ -1,0 +1,154 @@
+"""Finished epochs and results come back as they were kept, or are said to be lost – never changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flcontrib_core
+from flcontrib_core.errors import SettingsError, WorkspaceError
+from flcontrib_core.workspace import DamagedObject, Workspace, text_array, text_of
+from flcontrib_core.workspace.objects import pack_record, unpack_record
+from tests.workspace.recorded import flip_byte
+
+KEY = "c0" * 32
+
+
+def test_arrays_of_every_kind_come_back_equal(workspace: Workspace) -> None:
+    arrays = {
+        "values": np.array([[0.1, np.nan], [-np.inf, 5e-324]]),
+        "singles": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+        "mask": np.array([True, False]),
+        "counts": np.array([1, -2], dtype=np.int64),
+        "big-endian": np.arange(3, dtype=">f8"),
+        "nothing": np.empty((0, 4)),
+        "one": np.array(7.5),
+        "words": text_array({"method": "exact", "notes": ["∅ is free", "🙂"]}),
+    }
+    workspace.checkpoints().keep(KEY, arrays)
+    found = workspace.checkpoints().recall(KEY)
+    assert found is not None
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].shape == array.shape
+    assert text_of(found["words"]) == {"method": "exact", "notes": ["∅ is free", "🙂"]}
+
+
+def test_equal_arrays_are_equal_bytes() -> None:
+    first = pack_record({"b": 1, "a": 2}, {"x": np.arange(4.0), "y": np.ones(2, dtype=bool)})
+    second = pack_record({"a": 2, "b": 1}, {"y": np.ones(2, dtype=bool), "x": np.arange(8.0)[::2] / 2})
+    assert first == second
+    label, arrays = unpack_record(first)
+    assert label == {"a": 2, "b": 1}
+    np.testing.assert_array_equal(arrays["x"], np.arange(4.0))
+
+
+@pytest.mark.parametrize("bad", [np.array(["text"]), np.array([object()]), np.array([1 + 2j])])
+def test_what_would_need_pickle_is_refused(workspace: Workspace, bad: np.ndarray) -> None:
+    with pytest.raises(WorkspaceError, match="cannot be kept"):
+        workspace.checkpoints().keep(KEY, {"bad": bad})
+    assert workspace.checkpoints().recall(KEY) is None
+
+
+def test_the_first_kept_epoch_stays(workspace: Workspace) -> None:
+    workspace.checkpoints().keep(KEY, {"x": np.zeros(1)})
+    workspace.checkpoints().keep(KEY, {"x": np.ones(1)})
+    found = workspace.checkpoints().recall(KEY)
+    assert found is not None
+    assert found["x"][0] == 0
+    assert len(list(workspace.objects.names())) == 1
+
+
+@pytest.mark.parametrize("place", [2, 40, -3])
+def test_a_damaged_epoch_is_set_aside_reported_and_computed_again(workspace: Workspace, place: int) -> None:
+    checkpoints = workspace.checkpoints()
+    checkpoints.keep(KEY, {"x": np.arange(100.0)})
+    (name,) = workspace.objects.names()
+    flip_byte(workspace.objects.path(name), place)
+    assert checkpoints.recall(KEY) is None
+    (report,) = workspace.log.entries("damage")
+    assert report.subject == name
+    assert "computed again" in report.body["consequence"]
+    assert (workspace.path / "quarantine" / name).exists()
+    checkpoints.keep(KEY, {"x": np.arange(100.0)})
+    found = checkpoints.recall(KEY)
+    assert found is not None
+    assert list(workspace.objects.names()) == [name], "the same content has the same name again"
+
+
+def test_a_vanished_epoch_is_computed_again(workspace: Workspace) -> None:
+    checkpoints = workspace.checkpoints()
+    checkpoints.keep(KEY, {"x": np.zeros(1)})
+    workspace.objects.path(next(iter(workspace.objects.names()))).unlink()
+    assert checkpoints.recall(KEY) is None
+    assert "missing" in workspace.log.entries("damage")[0].body["what"]
+
+
+def test_results_are_found_by_run_kind_and_settings(workspace: Workspace, bundle: Path) -> None:
+    run = workspace.add_run(bundle).digest
+    arrays = {"/history/values/0": np.arange(6.0).reshape(2, 3)}
+    first = workspace.keep_result(run, {"seed": 1, "k": 0.5}, "audit", {"text": "é"}, arrays, remarks={"seconds": 3.5})
+    other = workspace.keep_result(run, {"seed": 2}, "audit", {"text": "other"})
+    workspace.keep_result(run, {"seed": 1, "k": 0.5}, "schedule", {"text": "schedule"})
+    assert [r.kind for r in workspace.results(run)] == ["schedule", "audit", "audit"]
+    assert workspace.latest_result(run, "audit") == other
+    assert workspace.latest_result(run, "audit", {"k": 0.5, "seed": 1}) == first
+    assert workspace.latest_result(run, "audit", {"seed": 3}) is None
+    stored = workspace.load_result(first)
+    assert stored.document == {"text": "é"}
+    np.testing.assert_array_equal(stored.arrays["/history/values/0"], arrays["/history/values/0"])
+    assert first.remarks == {"seconds": 3.5}
+
+
+def test_a_result_carries_its_provenance(workspace: Workspace, bundle: Path) -> None:
+    run = workspace.add_run(bundle).digest
+    entry = workspace.keep_result(run, {"seed": 1}, "audit", {})
+    label = workspace.load_result(entry).provenance
+    assert (label["run"], label["settings"], label["settings_digest"]) == (run, {"seed": 1}, entry.settings_digest)
+    assert label["software"]["flcontrib"] == flcontrib_core.__version__
+    assert {"numpy", "torch", "python"} <= label["software"].keys()
+    assert label["machine"]["system"]
+
+
+def test_equal_results_have_equal_digests_and_one_entry(workspace: Workspace, bundle: Path) -> None:
+    run = workspace.add_run(bundle).digest
+    first = workspace.keep_result(run, {"seed": 1}, "audit", {"n": 1}, {"x": np.ones(3)}, remarks={"seconds": 1.0})
+    again = workspace.keep_result(run, {"seed": 1}, "audit", {"n": 1}, {"x": np.ones(3)}, remarks={"seconds": 2.0})
+    assert again == first
+    assert len(workspace.log.entries("result-kept")) == 1
+
+
+def test_results_of_another_version_are_stale(
+    workspace: Workspace, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = workspace.add_run(bundle).digest
+    old = workspace.keep_result(run, {}, "audit", {"n": 1})
+    assert not old.stale
+    monkeypatch.setattr(flcontrib_core, "__version__", "99.0")
+    (listed,) = workspace.results(run)
+    assert listed.stale
+    assert workspace.latest_result(run, "audit", also_stale=False) is None
+    assert workspace.latest_result(run, "audit") == listed
+
+
+def test_a_damaged_result_is_set_aside_and_no_longer_offered(workspace: Workspace, bundle: Path) -> None:
+    run = workspace.add_run(bundle).digest
+    older = workspace.keep_result(run, {}, "audit", {"n": 1})
+    newer = workspace.keep_result(run, {}, "audit", {"n": 2})
+    flip_byte(workspace.objects.path(newer.digest), -1)
+    with pytest.raises(DamagedObject, match="computed again"):
+        workspace.load_result(newer)
+    assert workspace.latest_result(run, "audit") == older
+    assert [r.available for r in workspace.results(run)] == [False, True]
+    assert workspace.keep_result(run, {}, "audit", {"n": 2}).available, "computing it again heals it"
+
+
+def test_settings_that_json_cannot_hold_are_refused(workspace: Workspace, bundle: Path) -> None:
+    run = workspace.add_run(bundle).digest
+    for bad in ({"x": float("nan")}, {"x": object()}):
+        with pytest.raises(SettingsError):
+            workspace.keep_result(run, bad, "audit", {})
+    assert workspace.results() == ()
