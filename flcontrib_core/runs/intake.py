@@ -255,7 +255,9 @@ class Roster:
         present = set(names)
         silent = {n: NO_REPLY for n in asked or () if n not in present}
         reasons = silent if failed is None else as_failures(failed)
-        self.known(reasons, f"{where}, failed")
+        for name in (*(asked or ()), *reasons):  # they need not be clients: a node may fail before its name is known
+            if (fault := id_fault(name)) is not None:
+                raise refusal("E_CLIENT_ID", f"{where}, asked or failed", shown(name), fault, "Name the client.")
         if both := present & set(reasons):
             fix = "A client that sent an update did not fail."
             raise refusal("E_PARTICIPANTS", f"{where}, failed", shown(sorted(both)), "clients without an update", fix)

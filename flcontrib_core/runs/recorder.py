@@ -26,11 +26,12 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from safetensors.numpy import load_file
 
+from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs import encoding
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
-from flcontrib_core.runs.intake import Numbers, Roster, as_metrics, as_validation, flatten
+from flcontrib_core.runs.intake import Numbers, Roster, as_array, as_metrics, as_validation, flatten
 from flcontrib_core.runs.problems import refusal
-from flcontrib_core.runs.run_log import Truth
+from flcontrib_core.runs.run_log import Truth, Validation
 from flcontrib_core.vocabulary import Float32Array
 
 _PARTIAL = ".partial"
@@ -42,9 +43,13 @@ class RunRecorder:
     ``clients``: ``(id, data_size)`` pairs or ``{"id", "data_size"}`` mappings. ``parameters``: ``(name, shape)``
     pairs in the order of the flattened vector, or a mapping of named arrays or tensors (a ``state_dict()``), which
     then also gives the initial model. ``initial``: F⁰ as a flat vector, a mapping by name or a list of arrays.
-    ``model``: the architecture (the content of model.json). ``validation``: ``(x, y)`` or ``(x, y, group)``, with
-    ``classes`` beside it. ``truth``: who was dishonest and when, for labelled runs. ``created``: an ISO time; leave
-    it out where the bytes must be reproducible. ``durable=False`` skips the syncs (a simulation can be run again).
+    ``validation``: ``(x, y)`` or ``(x, y, group)``, with ``classes`` beside it. ``model``: the architecture as the
+    content of model.json, or a torch module, which is traced with the first validation row and gives the parameters
+    and the initial model where these are left out. ``truth``: who was dishonest and when, for labelled runs.
+    ``created``: an ISO time; leave it out where the bytes must be reproducible. ``durable=False`` skips the syncs
+    (a simulation can be run again).
+
+    To go on after a crash, train on from ``last_model()`` at ``next_epoch``.
 
     Raises ``RunLogError`` with a code, the place, what was found and what to do.
     """
@@ -54,9 +59,9 @@ class RunRecorder:
         path: str | os.PathLike[str],
         *,
         clients: Iterable[Any],
-        parameters: Any,
+        parameters: Any = None,
         initial: Numbers | None = None,
-        model: Mapping[str, Any] | None = None,
+        model: Any = None,
         validation: Any | None = None,
         classes: int | None = None,
         name: str | None = None,
@@ -66,11 +71,17 @@ class RunRecorder:
         durable: bool = True,
     ) -> None:
         self.path = Path(path)
+        if hasattr(model, "state_dict"):
+            parameters = model.state_dict() if parameters is None else parameters
+            model = _traced(model, validation)
+        if parameters is None:
+            raise refusal("E_MISSING", "parameters", "none", "names and shapes", "Pass parameters=net.state_dict().")
         self._roster = Roster(clients, parameters)
         self._durable = durable
         if initial is None and isinstance(parameters, Mapping):
             initial = parameters
-        contents = self._contents(initial, model, validation, classes)
+        self._given_initial = None if initial is None else flatten(initial, self._roster.parameters, "initial model")
+        contents = self._contents(model, validation, classes)
         manifest = encoding.manifest_record(
             self._roster.clients,
             self._roster.parameters,
@@ -82,6 +93,8 @@ class RunRecorder:
             classes=classes,
             truth=None if truth is None else encoding.truth_record(truth),
         )
+        self.manifest: dict[str, Any] = {}
+        """manifest.json as recorded."""
         self._hashes: dict[str, str] = {}
         self._text = hashlib.sha256()
         self.next_epoch = 1
@@ -144,7 +157,7 @@ class RunRecorder:
             names,
             content,
             data_sizes=sizes,
-            asked=None if asked is None else roster.known(asked, f"{where}, asked"),
+            asked=asked,
             failed=roster.failures(failed, asked, names, where),
             metrics=as_metrics(metrics or {}, where),
         )
@@ -196,13 +209,12 @@ class RunRecorder:
         return target
 
     def _contents(
-        self, initial: Numbers | None, model: Mapping[str, Any] | None, validation: Any | None, classes: int | None
+        self, model: Mapping[str, Any] | None, validation: Any | None, classes: int | None
     ) -> dict[str, bytes]:
         """The files that are written once, as far as the caller gave them."""
         contents: dict[str, bytes] = {}
-        if initial is not None:
-            flat = flatten(initial, self._roster.parameters, "initial model")
-            contents[INITIAL] = encoding.initial_bytes(flat, self._roster.parameters)
+        if self._given_initial is not None:
+            contents[INITIAL] = encoding.initial_bytes(self._given_initial, self._roster.parameters)
         if model is not None:
             contents[MODEL] = encoding.json_bytes(model, indent=1)
         if validation is not None:
@@ -238,34 +250,37 @@ class RunRecorder:
         text = encoding.json_bytes(manifest, indent=1)
         self._write(MANIFEST, text)  # last: a folder with a manifest is a run
         self._hashes = {**manifest["files"], MANIFEST: encoding.sha256(text)}
+        self.manifest = manifest
 
     def _reopen(self, given: Mapping[str, Any]) -> None:
         """Continues a recorded run: the same federation, an unbroken text, the last epoch's tensors in place."""
         text = (self.path / MANIFEST).read_bytes()
         recorded = json.loads(text)
-        for key, value in given.items():
-            if key not in ("files", "created") and recorded.get(key) != value:
-                raise refusal(
-                    "E_OTHER_RUN",
-                    f"{self.path}, {key}",
-                    "another federation than the one recorded there",
-                    "the recorded run's own",
-                    "Record into a new folder, or remove the old run.",
-                )
-        for file, content in given["files"].items():
-            if recorded["files"].get(file) != content:
-                raise refusal(
-                    "E_OTHER_RUN",
-                    f"{self.path}, {file}",
-                    "another content than the recorded one",
-                    "the recorded run's own, or nothing",
-                    "To continue, pass parameters as (name, shape) pairs without an initial model and train on from "
-                    "last_model(); otherwise record into a new folder.",
-                )
+        for key in ("clients", "parameters", "classes", "truth"):
+            if key in given and recorded.get(key) != given[key]:
+                raise self._other_run(key)
         for leftover in [*self.path.glob(f".*{_PARTIAL}"), *self.path.glob(f"epochs/.*{_PARTIAL}")]:
             leftover.unlink()
         self._hashes = {**recorded["files"], MANIFEST: encoding.sha256(text)}
         self._resume_lines()
+        for file, content in given["files"].items():
+            if recorded["files"].get(file) != content and not (file == INITIAL and self._goes_on()):
+                raise self._other_run(file)
+        self.manifest = recorded
+
+    def _goes_on(self) -> bool:
+        """Is the given model the one the recorded epochs ended with?"""
+        assert self._given_initial is not None
+        return bool(np.allclose(self._given_initial, self.last_model(), rtol=1e-5, atol=1e-6))
+
+    def _other_run(self, part: str) -> RunLogError:
+        return refusal(
+            "E_OTHER_RUN",
+            f"{self.path}, {part}",
+            "something else than the run recorded there",
+            "the same federation, and a model that is its first or its last",
+            "Train on from last_model(), or record into a new folder.",
+        )
 
     def _resume_lines(self) -> None:
         content = (self.path / EPOCHS).read_bytes()
@@ -331,6 +346,19 @@ class RunRecorder:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+def _traced(module: Any, validation: Any | None) -> dict[str, Any]:
+    """model.json of a torch module; needs one row to send through it."""
+    if validation is None:
+        fix = "Pass validation=(x, y) too, or the architecture as a mapping."
+        raise refusal("E_MISSING", "validation", "none", "rows to trace the module with", fix)
+    import torch
+
+    from flcontrib_core.games.trace import trace_module
+
+    x = validation.x if isinstance(validation, Validation) else validation[0]
+    return trace_module(module, torch.as_tensor(as_array(x)[:1]))
 
 
 def _claim(log: BinaryIO, path: Path) -> None:

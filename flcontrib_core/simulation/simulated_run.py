@@ -65,7 +65,10 @@ def _record(
 ) -> SimulationResult:
     federation = prepare(settings)
     ids = [c.id for c in federation.clients]
-    with RunRecorder(folder, **_description(federation), durable=False) as recorder:
+    told = _description(federation)
+    with RunRecorder(folder, **told, durable=False) as recorder:
+        if recorder.manifest["source"] != told["source"]:
+            raise SettingsError(f"{folder} holds another simulation; choose another folder or remove it")
         for done in train(federation):
             if done.epoch >= recorder.next_epoch:
                 recorder.epoch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -16,7 +17,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError
+from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.recorder import RunRecorder
+from flcontrib_core.runs.run_log import RunLog
 
 CLIENTS = [("a", 30), ("b", 10), ("c", 60)]
 PARAMETERS = [("w", (2, 3)), ("b", (2,))]
@@ -88,9 +91,7 @@ def test_torch_tensors_and_a_state_dict_are_taken_as_they_are(tmp_path: Path) ->
     names = [p["name"] for p in json.loads((tmp_path / "r/manifest.json").read_text())["parameters"]]
     assert names == ["0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var"]
     assert load_file(tmp_path / "r/epochs/00001.safetensors")["updates"].shape == (1, 16)
-    np.testing.assert_array_equal(
-        load_file(tmp_path / "r/initial.safetensors")["0.weight"], state["0.weight"].numpy()
-    )
+    np.testing.assert_array_equal(load_file(tmp_path / "r/initial.safetensors")["0.weight"], state["0.weight"].numpy())
 
 
 def test_epochs_without_participants(tmp_path: Path) -> None:
@@ -131,7 +132,9 @@ def test_silent_clients_are_failed_and_reasons_are_kept(tmp_path: Path) -> None:
         (lambda r: r.epoch({"a": np.zeros(8)}, data_sizes={"a": 0}), "E_CLIENT_SIZE"),
         (lambda r: r.epoch({"a": np.zeros(8)}, data_sizes={"a": True}), "E_CLIENT_SIZE"),
         (lambda r: r.epoch({"a": np.zeros(8)}, metrics={"loss": float("nan")}), "E_JSON_NONFINITE"),
-        (lambda r: r.epoch({"a": np.zeros(8)}, asked=["q"]), "E_PARTICIPANTS"),
+        (lambda r: r.epoch({"a": np.zeros(8)}, asked=["q" * 201]), "E_CLIENT_ID"),
+        (lambda r: r.epoch({"a": np.zeros(8)}, failed=["a"]), "E_PARTICIPANTS"),
+        (lambda r: r.epoch({"a": np.zeros(8)}, data_sizes=[1, 2]), "E_CLIENT_SIZE"),
     ],
 )
 def test_wrong_epochs_are_refused_and_leave_no_trace(tmp_path: Path, call: Any, code: str) -> None:
@@ -156,6 +159,7 @@ def test_wrong_epochs_are_refused_and_leave_no_trace(tmp_path: Path, call: Any, 
         ({"clients": [{"id": "a", "data_size": 2**60}]}, "E_CLIENT_SIZE"),
         ({"parameters": [("w", (2, 3)), ("w", (2,))]}, "E_SHAPE"),
         ({"parameters": []}, "E_SHAPE"),
+        ({"parameters": None}, "E_MISSING"),
         ({"initial": None}, "E_MISSING"),
         ({"initial": np.zeros(3)}, "E_SHAPE"),
         ({"validation": (np.ones((2, 3)), np.array([0, 1]))}, "E_MISSING"),
@@ -190,6 +194,20 @@ def test_reopening_continues_at_the_next_epoch(tmp_path: Path) -> None:
         assert rec.next_epoch == 5, "names and shapes alone are enough to continue"
 
 
+def test_training_may_go_on_from_the_last_model_only(tmp_path: Path) -> None:
+    with recorder(tmp_path / "r") as rec:
+        rec.epoch({"a": np.ones(8)})
+        rec.epoch({"a": np.ones(8)}, global_model=INITIAL + 5)
+        last = rec.last_model()
+    np.testing.assert_array_equal(last, INITIAL + 5)
+    with recorder(tmp_path / "r", initial=last) as rec:
+        assert rec.next_epoch == 3
+        np.testing.assert_array_equal(load_file(tmp_path / "r/initial.safetensors")["b"], INITIAL[6:])
+    with pytest.raises(RunLogError) as error:
+        recorder(tmp_path / "r", initial=INITIAL + 2)
+    assert refusal_code(error) == "E_OTHER_RUN"
+
+
 def test_a_torn_last_line_is_cut(tmp_path: Path) -> None:
     with recorder(tmp_path / "r") as rec:
         rec.epoch({"a": np.ones(8)})
@@ -209,7 +227,7 @@ def test_a_torn_last_line_is_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"clients": [("a", 30), ("b", 11), ("c", 60)]}, {"initial": INITIAL + 1}, {"parameters": [("w", (8,))]}],
+    [{"clients": [("a", 30), ("b", 11), ("c", 60)]}, {"initial": INITIAL + 7}, {"parameters": [("w", (8,))]}],
 )
 def test_another_federation_does_not_continue_a_run(tmp_path: Path, changes: dict[str, Any]) -> None:
     with recorder(tmp_path / "r") as rec:
@@ -266,6 +284,70 @@ def test_bundles_are_the_same_bytes_every_time(tmp_path: Path) -> None:
         content = {n: hashlib.sha256(bundle.read(n)).hexdigest() for n in bundle.namelist()}
     text = "".join(f"{n}\0{content[n]}\n" for n in sorted(content, key=str.encode))
     assert rec.digest() == hashlib.sha256(text.encode()).hexdigest()
+
+
+TEN_LINES = """
+from flcontrib_core import RunRecorder
+
+sizes = [(client.name, len(client.x)) for client in clients]
+with RunRecorder("my-run", clients=sizes, model=net, validation=(x_val, y_val), classes=3) as recorder:
+    for epoch in range(4):
+        before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+        trained = {client.name: client.train(net) for client in clients}  # state dicts
+        updates = {c: {name: after[name] - before[name] for name in before} for c, after in trained.items()}
+        net.load_state_dict(weighted_mean(trained, dict(sizes)))
+        recorder.epoch(updates)
+recorder.bundle("my-run.flrun")
+"""
+
+
+def test_ten_lines_record_a_plain_pytorch_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    monkeypatch.chdir(tmp_path)
+    net = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
+    x_val, y_val = torch.randn(120, 5), torch.randint(0, 3, (120,))
+
+    class Site:
+        def __init__(self, name: str, rows: int) -> None:
+            self.name, self.x, self.y = name, torch.randn(rows, 5), torch.randint(0, 3, (rows,))
+
+        def train(self, start: Any) -> dict[str, Any]:
+            local = copy.deepcopy(start).train()
+            rule = torch.optim.SGD(local.parameters(), lr=0.1)
+            for first in range(0, len(self.x) - 7, 8):
+                rule.zero_grad()
+                loss = torch.nn.functional.cross_entropy(local(self.x[first : first + 8]), self.y[first : first + 8])
+                loss.backward()
+                rule.step()
+            return dict(local.state_dict())
+
+    def weighted_mean(states: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
+        total = sum(sizes.values())
+        first = next(iter(states.values()))
+        return {
+            k: sum(sizes[c] / total * s[k] for c, s in states.items()) if v.is_floating_point() else v
+            for k, v in first.items()
+        }
+
+    start = copy.deepcopy(net)
+    names = {"clients": [Site("north", 40), Site("south", 24)], "net": net, "x_val": x_val, "y_val": y_val}
+    exec(TEN_LINES, {**names, "weighted_mean": weighted_mean})
+    run = read_run_log(tmp_path / "my-run.flrun")
+    assert isinstance(run, RunLog)
+    assert run.client_ids == ("north", "south")
+    assert run.epoch_count == 4
+    assert run.model is not None
+    assert run.digest == read_run_log(tmp_path / "my-run").digest
+    assert not run.warnings, "the weighted mean of the recorded updates explains the model"
+    flat = np.concatenate([v.numpy().ravel() for v in start.state_dict().values() if v.is_floating_point()])
+    np.testing.assert_array_equal(run.initial(), flat)
+    with RunRecorder(
+        tmp_path / "my-run", clients=[("north", 40), ("south", 24)], model=net, validation=(x_val, y_val), classes=3
+    ) as rec:
+        assert rec.next_epoch == 5
+        ended = np.concatenate([v.numpy().ravel() for v in net.state_dict().values() if v.is_floating_point()])
+        np.testing.assert_allclose(rec.last_model(), ended, atol=1e-6)
 
 
 CRASHING_LOOP = """

@@ -121,6 +121,8 @@ def test_an_interrupted_simulation_is_continued(tmp_path: Path) -> None:
     assert simulate(SMALL, tmp_path / "run").digest == simulate_in_memory(SMALL).digest
     with pytest.raises(RunLogError, match="E_OTHER_RUN"):
         simulate(replace(SMALL, attack="zero"), tmp_path / "run")
+    with pytest.raises(SettingsError, match="another simulation"):
+        simulate(replace(SMALL, lr=0.2), tmp_path / "run")
     simulate(SMALL, tmp_path / "one.flrun")
     with pytest.raises(SettingsError, match="exists already"):
         simulate(SMALL, tmp_path / "one.flrun")
