@@ -1,0 +1,60 @@
+"""``demo`` and ``serve``: the dashboard."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from flcontrib_core.bundled_files import bundled
+from flcontrib_core.errors import MissingPart
+
+HOST = click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+PORT = click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Port.")
+
+
+@click.command(epilog="Example: flcontrib demo --port 8600")
+@PORT
+@click.option("--host", default="127.0.0.1", hidden=True)
+def demo(port: int, host: str) -> None:
+    """Open the dashboard on the sample runs, in a workspace of its own."""
+    folder = Path(tempfile.gettempdir()) / f"flcontrib-demo-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    sys.exit(run_dashboard(folder, host, port, samples=True))
+
+
+@click.command(epilog="Example: flcontrib serve --workspace audits")
+@click.option("--workspace", type=click.Path(path_type=Path), help="Folder of runs and results.")
+@PORT
+@HOST
+def serve(workspace: Path | None, port: int, host: str) -> None:
+    """Open the dashboard on a workspace. Behind a reverse proxy with sign-in, keep --host on loopback."""
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        words = f"listening on {host}: everyone who reaches it sees all runs. Put a proxy with sign-in before it."
+        click.echo(words, err=True)
+    sys.exit(run_dashboard(workspace, host, port, samples=True))
+
+
+def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -> int:
+    """Starts Streamlit in a child process beside its configuration, and waits for it."""
+    import importlib.util
+
+    found = importlib.util.find_spec("app.streamlit_app")
+    if found is None or found.origin is None:
+        raise MissingPart("the dashboard (package app) is not installed; install FLContrib again")
+    environment = dict(os.environ)
+    if workspace is not None:
+        environment["FLCONTRIB_WORKSPACE"] = str(workspace.resolve())
+    environment["FLCONTRIB_SAMPLES"] = "1" if samples else "0"
+    shown = "localhost" if host == "127.0.0.1" else host
+    click.echo(f"FLContrib is on http://{shown}:{port} – stop it with Ctrl-C", err=True)
+    command = [sys.executable, "-m", "streamlit", "run", found.origin, "--server.port", str(port)]
+    command += ["--server.address", host, "--browser.serverPort", str(port)]
+    try:
+        return subprocess.run(command, env=environment, cwd=bundled(".streamlit").parent, check=False).returncode
+    except KeyboardInterrupt:
+        return 0
