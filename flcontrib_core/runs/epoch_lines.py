@@ -35,6 +35,7 @@ class EpochLines:
     def __init__(self, clients: Sequence[Client], findings: Findings) -> None:
         self._clients = clients
         self._positions = {normal(client.id): position for position, client in enumerate(clients)}
+        self._sizes_by_position = [client.data_size for client in clients]
         self._findings = findings
         self._failures: dict[tuple[str, str], FailedClient] = {}
         self._strangers: dict[str, str] = {}
@@ -100,9 +101,11 @@ class EpochLines:
             return None
         if not self._clients:
             return None
-        positions = [self._positions.get(normal(name)) for name in names]
-        strangers = [name for name, position in zip(names, positions, strict=True) if position is None]
-        if strangers:
+        positions = list(map(self._positions.get, names))
+        if None in positions:
+            positions = [self._positions.get(normal(name)) for name in names]
+        if None in positions:
+            strangers = [name for name, position in zip(names, positions, strict=True) if position is None]
             self._findings.refuse(
                 "E_PARTICIPANTS",
                 where,
@@ -149,7 +152,8 @@ class EpochLines:
                 )
             elif size != self._clients[position].data_size:
                 own[position] = size
-        return tuple(own.get(position, self._clients[position].data_size) for position in participants)
+        sizes = self._sizes_by_position
+        return tuple([own[p] if p in own else sizes[p] for p in participants])
 
     def _file(self, content: Mapping[str, Any], needed: bool, where: str) -> tuple[str | None, str | None]:
         file, digest = content.get("file"), content.get("sha256")
@@ -198,7 +202,7 @@ class EpochLines:
         where = f"{where}: failed"
         if not isinstance(entries, list):
             raise refusal("E_PARTICIPANTS", where, shown(entries), "a list of {client, reason}", _RECORD_AGAIN)
-        answered = {self._clients[position].id for position in participants}
+        answered = {self._clients[position].id for position in participants} if entries else set()
         failed: list[FailedClient] = []
         for entry in entries:
             reason = entry.get("reason", "") if isinstance(entry, dict) else None

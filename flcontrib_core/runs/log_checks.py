@@ -76,17 +76,16 @@ class UpdateFacts:
     def _fingerprint(self, block: Block) -> None:
         width = block.tensor.shape[-1]
         if block.values.shape[1] == width:
-            for r, row in enumerate(block.values):
-                self._keep(block.row + r, hashlib.sha256(row).digest())
-            return
-        if block.column == 0:
-            self._stretches = hashlib.sha256()
-        self._stretches.update(block.values.data)
-        if block.column + block.values.shape[1] == width:
-            self._keep(block.row, self._stretches.digest())
-
-    def _keep(self, row: int, digest: bytes) -> None:
-        self._fingerprints[row] = np.frombuffer(digest, dtype=_FINGERPRINT, count=1)[0]
+            data, step = block.values.data.cast("B"), width * block.values.itemsize
+            rows = (hashlib.sha256(data[at : at + step]) for at in range(0, len(data), step))
+        else:
+            if block.column == 0:
+                self._stretches = hashlib.sha256()
+            self._stretches.update(block.values.data)
+            rows = (self._stretches for _ in range(block.column + block.values.shape[1] == width))
+        digests = b"".join(row.digest()[: _FINGERPRINT.itemsize] for row in rows)
+        found = np.frombuffer(digests, dtype=_FINGERPRINT)
+        self._fingerprints[block.row : block.row + len(found)] = found
 
     def result(self) -> EpochFacts:
         return EpochFacts(self._finite, self._zero, np.sqrt(self._squares), self._fingerprints, self._global_finite)
@@ -212,9 +211,8 @@ def _far_norms(norms: FloatArray, usable: BoolArray) -> Iterable[tuple[int, floa
     low = ordered[np.where(rank > (len(rows) - 2) // 2, (len(rows) - 2) // 2, (len(rows) - 2) // 2 + 1)]
     high = ordered[np.where(rank > middle, middle, middle + 1)]
     ratios = norms[rows] / ((low + high) / 2)
-    for row, ratio in zip(rows, ratios, strict=True):
-        if ratio > NORM_ABOVE or ratio < NORM_BELOW:
-            yield int(row), float(ratio)
+    for far in np.flatnonzero((ratios > NORM_ABOVE) | (ratios < NORM_BELOW)):
+        yield int(rows[far]), float(ratios[far])
 
 
 def _copies(client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Sequence[EpochFacts]) -> list[Problem]:
@@ -222,19 +220,18 @@ def _copies(client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Se
     usable = [np.flatnonzero(fact.finite & ~fact.zero) for fact in facts]
     prints = np.concatenate([f.fingerprints[rows] for f, rows in zip(facts, usable, strict=True)] or [_NOTHING])
     epochs = np.repeat([record.epoch for record in records], [len(rows) for rows in usable])
-    clients = np.array(
-        [record.participants[row] for record, rows in zip(records, usable, strict=True) for row in rows], dtype=np.int64
-    )
     if not len(prints):
         return []
+    positions = [np.array(record.participants, dtype=np.int64) for record in records]
+    clients = np.concatenate([own[rows] for own, rows in zip(positions, usable, strict=True)])
     order = np.lexsort((clients, epochs, prints["low"], prints["high"]))
-    same = prints[order][1:] == prints[order][:-1]
+    same = np.flatnonzero(prints[order][1:] == prints[order][:-1]) + 1
     pairs: dict[tuple[int, int, bool], list[tuple[int, int]]] = defaultdict(list)
-    original = 0
-    for at in range(1, len(order)):
-        if not same[at - 1]:
-            original = at
-            continue
+    original = last = -1
+    for at in same.tolist():
+        if at != last + 1:
+            original = at - 1
+        last = at
         first, copy = order[original], order[at]
         key = (int(clients[first]), int(clients[copy]), bool(epochs[first] == epochs[copy]))
         pairs[key].append((int(epochs[first]), int(epochs[copy])))

@@ -271,12 +271,13 @@ class _Games:
             twice = self._coalition(epoch, int(unique[times > 1][0]))
             raise refusal("E_TABLE_DUP", where, f"{_named(twice)} twice", "one row per coalition", _AGAIN)
         if len(unique) != 2**players:
-            absent = np.setdiff1d(np.arange(2**players), unique)
-            others = f" and {len(absent) - 1} other coalitions" if len(absent) > 1 else ""
+            missing = 2**players - len(unique)
+            first = next((mask for mask, found in enumerate(unique) if mask != found), len(unique))
+            others = f" and {missing - 1} other coalitions" if missing > 1 else ""
             raise refusal(
                 "E_COALITION",
                 where,
-                f"no row for {_named(self._coalition(epoch, int(absent[0])))}{others}",
+                f"no row for {_named(self._coalition(epoch, first))}{others}",
                 f"all {2**players} coalitions of its {players} participants",
                 "Add the missing coalition.",
             )

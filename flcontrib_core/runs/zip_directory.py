@@ -56,18 +56,18 @@ class ZipEntry:
 def read_zip_directory(handle: int, size: int) -> dict[str, ZipEntry]:
     """The entries of the zip file behind this descriptor, by name; ``RunLogError`` with every fault found."""
     directory_offset, directory_size, declared = _find_directory(handle, size)
-    entries, problems = _read_central(_read_at(handle, directory_offset, directory_size), declared)
+    entries, faults = _read_central(_read_at(handle, directory_offset, directory_size), declared)
     located: list[ZipEntry] = []
     for entry in entries:
-        problems += _entry_faults(entry)
-        found = _locate_data(handle, entry, directory_offset, problems)
+        faults += _entry_faults(entry)
+        found = _locate_data(handle, entry, directory_offset, faults)
         if found is not None:
             located.append(found)
-        if len(problems) >= MAX_PROBLEMS:
+        if len(faults) >= MAX_PROBLEMS:
             break
-    problems += _duplicate_faults(entries)
-    problems += _extent_faults(handle, located, directory_offset)
-    problems += _expansion_faults(entries, size)
+    # What two entries do to each other first: it explains most of what is then wrong with each.
+    problems = _overlap_faults(located) + _duplicate_faults(entries) + _expansion_faults(entries, size) + faults
+    problems += _gap_faults(handle, located, directory_offset)
     if problems:
         raise RunLogError(tuple(problems[:MAX_PROBLEMS]))
     return {entry.name: entry for entry in located if not entry.is_directory}
@@ -285,29 +285,31 @@ def _duplicate_faults(entries: list[ZipEntry]) -> list[Problem]:
     return problems
 
 
-def _extent_faults(handle: int, entries: list[ZipEntry], limit: int) -> list[Problem]:
-    """Does each byte before the directory belong to exactly one entry?"""
+def _overlap_faults(entries: list[ZipEntry]) -> list[Problem]:
+    """Does any byte belong to two entries?"""
     problems: list[Problem] = []
-    at = 0
-    previous: ZipEntry | None = None
-    ordered = sorted(entries, key=lambda e: (e.header_offset, e.end))
-    for entry in [*ordered, None]:
-        begins = limit if entry is None else entry.header_offset
-        if begins < at and previous is not None:
-            other = "the directory" if entry is None else shown(entry.name)
-            problems.append(
-                Problem(
-                    "E_ZIP_OVERLAP", other, f"bytes shared with {shown(previous.name)}", "entries side by side", _AGAIN
-                )
-            )
-        elif begins > at and previous is None:
-            problems.append(Problem("E_ZIP", "archive", f"{begins} bytes before the first entry", "none", _AGAIN))
-        elif previous is not None and not _descriptor_fills(handle, previous, begins - at):
-            problems.append(
-                _lie(previous, f"{begins - at} bytes after its declared end", "declared sizes that are the real ones")
-            )
-        if entry is not None and entry.end >= at:
-            at, previous = entry.end, entry
+    furthest: ZipEntry | None = None
+    for entry in sorted(entries, key=lambda e: (e.header_offset, e.end)):
+        if furthest is not None and entry.header_offset < furthest.end:
+            found = f"bytes shared with {shown(furthest.name)}"
+            problems.append(Problem("E_ZIP_OVERLAP", shown(entry.name), found, "entries side by side", _AGAIN))
+        if furthest is None or entry.end > furthest.end:
+            furthest = entry
+    return problems
+
+
+def _gap_faults(handle: int, entries: list[ZipEntry], limit: int) -> list[Problem]:
+    """Does every byte before the directory belong to an entry (or to the descriptor that it announces)?"""
+    ordered = sorted(entries, key=lambda e: e.header_offset)
+    begins = [entry.header_offset for entry in ordered] + [limit]
+    problems: list[Problem] = []
+    if begins[0] > 0:
+        problems.append(Problem("E_ZIP", "archive", f"{begins[0]} bytes before the first entry", "none", _AGAIN))
+    for entry, following in zip(ordered, begins[1:], strict=True):
+        gap = following - entry.end
+        if gap >= 0 and not _descriptor_fills(handle, entry, gap):
+            expected = "declared sizes that are the real ones"
+            problems.append(_lie(entry, f"{gap} bytes after its declared end", expected))
     return problems
 
 
