@@ -2,7 +2,8 @@
 
 ``--evaluations N`` always means N distinct coalitions per epoch, the empty one being free. Without it the sampling
 estimators take ``default_evaluations``: what max(30, 2n) permutations (FedSV's number) would cost if no prefix
-repeated, n·max(30, 2n), and never more than all 2^n − 1 coalitions.
+repeated, n·max(30, 2n), and never more than all 2^n − 1 coalitions. They spend it whatever ``--precision`` says (only
+the surrogates and ``auto`` stop by it); ``ShapleyEstimate.relative_half_width`` tells the precision they reached.
 """
 
 from __future__ import annotations

@@ -114,11 +114,16 @@ class GTGShapley:
         ledger.evaluate(np.eye(n, dtype=bool))  # the leaders' singletons, which begin every sweep
         walked: list[FloatArray] = []
         verdict = f"not converged after {most_orders(n)} orders"
+        sweeps = -(-FEWEST_ORDERS // n)  # walked together where they surely fit: nothing is decided before them
+        if not affordable:
+            sweeps = max(1, min(sweeps, ledger.left // (n * (n - 2))))
         while len(walked) < most_orders(n):
+            orders = np.concatenate([led_orders(rng, n) for _ in range(sweeps)])
             # with the singletons and N known, an uncut order costs at most n − 2 new coalitions
-            fitting = n if affordable else min(n, ledger.left // (n - 2))
-            walked.extend(truncated_marginals(led_orders(rng, n)[:fitting], ledger, total, cut))
-            if fitting < n:
+            fitting = len(orders) if affordable else min(len(orders), ledger.left // (n - 2))
+            walked.extend(truncated_marginals(orders[:fitting], ledger, total, cut))
+            sweeps = 1
+            if fitting < len(orders):
                 verdict = "not converged within the evaluations"
                 break
             if (converged(np.array(walked)) | skipped).all():
