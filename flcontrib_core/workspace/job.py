@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.workspace.faults import DamagedIndex
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.job_status import JobStatus, Progress, read_status
 from flcontrib_core.workspace.provenance import canonical_json, digest_of, software_version
@@ -98,9 +98,11 @@ def status_of(folder: Path, job_id: str) -> tuple[JobStatus, bool]:
 
 def look_at(row: sqlite3.Row, folder: Path) -> Job:
     """A row of the index together with what the worker itself says: a dead worker's job is not running."""
-    settings = json.loads(row["settings"])
-    if row["id"] != job_identity(row["kind"], row["run"], settings):
-        raise WorkspaceError(f"job {row['id']} is damaged: its settings are not the ones that were submitted")
+    settings = _settings_in(row)
+    if settings is None:
+        raise DamagedIndex(
+            f"job {row['id']} was changed in the index; open the workspace again to restore it from its folder"
+        )
     status, alive = status_of(folder, row["id"])
     state, error, result, seconds = JobState(row["state"]), row["error"], row["result"], row["seconds"]
     current = status.attempt == row["attempt"] > 0
@@ -126,6 +128,14 @@ def look_at(row: sqlite3.Row, folder: Path) -> Job:
         seconds=seconds,
         submitted_at=row["submitted_at"],
     )
+
+
+def changed_job(index: Transaction) -> str | None:
+    """The first job whose row is not the question that was submitted, in words; None when all are."""
+    for row in index.execute("SELECT id, kind, run, settings FROM jobs"):
+        if _settings_in(row) is None:
+            return f"job {row['id']} was changed in the index"
+    return None
 
 
 def insert_job(
@@ -166,6 +176,15 @@ def restore_jobs(transaction: Transaction, folder: Path) -> int:
         unknown = JobState.RUNNING if status.attempt else JobState.QUEUED
         insert_job(transaction, identity, described, JobState(status.outcome or unknown), status)
     return len(found)
+
+
+def _settings_in(row: sqlite3.Row) -> dict[str, Any] | None:
+    """The settings of a job, which its name must confirm."""
+    try:
+        settings: dict[str, Any] = json.loads(row["settings"])
+    except ValueError:
+        return None
+    return settings if row["id"] == job_identity(row["kind"], row["run"], settings) else None
 
 
 def _last_words(status: JobStatus) -> str:

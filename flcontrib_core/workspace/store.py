@@ -24,7 +24,7 @@ from flcontrib_core.workspace.disk import Disk, Staging
 from flcontrib_core.workspace.faults import NoSpaceLeft, ReadOnlyWorkspace, storage_faults
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import IndexFile, Transaction
-from flcontrib_core.workspace.job import restore_jobs
+from flcontrib_core.workspace.job import changed_job, restore_jobs
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.kept_arrays import EpochCheckpoints, ResultEntry, Results, StoredResult, restore_epochs
 from flcontrib_core.workspace.memory import (
@@ -195,7 +195,7 @@ class Workspace:
                 self._runs.finish_removals()
 
     def _loss(self, index: Transaction) -> str | None:
-        return self.log.loss(index)
+        return self.log.loss(index) or changed_job(index)
 
     def _rebuild(self, transaction: Transaction, why: str) -> None:
         """Fills an empty index from the files, and says so in the log."""

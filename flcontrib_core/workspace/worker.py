@@ -133,8 +133,8 @@ def apply_limits(limits: JobLimits) -> None:
     # RLIMIT_DATA counts memory that is really writable; address space alone is several GB for an idle torch.
     _lower(resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS, memory, memory)
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes)
+    _end_at_cpu_limit(limits.cpu_seconds)
     _lower(resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + _GRACE_SECONDS)
-    signal.signal(signal.SIGXCPU, _cpu_time_used_up)
     os.nice(limits.niceness)
 
 
@@ -145,9 +145,12 @@ def _lower(what: int, soft: int, hard: int) -> None:
     resource.setrlimit(what, (soft, hard))
 
 
-def _cpu_time_used_up(signum: int, frame: FrameType | None) -> None:
-    limit = resource.getrlimit(resource.RLIMIT_CPU)[0]
-    raise CpuTimeUsedUp(f"the limit of {limit} s CPU time is reached; finished epochs are kept, resume goes on")
+def _end_at_cpu_limit(seconds: int) -> None:
+    def used_up(signum: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # it comes every second from now on; once is enough
+        raise CpuTimeUsedUp(f"the limit of {seconds} s CPU time is reached; finished epochs are kept, resume goes on")
+
+    signal.signal(signal.SIGXCPU, used_up)
 
 
 def _named_end(error: BaseException) -> tuple[JobState, str]:

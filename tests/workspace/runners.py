@@ -1,0 +1,106 @@
+"""What the jobs of these tests do. They wait for files, never for time; their answers depend on settings alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.errors import CostRefusal, SettingsError
+from flcontrib_core.vocabulary import OnProgress
+from flcontrib_core.workspace import ResultEntry, Workspace
+
+HERE = "tests.workspace.runners"
+ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy")}
+
+
+def epoch_key(settings: dict[str, Any], epoch: int) -> str:
+    return hashlib.sha256(f"{settings['seed']}/{epoch}".encode()).hexdigest()
+
+
+def epoch_arrays(settings: dict[str, Any], epoch: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng([settings["seed"], epoch])
+    return {"values": rng.normal(size=settings.get("numbers", 50))}
+
+
+def epoch_utilities(settings: dict[str, Any], epoch: int) -> dict[bytes, np.ndarray]:
+    rng = np.random.default_rng([settings["seed"], epoch, 1])
+    return {bytes([number, epoch % 256]): rng.normal(size=2) for number in range(1, 60)}
+
+
+def wait_for(path: str | Path) -> None:
+    """Until the test opens the gate; gives up only when the test itself would have."""
+    for _ in range(30_000):
+        if Path(path).exists():
+            return
+        time.sleep(0.01)
+    raise TimeoutError(f"nobody opened {path}")
+
+
+def epochs(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> ResultEntry:
+    """Computes epochs that are not kept yet, notes every acknowledgement in a file of its own, keeps the result."""
+    run = workspace.open_run(run_digest)
+    checkpoints, memory = workspace.checkpoints(run), workspace.utility_memory(run)
+    total = settings["epochs"]
+    collected = []
+    for epoch in range(1, total + 1):
+        key = epoch_key(settings, epoch)
+        kept = checkpoints.recall(key)
+        if kept is None:
+            if "gate" in settings and epoch == settings["gate_at"]:
+                wait_for(settings["gate"])
+            known = memory.recall_epoch(key)
+            fresh = {k: v for k, v in epoch_utilities(settings, epoch).items() if k not in known}
+            memory.keep_epoch(key, fresh)
+            kept = epoch_arrays(settings, epoch)
+            checkpoints.keep(key, kept)
+            if "acknowledged" in settings:
+                with open(settings["acknowledged"], "ab", buffering=0) as ledger:
+                    ledger.write(f"{epoch}\n".encode())
+        collected.append(kept["values"])
+        on_progress(epoch, total, f"epoch {epoch}")
+    return workspace.keep_result(run_digest, settings, "epochs", {"epochs": total}, {"values": np.stack(collected)})
+
+
+def gated(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> None:
+    """Says that it runs, waits for its gate, ends. Every start is noted."""
+    with open(settings["starts"], "ab", buffering=0) as ledger:
+        ledger.write(f"{settings['name']} {os.getpid()}\n".encode())
+    on_progress(1, 2, "waiting at the gate")
+    wait_for(settings["gate"])
+
+
+def failing(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> None:
+    how = settings["how"]
+    on_progress(1, 3, "about to fail")
+    if how == "cost":
+        raise CostRefusal("exact with 40 participants = 2^40 evaluations.", 2.0**40, "the surrogate, 160 evaluations")
+    if how == "settings":
+        raise SettingsError("k = -1 is outside 0..1; choose a share")
+    if how == "bug":
+        raise ZeroDivisionError("a fault of the program")
+    if how == "memory":
+        np.ones(settings["bytes"], dtype=np.uint8)
+    if how == "cpu":
+        while True:
+            sum(range(10_000))
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "file size":
+        workspace.checkpoints().keep("ee" * 32, {"large": np.zeros(settings["bytes"], dtype=np.uint8)})
+
+
+def greedy(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> None:
+    """Starts a child of its own, as a process pool would, and waits with it."""
+    child = os.fork()
+    if child == 0:
+        wait_for(settings["gate"])
+        os._exit(0)
+    Path(settings["child"]).write_text(str(child))
+    on_progress(0, 1, "child started")
+    wait_for(settings["gate"])
