@@ -1,0 +1,234 @@
+"""What did each client do in each epoch? Cells of three different states, the model's gain above, totals right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app import wording
+from app.charts.style import base_figure, epoch_ticks, palette, plain, x_axis
+from flcontrib_core import AuditReport, FillPolicy
+
+MOST_ROWS = 40
+
+
+@dataclass(frozen=True)
+class HeatMapFacts:
+    utility: str
+    axis: str
+    clients: tuple[str, ...]
+    """Top row first."""
+    values: np.ndarray
+    """(clients, T) help up; NaN where not computed or absent"""
+    state: np.ndarray
+    """(clients, T) 0 absent, 1 computed, 2 took part but not computed"""
+    gain: np.ndarray
+    """(T,) the model's gain per epoch, help up"""
+    totals: np.ndarray
+    half_widths: np.ndarray
+    limit: float
+    """Colours saturate at ± limit (about the 95th percentile, so that epoch 1 does not flatten the rest)."""
+    windows: tuple[tuple[str, int, int], ...]
+    alerted: frozenset[str]
+    left_out: int
+
+
+def heat_map_facts(
+    report: AuditReport, utility: str, order: str = "alerts", fill: FillPolicy = FillPolicy.EQUAL, rows: int = MOST_ROWS
+) -> HeatMapFacts:
+    """``order``: 'alerts' first, by 'total', or by 'name'."""
+    history = report.history
+    sign = -history.harm_sign(utility)
+    totals = sign * (history.totals(utility, fill) - history.values[utility][0])
+    alerted = list(dict.fromkeys(a.client for a in report.detection.alerts))
+    position = {c: i for i, c in enumerate(history.client_ids)}
+    names = sorted(position)
+    if order == "total":
+        names = sorted(names, key=lambda c: -totals[position[c]])
+    elif order == "alerts":
+        names = [*alerted, *(c for c in names if c not in alerted)]
+    shown = names[:rows]
+    picked = [position[c] for c in shown]
+    state = (history.participated.astype(np.int64) * np.where(history.computed, 1, 2)[:, None])[1:, picked].T
+    values = np.where(state == 1, sign * history.values[utility][1:, picked].T, np.nan)
+    known = np.abs(values[np.isfinite(values)])
+    limit = float(np.quantile(known, 0.95)) if known.size else 1.0
+    return HeatMapFacts(
+        utility=utility,
+        axis=wording.credited(utility, utility in history.lower_is_better),
+        clients=tuple(shown),
+        values=values,
+        state=state,
+        gain=sign * history.increments[utility][1:],
+        totals=totals[picked],
+        half_widths=1.96 * history.total_standard_errors(utility)[picked],
+        limit=_round_up(limit),
+        windows=tuple((a.client, *a.window) for a in report.detection.alerts if a.window and a.client in shown),
+        alerted=frozenset(alerted),
+        left_out=len(names) - len(shown),
+    )
+
+
+def _round_up(value: float) -> float:
+    """To one leading digit, so that the colour scale ends at a readable number."""
+    if not value > 0:
+        return 1.0
+    size = 10.0 ** np.floor(np.log10(value))
+    return float(np.ceil(value / size) * size)
+
+
+def heat_map_alt(facts: HeatMapFacts) -> str:
+    harmful = int((facts.values < 0).sum())
+    skipped = int((facts.state == 2).sum())
+    return (
+        f"{facts.axis} of {len(facts.clients)} clients in {facts.values.shape[1]} epochs: "
+        f"{int((facts.state == 1).sum())} computed cells, {harmful} of them harmful, {skipped} not computed."
+    )
+
+
+def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
+    words = {0: wording.ABSENT, 1: "computed", 2: wording.NOT_COMPUTED}
+    return [
+        {
+            "client": client,
+            "epoch": t + 1,
+            facts.axis: None if np.isnan(facts.values[i, t]) else float(facts.values[i, t]),
+            "state": words[int(facts.state[i, t])],
+        }
+        for i, client in enumerate(facts.clients)
+        for t in range(facts.values.shape[1])
+    ]
+
+
+def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Figure:
+    """Clients × epochs, with the gain per epoch above and (on wide screens) totals at the right."""
+    p = palette(mode)
+    count, epochs = facts.values.shape
+    row = 26 if count <= 20 else 18
+    top, gap = 64, 18
+    height = top + gap + row * count + 86
+    inner = top + gap + row * count
+    floor = (row * count) / inner
+    right = 1.0 if narrow else 0.86
+    figure = base_figure(mode, height, l=96, r=12 if narrow else 40, t=10, b=76)
+    x = list(range(1, epochs + 1))
+    y = list(range(count, 0, -1))
+    scale = [[i / 4, c] for i, c in enumerate(p.heat)]
+    figure.add_heatmap(
+        x=x,
+        y=y,
+        z=facts.values,
+        zmin=-facts.limit,
+        zmax=facts.limit,
+        colorscale=scale,
+        xgap=1.5,
+        ygap=1.5,
+        hoverongaps=False,
+        customdata=[[plain(c)] * epochs for c in facts.clients],
+        hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br><b>%{z:+.4f}</b><extra></extra>",
+        colorbar={
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 0,
+            "yanchor": "top",
+            "ypad": 30,
+            "len": 0.34,
+            "thickness": 9,
+            "outlinewidth": 0,
+            "tickvals": [-facts.limit, 0, facts.limit],
+            "ticktext": [f"≤ {wording.signed(-facts.limit, 2)}", "0", f"≥ {wording.signed(facts.limit, 2)}"],
+            "tickfont": {"size": 11, "color": p.secondary},
+        },
+    )
+    _mark_states(figure, facts, y, mode)
+    colours = [p.help if g >= 0 else p.harm for g in facts.gain]
+    figure.add_bar(
+        x=x, y=facts.gain, yaxis="y2", marker={"color": colours, "line": {"width": 0}}, width=0.8,
+        hovertemplate="model gain in epoch %{x}<br><b>%{y:+.4f}</b><extra></extra>",
+    )  # fmt: skip
+    for client, first, last in facts.windows:
+        at = y[facts.clients.index(client)]
+        edge = {"color": p.ink, "width": 2}
+        figure.add_shape(type="rect", x0=first - 0.5, x1=last + 0.5, y0=at - 0.5, y1=at + 0.5, line=edge)
+    names = [plain(c if len(c) <= 13 else c[:12] + "…") for c in facts.clients]
+    figure.update_layout(
+        barmode="overlay",
+        xaxis=x_axis(mode)
+        | {"domain": [0, right], "range": [0.4, epochs + 0.6], "tickvals": epoch_ticks(epochs), "showline": False},
+        yaxis={
+            "domain": [0, floor],
+            "range": [0.45, count + 0.55],
+            "tickvals": y,
+            "ticktext": [f"<b>{n}</b>" if c in facts.alerted else n for n, c in zip(names, facts.clients, strict=True)],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+            "tickfont": {"size": 12, "color": p.ink},
+        },
+        yaxis2={
+            "domain": [floor + gap / inner, 1],
+            "showgrid": False,
+            "zeroline": True,
+            "zerolinecolor": p.axis,
+            "nticks": 3,
+            "fixedrange": True,
+            "tickformat": "+.2~f",
+            "tickfont": {"size": 11, "color": p.secondary},
+        },
+    )
+    figure.add_annotation(
+        x=0, xref="paper", xanchor="left", y=1, yref="paper", yanchor="bottom", showarrow=False, yshift=-4,
+        text=f"<b>Model gain per epoch</b> ({facts.axis})", font={"size": 12, "color": p.secondary},
+    )  # fmt: skip
+    if not narrow:
+        _draw_totals(figure, facts, y, mode, right)
+    return figure
+
+
+def _mark_states(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str) -> None:
+    """Hatched = took part, not computed; small dot = absent. Zero stays a computed cell in the neutral colour."""
+    p = palette(mode)
+    rows, epochs = np.nonzero(facts.state == 2)
+    if len(rows):
+        base = [y[r] - 0.42 for r in rows]
+        hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
+        names = [plain(facts.clients[r]) for r in rows]
+        figure.add_bar(
+            x=epochs + 1, y=[0.84] * len(rows), base=base, width=0.86, marker={"color": p.soft, "pattern": hatch},
+            customdata=names, hovertemplate="<b>%{customdata}</b><br>epoch %{x}: not computed<extra></extra>",
+        )  # fmt: skip
+    rows, epochs = np.nonzero(facts.state == 0)
+    if len(rows):
+        dots = {"size": 3, "color": p.absent}
+        figure.add_scatter(x=epochs + 1, y=[y[r] for r in rows], mode="markers", marker=dots, hoverinfo="skip")
+
+
+def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
+    p = palette(mode)
+    colours = [p.help if t >= 0 else p.harm for t in facts.totals]
+    known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
+    figure.add_bar(
+        x=facts.totals, y=y, orientation="h", xaxis="x2", width=0.5, marker={"color": colours, "line": {"width": 0}},
+        error_x={"type": "data", "array": known, "color": p.ink, "thickness": 1.2, "width": 0},
+        hovertemplate="total <b>%{x:+.3f}</b><extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis2={
+            "domain": [left + 0.03, 1],
+            "anchor": "y",
+            "showgrid": False,
+            "zeroline": True,
+            "zerolinecolor": p.axis,
+            "nticks": 3,
+            "tickformat": "+.1~f",
+            "fixedrange": True,
+            "tickfont": {"size": 11, "color": p.secondary},
+        }
+    )
+    figure.add_annotation(
+        x=left + 0.03, xref="paper", xanchor="left", y=y[0] + 0.55, yref="y", yanchor="bottom", showarrow=False,
+        text="<b>Total</b> ± 95 %", font={"size": 12, "color": p.secondary},
+    )  # fmt: skip
