@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flcontrib_core.contribution import assess_contributions
     from flcontrib_core.contribution_history import ContributionHistory
     from flcontrib_core.errors import FLContribError, RunLogError
+    from flcontrib_core.reports.tables import csv_safe
     from flcontrib_core.runs.bundle import check_run_log, read_run_log
     from flcontrib_core.runs.recorder import RunRecorder
     from flcontrib_core.runs.run_log import RunLog
@@ -55,6 +56,7 @@ _HOMES = {
     "bundled": "bundled_files",
     "check_run_log": "runs.bundle",
     "choose_epochs": "scheduling.choose",
+    "csv_safe": "reports.tables",
     "finished_so_far": "audit_jobs",
     "read_history": "auditing",
     "read_run_log": "runs.bundle",
@@ -88,6 +90,7 @@ __all__ = [
     "bundled",
     "check_run_log",
     "choose_epochs",
+    "csv_safe",
     "finished_so_far",
     "read_history",
     "read_run_log",

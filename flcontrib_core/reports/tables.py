@@ -1,0 +1,155 @@
+"""How do the values leave as tables: CSV that no spreadsheet runs, Parquet that keeps every bit, JSON for machines?
+
+``contributions`` is the long form that ``read_run_log`` accepts again (one row per participation, an empty cell where
+the budget skipped it). ``cells`` has every client in every epoch with its state and error; ``totals`` one row per
+client. Parquet keeps names as they are; in CSV a cell that a spreadsheet could run is made harmless by ``csv_safe``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Sequence
+from numbers import Number
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.reports.as_json import history_json
+from flcontrib_core.vocabulary import FillPolicy
+
+COMPUTED, ABSENT, NOT_COMPUTED = "computed", "absent", "not computed"
+Table = dict[str, list[Any]]
+"""column -> cells, all of one length"""
+
+_RUNS = re.compile(r"(\A|[;,|\t\r\n])(?=[\"\s]*[=+\-@＝＋－＠']|[\t\r\n])")
+"""A place where a spreadsheet may begin a cell, and what follows could be a formula (or is the mark itself)."""
+
+
+def csv_safe(cell: object) -> object:
+    """The cell as a spreadsheet may see it: numbers stay numbers, text that could be run gets an apostrophe before it.
+
+    The rule, so that it can be undone: an apostrophe is put before text that begins with ``= + - @`` (also their
+    full-width forms, also behind blanks or quotes), a tab or a line break – and before text that begins with an
+    apostrophe, so that different ids stay different (``=x`` becomes ``'=x``, ``'=x`` becomes ``''=x``). The same
+    happens after ``; , |``, tabs and line breaks inside the text, where a program with another separator would begin
+    a new cell. To undo it, drop the first apostrophe at each of these places.
+
+    >>> csv_safe("=HYPERLINK(1)"), csv_safe("client-3"), csv_safe(-0.5), csv_safe("a;=b")
+    ("'=HYPERLINK(1)", 'client-3', -0.5, "a;'=b")
+    """
+    if not isinstance(cell, str) and (cell is None or isinstance(cell, Number | np.generic)):
+        return cell
+    return _RUNS.sub(r"\1'", str(cell))
+
+
+def write_history_tables(
+    history: ContributionHistory, folder: Path, fill: FillPolicy = FillPolicy.EQUAL
+) -> list[Path]:
+    """Writes contributions, cells and totals as CSV and Parquet, and ``history.json``; the paths written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, table in history_tables(history, fill).items():
+        csv_path, parquet_path = folder / f"{name}.csv", folder / f"{name}.parquet"
+        csv_path.write_bytes(table_csv(table))
+        _write_parquet(table, parquet_path)
+        written += [csv_path, parquet_path]
+    json_path = folder / "history.json"
+    json_path.write_text(json.dumps(history_json(history, fill), ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    return [*written, json_path]
+
+
+def history_tables(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> dict[str, Table]:
+    """The three tables by name. Values keep the stored sign (a rising loss share is harm)."""
+    return {
+        "contributions": contributions_table(history),
+        "cells": cells_table(history),
+        "totals": totals_table(history, fill),
+    }
+
+
+def contributions_table(history: ContributionHistory) -> Table:
+    """``epoch, client`` and a column per utility: epoch 0 (the initial model's share), then one row per participation.
+
+    Departure: an epoch in which nobody took part has no row; behind the last participation it cannot be told apart
+    from a shorter run.
+    """
+    shown = history.participated.copy()
+    shown[0] = True
+    epochs, clients = np.nonzero(shown)
+    table: Table = {"epoch": epochs.tolist(), "client": [history.client_ids[i] for i in clients]}
+    for utility in history.utilities:
+        table[utility] = _nullable(history.values[utility][epochs, clients])
+    return table
+
+
+def cells_table(history: ContributionHistory) -> Table:
+    """Every client in every epoch 1 … T with its state: computed, absent (exactly 0) or not computed (empty)."""
+    rows, clients = history.epoch_count, len(history.client_ids)
+    states = cell_states(history)[1:]
+    table: Table = {
+        "epoch": np.repeat(np.arange(1, rows + 1), clients).tolist(),
+        "client": list(history.client_ids) * rows,
+        "state": states.ravel().tolist(),
+        "method": [m for m in history.estimator[1:] for _ in range(clients)],
+    }
+    for utility in history.utilities:
+        table[f"{utility} value"] = _nullable(history.values[utility][1:].ravel())
+        errors = np.where(states == ABSENT, 0.0, history.standard_errors[utility][1:])
+        table[f"{utility} standard error"] = _nullable(np.where(states == NOT_COMPUTED, np.nan, errors).ravel())
+    return table
+
+
+def totals_table(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> Table:
+    """One row per client: data size, participations, and per utility the total with both errors over epochs."""
+    took_part = history.participated
+    table: Table = {
+        "client": list(history.client_ids),
+        "data size": list(history.data_sizes),
+        "epochs taken part": took_part.sum(axis=0).tolist(),
+        "epochs computed": (took_part & history.computed[:, None]).sum(axis=0).tolist(),
+    }
+    for utility in history.utilities:
+        table[f"{utility} total"] = _nullable(history.totals(utility, fill))
+        table[f"{utility} initial share"] = _nullable(history.values[utility][0])
+        table[f"{utility} standard error"] = _nullable(history.total_standard_errors(utility))
+        table[f"{utility} worst case"] = _nullable(history.worst_case_errors(utility))
+    return table
+
+
+def cell_states(history: ContributionHistory) -> np.ndarray:
+    """(T + 1, clients) of computed / absent / not computed. A cell a table left empty is not computed either."""
+    missing = ~history.computed[:, None] | np.any([np.isnan(history.values[u]) for u in history.utilities], axis=0)
+    states = np.where(history.participated, np.where(missing, NOT_COMPUTED, COMPUTED), ABSENT)
+    states[0] = COMPUTED
+    return states
+
+
+def table_csv(table: Table) -> bytes:
+    """The table as UTF-8 CSV with a byte order mark, so that spreadsheets show names as they are."""
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow([csv_safe(name) for name in table])
+    writer.writerows(_csv_rows(table.values()))
+    return out.getvalue().encode("utf-8-sig")
+
+
+def _csv_rows(columns: Iterable[Sequence[object]]) -> Iterable[list[object]]:
+    for row in zip(*columns, strict=True):
+        yield [csv_safe(cell) for cell in row]
+
+
+def _write_parquet(table: Table, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(table), path)
+
+
+def _nullable(values: np.ndarray) -> list[float | None]:
+    """Numbers with None where there is none."""
+    return [None if value != value else value for value in values.tolist()]

@@ -1,0 +1,103 @@
+"""Do tables leave without a live formula, without a lost bit, and come back as the run they describe?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flcontrib_core import csv_safe, read_run_log
+from flcontrib_core.contribution import assess_contributions
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.reports.tables import cell_states, cells_table, history_tables, write_history_tables
+from flcontrib_core.runs.run_log import ContributionTable
+from flcontrib_core.vocabulary import FillPolicy
+from tests.detection.made_histories import made_history
+from tests.reports.hostile import HOSTILE_NAMES
+
+RUNNABLE = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def skipping_history() -> ContributionHistory:
+    return made_history(clients=6, epochs=12, participation=0.6, computed=(1, 2, 5, 7, 12), seed=3)
+
+
+def undo(cell: str) -> str:
+    """The documented inverse of ``csv_safe``."""
+    return re.sub(r"(\A|[;,|\t\r\n])'", r"\1", cell)
+
+
+@given(st.text(alphabet="=+-@'\";,|\t\r\n ab", max_size=12))
+def test_csv_safe_never_begins_a_formula_and_can_be_undone(text: str) -> None:
+    safe = csv_safe(text)
+    assert isinstance(safe, str)
+    assert undo(safe) == text
+    for piece in re.split(r"[;,|\t\r\n]", safe):
+        assert not piece.strip('" ').startswith(RUNNABLE)
+
+
+@pytest.mark.parametrize("number", [-0.5, 3, True, np.float64(-1.5), None])
+def test_csv_safe_leaves_numbers_alone(number: object) -> None:
+    assert csv_safe(number) is number
+
+
+def test_csv_safe_does_not_take_numpy_text_for_a_number() -> None:
+    assert csv_safe(np.str_("=1+1")) == "'=1+1"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_contributions_are_read_again_with_every_state(tmp_path: Path, ending: str) -> None:
+    history = skipping_history()
+    write_history_tables(history, tmp_path, FillPolicy.EQUAL)
+    run = read_run_log(tmp_path / f"contributions.{ending}")
+    assert isinstance(run, ContributionTable)
+    again = assess_contributions(run)
+    order = [again.client_ids.index(c) for c in history.client_ids]
+    for utility in history.utilities:
+        np.testing.assert_array_equal(again.values[utility][:, order], history.values[utility])
+        np.testing.assert_array_equal(again.filled(utility)[0, order], history.values[utility][0])
+    np.testing.assert_array_equal(again.participated[:, order], history.participated)
+    np.testing.assert_array_equal(cell_states(again)[:, order], cell_states(history))
+
+
+def test_cells_say_which_of_three_states_they_are() -> None:
+    history = skipping_history()
+    table = cells_table(history)
+    for epoch, client, state, value in zip(
+        table["epoch"], table["client"], table["state"], table["loss value"], strict=True
+    ):
+        position = history.client_ids.index(client)
+        if not history.participated[epoch, position]:
+            assert (state, value) == ("absent", 0.0)
+        elif history.computed[epoch]:
+            assert state == "computed"
+            assert value == history.values["loss"][epoch, position]
+        else:
+            assert (state, value) == ("not computed", None)
+    assert set(table["state"]) == {"computed", "absent", "not computed"}
+
+
+def test_hostile_names_stay_distinct_and_harmless_in_csv_and_exact_in_parquet(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    history = replace(made_history(clients=len(HOSTILE_NAMES), epochs=4), client_ids=HOSTILE_NAMES)
+    write_history_tables(history, tmp_path)
+    for name in history_tables(history):
+        rows = list(csv.DictReader(io.StringIO((tmp_path / f"{name}.csv").read_bytes().decode("utf-8-sig"), newline="")))
+        found = {row["client"] for row in rows}
+        assert len(found) == len(HOSTILE_NAMES)
+        assert {undo(cell) for cell in found} == set(HOSTILE_NAMES)
+        assert not any(cell.startswith(RUNNABLE) for cell in found)
+        assert set(pq.read_table(tmp_path / f"{name}.parquet")["client"].to_pylist()) == set(HOSTILE_NAMES)
+    again = read_run_log(tmp_path / "contributions.parquet")
+    assert set(again.client_ids) == set(HOSTILE_NAMES)
+    assert len(read_run_log(tmp_path / "contributions.csv").client_ids) == len(HOSTILE_NAMES)
+    assert json.loads((tmp_path / "history.json").read_text())["clients"] == list(HOSTILE_NAMES)
