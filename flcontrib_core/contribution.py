@@ -20,7 +20,9 @@ from flcontrib_core.assessment.checkpoints import (
     UtilityMemory,
     digest_of,
     pack_answer,
+    pack_logits,
     unpack_answer,
+    unpack_logits,
 )
 from flcontrib_core.assessment.epoch_work import EpochAnswer, EpochTask, Workbench, assess_epoch
 from flcontrib_core.assessment.settings import AssessSettings
@@ -140,6 +142,7 @@ class _EpochStream:
         self.checkpoints, self.memory = checkpoints, memory
         self.keys = EpochKeys(run, settings, evaluator)
         self.recalled = 0
+        self._parts: dict[int, int] = {}
         self._finished: list[EpochAnswer] = []
 
     def answers(
@@ -177,14 +180,31 @@ class _EpochStream:
                 observe=self.settings.observe,
                 leave_one_out=self.settings.fill is FillPolicy.LEAVE_ONE_OUT and record.epoch not in self.chosen,
                 remembered=known,
+                remembered_logits=self._logits(record.epoch),
             )
+
+    def _logits(self, epoch: int) -> dict[bytes, np.ndarray]:
+        """Logits kept by earlier assessments; each kept its own part, since what is kept never changes."""
+        known: dict[bytes, np.ndarray] = {}
+        self._parts[epoch] = 0
+        while self.checkpoints is not None:
+            part = self.checkpoints.recall(self.keys.logits(epoch, self._parts[epoch]))
+            if part is None:
+                break
+            known |= unpack_logits(part)
+            self._parts[epoch] += 1
+        return known
 
     def _keep(self, answer: EpochAnswer) -> None:
         self.recalled += answer.recalled
         if self.memory is not None and answer.fresh:
             self.memory.keep_epoch(self.keys.memory(answer.epoch), answer.fresh)
-        if self.checkpoints is not None:
-            self.checkpoints.keep(self._answer_key(answer.epoch), pack_answer(answer))
+        if self.checkpoints is None:
+            return
+        packed = pack_logits(answer.fresh_logits)
+        if packed is not None:
+            self.checkpoints.keep(self.keys.logits(answer.epoch, self._parts.get(answer.epoch, 0)), packed)
+        self.checkpoints.keep(self._answer_key(answer.epoch), pack_answer(answer))
 
     def _answer_key(self, epoch: int) -> str:
         return self.keys.answer(epoch, epoch in self.chosen)
@@ -203,6 +223,9 @@ class EpochKeys:
 
     def memory(self, epoch: int) -> str:
         return digest_of("utilities", self.digests[epoch], self.settings.weights, self.recipe)
+
+    def logits(self, epoch: int, part: int) -> str:
+        return digest_of("logits", self.digests[epoch], self.settings.weights, self.recipe, part)
 
     def answer(self, epoch: int, estimated: bool) -> str:
         s = self.settings

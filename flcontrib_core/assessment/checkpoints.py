@@ -52,7 +52,7 @@ def pack_answer(answer: EpochAnswer) -> dict[str, np.ndarray]:
             item = getattr(value, field.name)
             if isinstance(item, np.ndarray):
                 arrays[f"{part}.{field.name}"] = item
-            elif not is_dataclass(item) and field.name != "fresh":
+            elif not is_dataclass(item) and field.name not in ("fresh", "fresh_logits"):
                 words[part][field.name] = item
     arrays["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
     return arrays
@@ -71,3 +71,21 @@ def unpack_answer(arrays: dict[str, np.ndarray]) -> EpochAnswer:
     estimate = ShapleyEstimate(**gather("estimate")) if "estimate" in words else None
     observation = EpochObservation(**gather("observation")) if "observation" in words else None
     return EpochAnswer(**(gather("answer") | {"estimate": estimate, "observation": observation, "fresh": {}}))
+
+
+MOST_LOGIT_BYTES = 32 << 20
+"""Logits kept per epoch; beyond it a higher precision evaluates them again (the utilities are still remembered)."""
+
+
+def pack_logits(logits: dict[bytes, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """Coalition keys and logits as two arrays; None when there are none or they are above the cap."""
+    if not logits or sum(z.nbytes for z in logits.values()) > MOST_LOGIT_BYTES:
+        return None
+    keys = np.frombuffer(b"".join(logits), dtype=np.uint8).reshape(len(logits), -1)
+    return {"keys": keys, "logits": np.stack(list(logits.values()))}
+
+
+def unpack_logits(arrays: dict[str, np.ndarray] | None) -> dict[bytes, np.ndarray]:
+    if arrays is None:
+        return {}
+    return {key.tobytes(): z for key, z in zip(arrays["keys"], arrays["logits"], strict=True)}

@@ -7,15 +7,16 @@ nothing but the task and the workbench: not on the process, the order, or what w
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flcontrib_core.errors import NonFiniteUtility
 from flcontrib_core.shapley.estimate import EpochEstimator, EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.exact import best_coalition
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.vocabulary import LOWER_IS_BETTER, Float32Array, FloatArray, PlayerByUtility, WeightMode
+from flcontrib_core.vocabulary import Float32Array, FloatArray, PlayerByUtility, WeightMode
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
@@ -53,6 +54,8 @@ class EpochTask:
     leave_one_out: bool
     remembered: dict[bytes, np.ndarray]
     """Utilities of coalitions known from earlier runs."""
+    remembered_logits: dict[bytes, np.ndarray] = field(default_factory=dict)
+    """Their validation logits, where they were kept: a higher precision starts from them."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,17 @@ class EpochAnswer:
     recalled: int
     seconds: float
     note: str = ""
+    fresh_logits: dict[bytes, np.ndarray] = field(default_factory=dict)
 
 
 class _TaskMemory:
     """The task's share of the evaluation memory: answers from what was sent along, collects what is new."""
 
-    def __init__(self, remembered: dict[bytes, np.ndarray]) -> None:
+    def __init__(self, remembered: dict[bytes, np.ndarray], logits: dict[bytes, np.ndarray]) -> None:
         self.remembered = remembered
+        self.logits = logits
         self.fresh: dict[bytes, np.ndarray] = {}
+        self.fresh_logits: dict[bytes, np.ndarray] = {}
         self.recalled = 0
 
     def recall(self, keys: list[bytes]) -> dict[bytes, np.ndarray]:
@@ -94,6 +100,12 @@ class _TaskMemory:
 
     def keep(self, values: dict[bytes, np.ndarray]) -> None:
         self.fresh.update(values)
+
+    def recall_logits(self, keys: list[bytes]) -> dict[bytes, np.ndarray]:
+        return {k: self.logits[k] for k in keys if k in self.logits}
+
+    def keep_logits(self, logits: dict[bytes, np.ndarray]) -> None:
+        self.fresh_logits.update(logits)
 
 
 def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
@@ -106,8 +118,8 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
 
     began = time.perf_counter()
     game = EpochGame(task.base, task.updates, task.data_sizes, bench.evaluator, weights=bench.weights)
-    memory = _TaskMemory(task.remembered)
-    oracle = CoalitionOracle(game, memory)
+    memory = _TaskMemory(task.remembered, task.remembered_logits)
+    oracle = CoalitionOracle(game, memory, where=f"epoch {task.epoch}", player_names=task.client_ids)
     players = len(task.data_sizes)
     everyone = np.ones((1, players), dtype=bool)
     start = game.empty_values
@@ -118,9 +130,9 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
         try:
             estimate = bench.estimator.estimate(oracle, rng, bench.settings)
         except NonFiniteUtility as diverged:
-            note = f"epoch {task.epoch}, participants {', '.join(task.client_ids)}: {diverged}"
             if not bench.skip_diverged:
-                raise NonFiniteUtility(note) from diverged
+                raise
+            note = str(diverged)
     increment = oracle.evaluate(everyone)[0]
     server = np.zeros_like(increment)
     if task.global_model is not None:
@@ -138,6 +150,7 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
         recalled=memory.recalled,
         seconds=time.perf_counter() - began,
         note=note,
+        fresh_logits=memory.fresh_logits,
     )
 
 
@@ -151,12 +164,8 @@ def _leave_one_out(oracle: CoalitionOracle, increment: FloatArray, evaluate: boo
 
 def _best_subset(oracle: CoalitionOracle, bench: Workbench) -> tuple[int, ...] | None:
     """Greedy aggregation's S*: the coalition with the best utility; comes free where all were evaluated."""
-    if oracle.players > 24 or oracle.evaluations < 2**oracle.players - 1:
-        return None
-    members, values = oracle.known_coalitions()
+    from flcontrib_core.games.utilities import lower_is_better
+
     name = oracle.utilities[bench.weight_utility]
-    column = values[:, bench.weight_utility]
-    row = int(np.argmin(column) if name in LOWER_IS_BETTER else np.argmax(column))
-    return tuple(int(i) for i in np.flatnonzero(members[row]))
-
-
+    members, proved = best_coalition(oracle, name, lower_is_better(name))
+    return members if proved else None

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class EpochGames(Sequence[EpochOfRun]):
     """The run's epochs with participants as games; in order each is read once, so one epoch is in memory."""
 
-    def __init__(self, run: RunLog, evaluator: Evaluator, settings: AssessSettings) -> None:
+    def __init__(self, run: RunLog, evaluator: Evaluator, settings: AssessSettings, equal_sizes: bool) -> None:
         self.run, self.evaluator, self.settings = run, evaluator, settings
+        self.equal_sizes = equal_sizes
         self.records = [e for e in run.epochs if e.participants]
 
     def __len__(self) -> int:
@@ -52,9 +53,8 @@ class EpochGames(Sequence[EpochOfRun]):
         from flcontrib_core.games.submodels import EpochGame
 
         record = step.record
-        game = EpochGame(
-            step.start, step.data.updates, record.data_sizes, self.evaluator, weights=self.settings.weights
-        )
+        sizes = (1,) * len(record.participants) if self.equal_sizes else record.data_sizes
+        game = EpochGame(step.start, step.data.updates, sizes, self.evaluator, weights=self.settings.weights)
         return EpochOfRun(record.epoch, record.participants, CoalitionOracle(game))
 
 
@@ -65,7 +65,8 @@ def assess_whole_run(
     from flcontrib_core.games.submodels import WholeRunGame
     from flcontrib_core.shapley.registry import run_estimator
 
-    games = EpochGames(run, evaluator, settings)
+    method = run_estimator(settings.estimator)
+    games = EpochGames(run, evaluator, settings, equal_sizes=getattr(method, "uniform_weights", False))
 
     def read_epochs() -> Iterator[tuple[Sequence[int], Sequence[int], Float32Array]]:
         for record in games.records:
@@ -73,7 +74,7 @@ def assess_whole_run(
 
     whole = CoalitionOracle(WholeRunGame(run.initial(), len(run.clients), read_epochs, evaluator, settings.weights))
     rng = np.random.default_rng([settings.seed, 0])
-    found = run_estimator(settings.estimator).estimate_run(games, len(run.clients), rng, settings.estimation, whole)
+    found = method.estimate_run(games, len(run.clients), rng, settings.estimation, whole)
     answers: dict[int, EpochAnswer] = {}
     for row, epoch in enumerate(games):
         answers[epoch.epoch] = _answer(epoch, found, row, settings)
