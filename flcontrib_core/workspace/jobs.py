@@ -21,7 +21,7 @@ from typing import Any
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.workspace.disk import Staging
-from flcontrib_core.workspace.faults import storage_faults
+from flcontrib_core.workspace.faults import NoSpaceLeft, ReadOnlyWorkspace, storage_faults
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.job import (
@@ -114,10 +114,13 @@ class JobQueue:
         return self.find(job_id)
 
     def poll(self) -> tuple[Job, ...]:
-        """Settles what ended, starts what may start, and returns all jobs; call it while somebody looks."""
+        """Settles what ended, starts what may start, and returns all jobs; call it while somebody looks.
+
+        Where nothing can be written, nothing is settled or started: the states themselves can be read all the same.
+        """
         _children[:] = [child for child in _children if child.poll() is None]
         if self._index.impaired is None:
-            with storage_faults(self._folder):
+            with suppress(NoSpaceLeft, ReadOnlyWorkspace), storage_faults(self._folder):
                 self._settle_ended()
                 while self._start_next():
                     pass
