@@ -98,6 +98,7 @@ def epoch_line(
     asked: Sequence[str] | None = None,
     failed: Mapping[str, str] | None = None,
     metrics: Mapping[str, float] | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One line of epochs.jsonl as a mapping; ``content`` are the bytes of the epoch's file, if it has one."""
     line: dict[str, Any] = {"epoch": epoch, "participants": list(participants)}
@@ -109,6 +110,8 @@ def epoch_line(
         line["failed"] = [{"client": client, "reason": reason} for client, reason in failed.items()]
     if metrics:
         line["metrics"] = dict(metrics)
+    if source:
+        line["source"] = dict(source)
     if content is not None:
         line |= {"file": epoch_file(epoch), "sha256": sha256(content)}
     return line

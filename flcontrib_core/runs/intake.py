@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.runs.limits import MAX_DATA_SIZE
+from flcontrib_core.runs.limits import MAX_DATA_SIZE, MAX_TEXT_CHARACTERS
 from flcontrib_core.runs.manifest import id_fault, normal
 from flcontrib_core.runs.problems import refusal, shown
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Validation
@@ -258,6 +258,10 @@ class Roster:
         for name in (*(asked or ()), *reasons):  # they need not be clients: a node may fail before its name is known
             if (fault := id_fault(name)) is not None:
                 raise refusal("E_CLIENT_ID", f"{where}, asked or failed", shown(name), fault, "Name the client.")
+        for name, reason in reasons.items():
+            if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
+                expected = f"a text of at most {MAX_TEXT_CHARACTERS} characters"
+                raise refusal("E_PARTICIPANTS", f"{where}, failed {name!r}", shown(reason), expected, "Say it shorter.")
         if both := present & set(reasons):
             fix = "A client that sent an update did not fail."
             raise refusal("E_PARTICIPANTS", f"{where}, failed", shown(sorted(both)), "clients without an update", fix)

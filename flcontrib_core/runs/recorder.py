@@ -80,8 +80,9 @@ class RunRecorder:
         self._durable = durable
         if initial is None and isinstance(parameters, Mapping):
             initial = parameters
-        self._given_initial = None if initial is None else flatten(initial, self._roster.parameters, "initial model")
-        contents = self._contents(model, validation, classes)
+        if initial is not None:
+            initial = flatten(initial, self._roster.parameters, "initial model")
+        contents = self._contents(initial, model, validation, classes)
         manifest = encoding.manifest_record(
             self._roster.clients,
             self._roster.parameters,
@@ -102,12 +103,16 @@ class RunRecorder:
         self._log: BinaryIO | None = self._claimed_log(started=INITIAL in contents)
         try:
             if (self.path / MANIFEST).exists():
-                self._reopen(manifest)
+                self._reopen(manifest, initial)
             else:
                 self._begin(manifest, contents)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self._roster.parameters)
 
     def __enter__(self) -> Self:
         return self
@@ -133,6 +138,7 @@ class RunRecorder:
         failed: Mapping[str, str] | Iterable[Any] | None = None,
         asked: Sequence[str] | None = None,
         metrics: Mapping[str, Any] | None = None,
+        source: Mapping[str, Any] | None = None,
     ) -> int:
         """Appends one epoch and returns its number.
 
@@ -140,7 +146,8 @@ class RunRecorder:
         as an array (participants, P). ``participants`` may be left out where the mapping names them or every client
         took part. ``data_sizes`` holds for this epoch only. ``global_model``: the server's model after the epoch,
         needed where the server is not plain FedAvg. ``failed``: id → reason, or ids; where only ``asked`` is given,
-        those who did not answer.
+        those who did not answer. ``source``: what the training framework knows beside (node ids, a round's number);
+        kept, never read.
         """
         if self._log is None:
             raise refusal("E_CLOSED", str(self.path), "a closed recorder", "an open one", "Open the run again.")
@@ -160,6 +167,7 @@ class RunRecorder:
             asked=asked,
             failed=roster.failures(failed, asked, names, where),
             metrics=as_metrics(metrics or {}, where),
+            source=source,
         )
         if content is not None:
             self._write(line["file"], content)
@@ -187,6 +195,11 @@ class RunRecorder:
                 model = model + (sizes / sizes.sum()) @ tensors["updates"].astype(np.float64)
         return model.astype(np.float32)
 
+    def goes_on_from(self, model: Numbers) -> bool:
+        """Is this the model the recorded epochs ended with, up to rounding?"""
+        flat = flatten(model, self._roster.parameters, "model")
+        return bool(np.allclose(flat, self.last_model(), rtol=1e-5, atol=1e-6))
+
     def digest(self) -> str:
         """The run's identity as recorded so far: the same for the directory and for every zip of it."""
         return encoding.run_digest({**self._hashes, EPOCHS: self._text.hexdigest()})
@@ -209,12 +222,16 @@ class RunRecorder:
         return target
 
     def _contents(
-        self, model: Mapping[str, Any] | None, validation: Any | None, classes: int | None
+        self,
+        initial: Float32Array | None,
+        model: Mapping[str, Any] | None,
+        validation: Any | None,
+        classes: int | None,
     ) -> dict[str, bytes]:
         """The files that are written once, as far as the caller gave them."""
         contents: dict[str, bytes] = {}
-        if self._given_initial is not None:
-            contents[INITIAL] = encoding.initial_bytes(self._given_initial, self._roster.parameters)
+        if initial is not None:
+            contents[INITIAL] = encoding.initial_bytes(initial, self._roster.parameters)
         if model is not None:
             contents[MODEL] = encoding.json_bytes(model, indent=1)
         if validation is not None:
@@ -252,7 +269,7 @@ class RunRecorder:
         self._hashes = {**manifest["files"], MANIFEST: encoding.sha256(text)}
         self.manifest = manifest
 
-    def _reopen(self, given: Mapping[str, Any]) -> None:
+    def _reopen(self, given: Mapping[str, Any], initial: Float32Array | None) -> None:
         """Continues a recorded run: the same federation, an unbroken text, the last epoch's tensors in place."""
         text = (self.path / MANIFEST).read_bytes()
         recorded = json.loads(text)
@@ -264,14 +281,9 @@ class RunRecorder:
         self._hashes = {**recorded["files"], MANIFEST: encoding.sha256(text)}
         self._resume_lines()
         for file, content in given["files"].items():
-            if recorded["files"].get(file) != content and not (file == INITIAL and self._goes_on()):
+            if recorded["files"].get(file) != content and not (file == INITIAL and self.goes_on_from(initial)):
                 raise self._other_run(file)
         self.manifest = recorded
-
-    def _goes_on(self) -> bool:
-        """Is the given model the one the recorded epochs ended with?"""
-        assert self._given_initial is not None
-        return bool(np.allclose(self._given_initial, self.last_model(), rtol=1e-5, atol=1e-6))
 
     def _other_run(self, part: str) -> RunLogError:
         return refusal(
