@@ -53,6 +53,8 @@ class Provenance:
     platform: str
     recipe: dict[str, object]
     epochs_computed: tuple[int, ...]
+    processor: str = ""
+    """Kernels are chosen by it, and with them the last bits of a number."""
 
     @property
     def digest(self) -> str:
@@ -148,6 +150,8 @@ def read_history(
 
 
 def provenance_of(history: ContributionHistory, settings: AuditSettings, recipe: dict[str, object]) -> Provenance:
+    from flcontrib_core.workspace.provenance import machine
+
     packages = {}
     for name in ("numpy", "torch", "tslearn", "pulp", "scipy"):
         try:
@@ -163,6 +167,7 @@ def provenance_of(history: ContributionHistory, settings: AuditSettings, recipe:
         platform=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         recipe=recipe,
         epochs_computed=tuple(t for t in range(1, history.epoch_count + 1) if history.computed[t]),
+        processor=machine()["processor"],
     )
 
 

@@ -11,7 +11,7 @@ from flcontrib_core.auditing import AuditReport, Provenance
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import Alert, ChangePoints, Detection, Separation
 from flcontrib_core.errors import Problem
-from flcontrib_core.scheduling.schedule import Schedule
+from flcontrib_core.scheduling.schedule import Schedule, schedule_json
 from flcontrib_core.vocabulary import FillPolicy
 
 
@@ -107,11 +107,7 @@ def separation_json(separation: Separation | None) -> dict[str, Any] | None:
 
 
 def schedule_record(schedule: Schedule | None) -> dict[str, Any] | None:
-    if schedule is None:
-        return None
-    from flcontrib_core.scheduling.choose import schedule_json
-
-    return schedule_json(schedule)
+    return None if schedule is None else schedule_json(schedule)
 
 
 def detection_json(detection: Detection, totals: dict[str, dict[str, float | None]]) -> dict[str, Any]:
@@ -157,6 +153,7 @@ def provenance_json(provenance: Provenance) -> dict[str, Any]:
         "version": provenance.version,
         "packages": provenance.packages,
         "platform": provenance.platform,
+        "processor": provenance.processor,
         "recipe": provenance.recipe,
         "epochs_computed": list(provenance.epochs_computed),
     }

@@ -1,0 +1,111 @@
+"""What does every page that leaves the house share? One file, its style inside, no script, no outside request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from flcontrib_core.reports.drawing import CHART_STYLE, COLOUR_STYLE, HATCH_ONCE, Chart, markup
+
+_PAGE_STYLE = (
+    "*{box-sizing:border-box}html{background:var(--page)}"
+    "body{margin:0 auto;max-width:1080px;padding:40px 28px 64px;background:var(--page);color:var(--ink);"
+    "font:15px/1.5 'Source Sans 3','Source Sans Pro',system-ui,'Segoe UI',Helvetica,Arial,sans-serif;"
+    "overflow-wrap:anywhere}"
+    "h1{font-size:1.75rem;line-height:1.25;font-weight:600;margin:6px 0 8px}"
+    "h2{font-size:1.25rem;font-weight:600;margin:44px 0 10px}h3{font-size:1.05rem;font-weight:600;margin:0 0 6px}"
+    "p{margin:0 0 10px}.second{color:var(--second)}.small{font-size:.87rem}"
+    ".crumbs{color:var(--second);font-size:.87rem;margin:0}.badges{display:flex;flex-wrap:wrap;gap:8px;margin:12px 0}"
+    ".badge{border-radius:6px;padding:2px 9px;background:var(--soft);color:var(--second);font-size:.87rem}"
+    ".badge.alert{background:var(--alert-soft);color:var(--alert)}"
+    ".badge.care{background:var(--care-soft);color:var(--care)}"
+    ".card{border:1px solid var(--border);border-radius:8px;padding:18px 20px;margin:0 0 14px}"
+    ".pair{display:grid;grid-template-columns:1fr 1fr;gap:14px;margin:12px 0 0}"
+    ".pair>div{border-radius:8px;padding:14px 16px;background:var(--soft)}"
+    ".pair ul{margin:0;padding-left:1.1em}.pair li{margin:0 0 6px}"
+    ".chart{overflow-x:auto;margin:6px 0 0}.chart svg{display:block;width:100%;min-width:680px;height:auto}"
+    "table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}"
+    "th{text-align:left;font-weight:600;color:var(--second);border-bottom:1px solid var(--axis)}"
+    "th,td{padding:5px 12px 5px 0;vertical-align:top}td{border-bottom:1px solid var(--border)}"
+    "td.n,th.n{text-align:right;white-space:nowrap}.wide{overflow-x:auto}"
+    "code,pre{font:.82rem/1.5 ui-monospace,'SF Mono',Menlo,Consolas,monospace}"
+    "pre{background:var(--soft);border-radius:8px;padding:12px 14px;white-space:pre-wrap;margin:0 0 10px}"
+    "dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 18px;margin:0;font-size:.9rem}"
+    "dt{color:var(--second)}dd{margin:0}footer{margin-top:44px;color:var(--second);font-size:.87rem}"
+    "details summary{cursor:pointer;color:var(--second);font-size:.9rem;margin:8px 0}"
+    ".harm-word{color:var(--harm)}.help-word{color:var(--help)}"
+    "@media (max-width:720px){body{padding:22px 16px 40px}.pair{grid-template-columns:1fr}"
+    "dl{grid-template-columns:1fr}dd{margin-bottom:6px}}"
+    "@media print{body{max-width:none;padding:0;font-size:11px}h2{margin-top:22px}"
+    ".card,.chart,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}.chart svg{min-width:0}"
+    "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}@page{margin:15mm 14mm}"
+)
+STYLE = COLOUR_STYLE + CHART_STYLE + _PAGE_STYLE
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+"""The browser itself refuses scripts, pictures, fonts and requests, should a name ever slip through as markup."""
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """One self-contained HTML document."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer">'
+        f"<title>{markup(title)}</title><style>{STYLE}</style></head>\n<body>{HATCH_ONCE}\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</body></html>\n"
+    )
+
+
+def section(title: str, *parts: str) -> str:
+    inside = "".join(part for part in parts if part)
+    return f"<section><h2>{markup(title)}</h2>{inside}</section>" if inside else ""
+
+
+def paragraph(words: str, look: str = "") -> str:
+    return f'<p class="{look}">{markup(words)}</p>' if words else ""
+
+
+def badge(words: str, look: str = "") -> str:
+    return f'<span class="badge {look}">{markup(words)}</span>'
+
+
+def bullets(sentences: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{markup(s)}</li>" for s in sentences) + "</ul>"
+
+
+def drawn(chart: Chart | None) -> str:
+    return "" if chart is None else f'<div class="chart">{chart.inline()}</div>'
+
+
+def grid(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table; the first ``words`` columns are text to the left, the others numbers to the right."""
+    looks = ["" if n < words else ' class="n"' for n in range(len(header))]
+    head = "".join(f"<th{look}>{markup(h)}</th>" for look, h in zip(looks, header, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{look}>{markup(c)}</td>" for look, c in zip(looks, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def facts_list(pairs: Iterable[tuple[str, str]]) -> str:
+    return "<dl>" + "".join(f"<dt>{markup(k)}</dt><dd>{markup(v)}</dd>" for k, v in pairs) + "</dl>"
+
+
+def command(words: str) -> str:
+    return f"<pre>{markup(words)}</pre>"
+
+
+def flattened(record: dict[str, object], before: str = "") -> list[tuple[str, str]]:
+    """Nested settings as lines: estimation.precision, 0.3."""
+    lines: list[tuple[str, str]] = []
+    for key, value in record.items():
+        if isinstance(value, dict):
+            lines += flattened(value, f"{before}{key}.")
+        else:
+            listed = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            lines.append((f"{before}{key}", "–" if listed is None else str(listed)))
+    return lines

@@ -1,0 +1,79 @@
+"""What does a machine receive beside the page? Every number, how it was made, and a seal over both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.reports.as_json import audit_json, history_json
+from flcontrib_core.reports.html import Seal, html_report
+from flcontrib_core.vocabulary import FillPolicy
+
+REPORT_FORMAT, LAYOUT = "flcontrib-report", 1
+SEAL_KEY = "report_digest"
+VOLATILE = frozenset({SEAL_KEY, "result_digest", "chain_head", "seconds", "recalled"})
+"""What may differ between two equal computations."""
+_HISTORY_KEYS = (
+    "computed",
+    "participated",
+    "utilities",
+    "evaluations",
+    "estimator",
+    "server_share",
+    "best_subset",
+    "unreliable",
+)
+
+
+def report_json(report: AuditReport, *, chain_head: str | None = None) -> dict[str, Any]:
+    """``audit_json`` and the values behind it, sealed.
+
+    ``report_digest`` covers the whole content; ``result_digest`` leaves out what differs between two equal
+    computations (seconds, memory, the audit log's head), so that it repeats on the same platform.
+    """
+    history = report.history
+    fill = FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
+    values = history_json(history, fill)
+    content: dict[str, Any] = {
+        "format": REPORT_FORMAT,
+        "layout": LAYOUT,
+        **audit_json(report),
+        "client_ids": values["clients"],
+        "data_sizes": list(history.data_sizes),
+        **{key: values[key] for key in _HISTORY_KEYS},
+        "history_notes": values["notes"],
+        "recalled": values["recalled"],
+        "chain_head": chain_head,
+    }
+    return sealed(content)
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as JSON will give it back, with both digests."""
+    plain: dict[str, Any] = json.loads(json.dumps(content, allow_nan=False))
+    plain["result_digest"] = content_digest({k: v for k, v in plain.items() if k not in VOLATILE})
+    plain[SEAL_KEY] = content_digest({k: v for k, v in plain.items() if k != SEAL_KEY})
+    return plain
+
+
+def content_digest(content: dict[str, Any]) -> str:
+    """sha256 of the canonical text: sorted keys, no blanks, ASCII, shortest decimal form of every number."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_report(report: AuditReport, path: Path, *, chain_head: str | None = None) -> tuple[Path, Path]:
+    """Writes the page to ``path`` and its JSON twin beside it; (html, json)."""
+    twin = path.with_suffix(".json")
+    content = report_json(report, chain_head=chain_head)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(content, twin)
+    path.write_text(html_report(report, Seal(content[SEAL_KEY], twin.name, chain_head)), encoding="utf-8")
+    return path, twin
+
+
+def write_json(content: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n", encoding="utf-8")
