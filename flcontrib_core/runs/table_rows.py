@@ -99,8 +99,8 @@ def _number(cell: Any, where: str) -> Cell:
         return None
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return float(cell)
-    if isinstance(cell, str) and _NUMBER.fullmatch(cell.strip()):
-        return float(cell)
+    if isinstance(cell, str) and _NUMBER.fullmatch(cell.strip(" ")):
+        return float(cell.strip(" "))
     raise refusal("E_TABLE_VALUE", where, shown(cell), "a number or an empty cell", _FIX)
 
 

@@ -234,12 +234,12 @@ class _Games:
             self._findings.refuse(
                 "E_EPOCH_ORDER", path.name, f"no rows for epochs {span(missing)}", "epochs 1 … T without a gap", _AGAIN
             )
-        epochs, masks = np.array(self._epochs), np.array(self._masks, dtype=np.int64)
+        epochs, masks = np.array(self._epochs, dtype=np.int64), np.array(self._masks, dtype=np.int64)
         columns = np.array(self._values).reshape(len(epochs), len(self._utilities))
         order = np.lexsort((masks, epochs))
-        starts = np.searchsorted(epochs[order], sorted(self._bits))
         values: list[FloatArray] = []
-        for epoch, rows in zip(sorted(self._bits), np.split(order, starts[1:]), strict=True):
+        for epoch in sorted(self._bits):
+            rows = order[slice(*np.searchsorted(epochs[order], (epoch, epoch + 1)))]
             with self._findings.collecting():
                 self._check_complete(epoch, masks[rows], f"{path.name} epoch {epoch}")
                 values.append(columns[rows][self._in_client_order(epoch)])

@@ -66,6 +66,7 @@ def register() -> None:
         ("row too short", CONTRIBUTIONS + "4,c,1\n", "E_TABLE"),
         ("open quote", CONTRIBUTIONS + '4,"c,1,1\n', "E_TABLE"),
         ("decimal comma", CONTRIBUTIONS + '4,c,"0,5",1\n', "E_TABLE_VALUE"),
+        ("control character in a number", CONTRIBUTIONS + "4,c,\x1d.5,1\n", "E_TABLE_VALUE"),
         ("text value", CONTRIBUTIONS + "4,c,low,1\n", "E_TABLE_VALUE"),
         ("Python number", CONTRIBUTIONS + "4,c,1_000,1\n", "E_TABLE_VALUE"),
         ("epoch text", CONTRIBUTIONS + "last,c,1,1\n", "E_TABLE_VALUE"),
@@ -105,6 +106,7 @@ def register() -> None:
         ("epoch missing", "".join(r for r in rows if not r.startswith("1,")), "E_EPOCH_ORDER", "1"),
         ("epoch 0", UTILITIES + "0,,1\n", "E_EPOCH_ORDER", "0"),
         ("40 participants", UTILITIES + "2," + ";".join(f"p{i}" for i in range(40)) + ",1\n", "E_FILE_SIZE", "2^n"),
+        ("every row broken", "epoch,coalition,loss\n1,,low\n", "E_TABLE_VALUE", "low"),
         ("empty member", UTILITIES + "2,a;;b,1\n", "E_CLIENT_ID", ""),
     ):
         add(0, f"utility table: {words}", csv(text), code, names=names)
