@@ -14,7 +14,7 @@ import numpy as np
 
 from flcontrib_core.scheduling.bounds import ENOUGH_ROUNDS, FictitiousPlay
 from flcontrib_core.scheduling.local_search import Neighbourhood
-from flcontrib_core.scheduling.objectives import Answer, ScheduleMatrix, TwoSidedProgram
+from flcontrib_core.scheduling.objectives import Answer, ScheduleMatrix, TwoSidedProgram, distinct
 from flcontrib_core.scheduling.sorting import best_by_sorting
 from flcontrib_core.scheduling.threads import one_blas_thread
 from flcontrib_core.vocabulary import BoolArray, FloatArray
@@ -23,6 +23,8 @@ _ROUNDS_AT_ONCE = 50
 _STALLED = 0.02
 """Fictitious play stops when fifty more rounds close less than this share of the remaining gap."""
 _SURVIVORS = 4
+_KICK_ROUNDS = 4
+_SHORT_RUN = 40
 ORDINARY_CELLS = 50_000
 """epochs × clients up to which the search makes its full effort; larger runs get fewer starts and kicks."""
 
@@ -40,22 +42,25 @@ def best_by_search(program: TwoSidedProgram, seed: int = 0) -> Answer:
         played, mean_schedule, bound = _play(program)
         starts = np.vstack(
             [
-                _best(program, played, int(np.clip(12 * effort, 3, 12))),
+                _best(program, played, int(np.clip(8 * effort, 3, 12))),
                 _best(program, np.vstack([*_built(program, width=_greedy_width(effort))]), 3),
                 _completed(program, program.terms.weights),
                 _completed(program, mean_schedule),
             ]
         )
         neighbourhood = Neighbourhood(program)
-        schedules, values = neighbourhood.improve(np.unique(starts, axis=0))
+        schedules, values = neighbourhood.improve(distinct(starts))
         rng = np.random.default_rng(seed)
-        for _ in range(int(np.clip(2 * effort, 0, 3))):
-            if bound - values.max() <= program.tolerance:
+        for _ in range(int(np.clip(2 * effort, 0, _KICK_ROUNDS))):
+            before = values.max()
+            if bound - before <= program.tolerance:
                 break
             survivors = _best(program, schedules, _SURVIVORS)
             improved, improved_values = neighbourhood.improve(neighbourhood.kick(survivors, 4, rng))
             schedules = np.vstack([survivors, improved])
             values = np.append(program.values(survivors), improved_values)
+            if program.terms.epoch_count <= _SHORT_RUN and values.max() <= before + program.tolerance:
+                break  # four exchanged epochs are much of a short run: what one round misses, the next seldom finds
         best = int(values.argmax())
         return Answer(schedules[best], max(bound, float(values[best])), "anytime", found_by_search=True)
 
@@ -80,7 +85,7 @@ def _play(program: TwoSidedProgram) -> tuple[ScheduleMatrix, FloatArray, float]:
     played = np.empty((0, program.terms.epoch_count), dtype=np.bool_)
     best, before = -np.inf, np.inf
     for _ in range(0, ENOUGH_ROUNDS, _ROUNDS_AT_ONCE):
-        fresh = np.unique(play.advance(_ROUNDS_AT_ONCE), axis=0)
+        fresh = distinct(play.advance(_ROUNDS_AT_ONCE))
         fresh = fresh[program.admits(fresh)]
         best = max(best, float(program.values(fresh).max(initial=-np.inf)))
         played = np.vstack([played, fresh])
@@ -88,12 +93,12 @@ def _play(program: TwoSidedProgram) -> tuple[ScheduleMatrix, FloatArray, float]:
         if bound - best <= program.tolerance or before - bound < _STALLED * (bound - best):
             break
         before = bound
-    return np.unique(played, axis=0), play.mean_schedule[0], bound
+    return distinct(played), play.mean_schedule[0], bound
 
 
 def _best(program: TwoSidedProgram, schedules: ScheduleMatrix, count: int) -> ScheduleMatrix:
     """The ``count`` best distinct ones that the program admits."""
-    admitted = np.unique(schedules[program.admits(schedules)], axis=0)
+    admitted = distinct(schedules[program.admits(schedules)])
     return admitted[np.argsort(-program.values(admitted), kind="stable")[:count]]
 
 

@@ -27,48 +27,58 @@ class FictitiousPlay:
     """
 
     def __init__(self, terms: ProgramTerms, gamma: float, budgets: IntArray, at_most: bool, required: BoolArray):
-        self._terms, self._at_most, self._required = terms, at_most, required
-        self._price = gamma / terms.pair_divisor
-        self._budgets = budgets[:, None]
-        self._rates_by_client = np.ascontiguousarray(terms.rates.T)
-        self._rounds = 0
         B, T, m = len(budgets), terms.epoch_count, terms.client_count
-        self._pull: FloatArray = np.zeros((B, T))
-        self._mean_exposure: FloatArray = np.zeros((B, m))
+        self._terms, self._at_most = terms, at_most
+        self._required = required if required.any() else None
+        self._price = gamma / terms.pair_divisor
+        self._rates_by_client = np.ascontiguousarray(terms.rates.T)
         self._rows = np.arange(B)[:, None]
-        self.mean_schedule: FloatArray = np.zeros((B, T))
-        """(budgets, T) how often each epoch was chosen: the fractional schedule of the relaxation."""
+        self._taken = np.arange(T) < budgets[:, None]  # (budgets, T) which places of an order the budget reaches
+        # Sums weighted by the round's number, so that later rounds, which answer better averages, count more.
+        self._rounds = 0
+        self._schedule_sum: FloatArray = np.zeros((B, T))
+        self._exposure_sum: FloatArray = np.zeros((B, m))
+        self._pull_sum: FloatArray = np.zeros((B, T))
         self.bounds: FloatArray = np.full(B, np.inf)
-        self.pulls: FloatArray = self._pull.copy()
+        self.pulls: FloatArray = np.zeros((B, T))
+
+    @property
+    def mean_schedule(self) -> FloatArray:
+        """(budgets, T) how often each epoch was chosen: the fractional schedule of the relaxation."""
+        return self._schedule_sum / max(1.0, self._total_weight)
+
+    @property
+    def _total_weight(self) -> float:
+        return self._rounds * (self._rounds + 1) / 2
 
     def advance(self, rounds: int) -> ScheduleMatrix:
         """(rounds · budgets, T) the schedules played on the way: good starts for a search. Round-major."""
         p, rates, rank_weights = self._terms.weights, self._terms.rates, self._terms.rank_weights
-        B, T = self._pull.shape
+        B, T = self._pull_sum.shape
         played = np.empty((rounds, B, T), dtype=np.bool_)
-        rank_vector = np.empty_like(self._mean_exposure)
+        rank_vector = np.empty_like(self._exposure_sum)
         for n in range(rounds):
-            schedule = played[n]
-            self._answer_and_bound(p - self._price * self._pull, schedule)
+            mean_pull = self._pull_sum / max(1.0, self._total_weight)
+            self._answer_and_bound(p - self._price * mean_pull, mean_pull, played[n])
             self._rounds += 1
-            step = 2.0 / (self._rounds + 1)  # later rounds count more: they answer better averages
-            z = schedule.astype(np.float64)
-            self.mean_schedule += step * (z - self.mean_schedule)
-            self._mean_exposure += step * (z @ rates - self._mean_exposure)
-            rank_vector[self._rows, np.argsort(self._mean_exposure, axis=1)] = rank_weights
-            self._pull += step * (rank_vector @ self._rates_by_client - self._pull)
+            weighted = played[n] * float(self._rounds)
+            self._schedule_sum += weighted
+            self._exposure_sum += weighted @ rates
+            rank_vector[self._rows, np.argsort(self._exposure_sum, axis=1)] = rank_weights
+            self._pull_sum += self._rounds * (rank_vector @ self._rates_by_client)
         return played.reshape(rounds * B, T)
 
-    def _answer_and_bound(self, worth: FloatArray, schedule: ScheduleMatrix) -> None:
+    def _answer_and_bound(self, worth: FloatArray, mean_pull: FloatArray, schedule: ScheduleMatrix) -> None:
         """Write the best schedule against ``worth`` (budgets, T) and keep the bound it proves."""
-        order = np.argsort(np.where(self._required, -np.inf, -worth), axis=1)
-        schedule[self._rows, order] = np.arange(worth.shape[1]) < self._budgets
+        cost = -worth if self._required is None else np.where(self._required, -np.inf, -worth)
+        schedule[self._rows, np.argsort(cost, axis=1)] = self._taken
         if self._at_most:
-            schedule &= (worth > 0) | self._required
+            schedule &= worth > 0 if self._required is None else (worth > 0) | self._required
         bound = (worth * schedule).sum(axis=1)
         better = bound < self.bounds
-        self.bounds[better] = bound[better]
-        self.pulls[better] = self._pull[better]
+        if better.any():
+            self.bounds[better] = bound[better]
+            self.pulls[better] = mean_pull[better]
 
 
 def bound_for_every_budget(

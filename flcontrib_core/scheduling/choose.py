@@ -14,10 +14,12 @@ from flcontrib_core.scheduling.enumeration import LARGEST_EPOCH_COUNT, best_by_e
 from flcontrib_core.scheduling.frontier import SEPARABLE, Frontier, answer_every_budget, frontier_of
 from flcontrib_core.scheduling.judgement import judge, objective_of
 from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, TwoSidedProgram, program_terms
-from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule, SchedulingProblem
+from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule, SchedulingProblem, schedule_json
 from flcontrib_core.scheduling.solver_process import solve_apart
 from flcontrib_core.scheduling.sorting import best_by_sorting
 from flcontrib_core.vocabulary import BoolArray, OnProgress, no_progress
+
+__all__ = ["choose_epochs", "resolve_budget", "schedule_json", "trace_frontier"]
 
 _SOLVER_TOLERANCE = 1e-6
 

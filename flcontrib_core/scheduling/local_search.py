@@ -9,6 +9,7 @@ only the most hopeful corner of the others is.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +19,28 @@ from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 _CELLS_AT_ONCE = 1 << 17
 _STEPS = 400
 _KICK_SIZE = 4
+
+
+@dataclass
+class _Moving:
+    """The schedules of a batch that still improve; one row each, the last column being *no epoch*."""
+
+    row: IntArray
+    chosen: BoolArray
+    fixed: BoolArray
+    budgets: IntArray
+    exposures: FloatArray
+    covered: FloatArray
+
+    def only(self, kept: BoolArray) -> _Moving:
+        return _Moving(
+            self.row[kept],
+            self.chosen[kept],
+            self.fixed[kept],
+            self.budgets[kept],
+            self.exposures[kept],
+            self.covered[kept],
+        )
 
 
 class Neighbourhood:
@@ -33,12 +56,8 @@ class Neighbourhood:
     def worth(self, exposures: FloatArray) -> FloatArray:
         """(schedules, T + 1) p_t − price·⟨x_t, r⟩ with r the rank weights in the order of each row's exposures."""
         rank_vector = np.empty_like(exposures)
-        np.put_along_axis(
-            rank_vector,
-            np.argsort(exposures, axis=1),
-            np.broadcast_to(self._program.terms.rank_weights, exposures.shape),
-            axis=1,
-        )
+        rows = np.arange(len(exposures))[:, None]
+        rank_vector[rows, np.argsort(exposures, axis=1)] = self._program.terms.rank_weights
         return np.asarray(self._weights - self._program.price * (rank_vector @ self._rates_by_client))
 
     def value(self, covered: FloatArray, exposures: FloatArray) -> FloatArray:
@@ -51,58 +70,53 @@ class Neighbourhood:
 
         ``budgets`` and ``required`` (one per schedule) replace the program's own where every schedule has another.
         """
-        terms = self._program.terms
-        at_most = self._program.at_most
         B, T = schedules.shape
-        chosen = np.zeros((B, T + 1), dtype=np.bool_)
-        chosen[:, :T] = schedules
-        exposures, covered = terms.exposures(schedules), terms.covered(schedules)
-        value = self.value(covered, exposures)
-        budgets = np.full(B, self._program.k) if budgets is None else budgets
-        fixed = np.zeros_like(chosen)
+        fixed = np.zeros((B, T + 1), dtype=np.bool_)
         fixed[:, :T] = self._program.required if required is None else required
-        active = np.arange(B)
+        moving = _Moving(
+            row=np.arange(B),
+            chosen=np.hstack([schedules, np.zeros((B, 1), dtype=np.bool_)]),
+            fixed=fixed,
+            budgets=np.full(B, self._program.k) if budgets is None else budgets,
+            exposures=self._program.terms.exposures(schedules),
+            covered=self._program.terms.covered(schedules),
+        )
+        improved = schedules.copy()
         for _ in range(_STEPS):
-            if not active.size:
-                break
-            worth = self.worth(exposures[active])
-            may_leave = chosen[active] & ~fixed[active]
-            may_enter = ~chosen[active]
-            may_leave[:, T] = at_most & (chosen[active, :T].sum(axis=1) < budgets[active])
-            may_enter[:, T] = at_most
-            leaving, entering, gain = self._best_moves(
-                worth, may_leave, may_enter, covered[active], exposures[active], value[active]
-            )
+            leaving, entering, gain = self._best_moves(moving)
             moved = gain > self._program.tolerance
-            active, leaving, entering, gain = active[moved], leaving[moved], entering[moved], gain[moved]
-            chosen[active, leaving] = False
-            chosen[active, entering] = True
-            chosen[active, T] = False
-            exposures[active] += self._rates[entering] - self._rates[leaving]
-            covered[active] += self._weights[entering] - self._weights[leaving]
-            value[active] += gain
-        result = chosen[:, :T]
-        return result, self._program.values(result)
+            improved[moving.row[~moved]] = moving.chosen[~moved, :T]
+            if not moved.any():
+                break
+            if not moved.all():
+                moving, leaving, entering = moving.only(moved), leaving[moved], entering[moved]
+            rows = np.arange(len(leaving))
+            moving.chosen[rows, leaving] = False
+            moving.chosen[rows, entering] = True
+            moving.chosen[:, T] = False
+            moving.exposures += self._rates[entering] - self._rates[leaving]
+            moving.covered += self._weights[entering] - self._weights[leaving]
+        else:
+            improved[moving.row] = moving.chosen[:, :T]
+        return improved, self._program.values(improved)
 
-    def _best_moves(
-        self,
-        worth: FloatArray,
-        may_leave: BoolArray,
-        may_enter: BoolArray,
-        covered: FloatArray,
-        exposures: FloatArray,
-        value: FloatArray,
-    ) -> tuple[IntArray, IntArray, FloatArray]:
+    def _best_moves(self, moving: _Moving) -> tuple[IntArray, IntArray, FloatArray]:
         """(schedules,) each: the epoch to take out, the one to put in, and what that really gains."""
+        chosen, exposures, covered = moving.chosen, moving.exposures, moving.covered
+        worth = self.worth(exposures)
+        may_leave, may_enter = chosen & ~moving.fixed, ~chosen
+        at_most = self._program.at_most
+        may_leave[:, -1] = at_most & (chosen.sum(axis=1) < moving.budgets)
+        may_enter[:, -1] = at_most
+        cost_out, cost_in = np.where(may_leave, worth, np.inf), np.where(may_enter, -worth, np.inf)
         width = min(self._width, worth.shape[1])
-        cost_out = np.where(may_leave, worth, np.inf)
-        cost_in = np.where(may_enter, -worth, np.inf)
         out = np.argpartition(cost_out, width - 1, axis=1)[:, :width]
         into = np.argpartition(cost_in, width - 1, axis=1)[:, :width]
-        leaving, entering = np.take_along_axis(cost_out, out, axis=1), np.take_along_axis(cost_in, into, axis=1)
-        hope = -(leaving[:, :, None] + entering[:, None, :])
+        rows = np.arange(len(worth))
+        hope = -(cost_out[rows[:, None], out][:, :, None] + cost_in[rows[:, None], into][:, None, :])
         gains = np.full(hope.shape, -np.inf)
         row, a, b = np.nonzero(hope > self._program.tolerance)
+        value = self.value(covered, exposures)
         at_once = max(1, _CELLS_AT_ONCE // max(1, exposures.shape[1]))
         for start in range(0, len(row), at_once):
             r, x, y = (index[start : start + at_once] for index in (row, a, b))
@@ -110,9 +124,9 @@ class Neighbourhood:
             after = exposures[r] + self._rates[t]
             after -= self._rates[s]
             gains[r, x, y] = self.value(covered[r] + self._weights[t] - self._weights[s], after) - value[r]
-        best = gains.reshape(len(gains), -1).argmax(axis=1)
-        rows = np.arange(len(gains))
-        return out[rows, best // width], into[rows, best % width], gains.reshape(len(gains), -1)[rows, best]
+        flat = gains.reshape(len(gains), -1)
+        best = flat.argmax(axis=1)
+        return out[rows, best // width], into[rows, best % width], flat[rows, best]
 
     def kick(self, schedules: ScheduleMatrix, copies: int, rng: np.random.Generator) -> ScheduleMatrix:
         """(copies · schedules, T) each with up to four epochs exchanged at random: a way out of a local optimum."""

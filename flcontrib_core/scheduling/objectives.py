@@ -150,6 +150,12 @@ class Answer:
     """True where the method may miss the optimum."""
 
 
+def distinct(schedules: ScheduleMatrix) -> ScheduleMatrix:
+    """The schedules without repeats, each at its first place."""
+    first = {row.tobytes(): n for n, row in reversed(list(enumerate(np.packbits(schedules, axis=1))))}
+    return schedules[sorted(first.values())]
+
+
 def in_order_of(coefficients: FloatArray) -> IntArray:
     """(…, T) epochs from the largest coefficient to the smallest, ties by epoch."""
     scale = max(1.0, float(np.abs(coefficients).max(initial=0.0)))

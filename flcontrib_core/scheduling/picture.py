@@ -16,20 +16,22 @@ _LONG_FIRST_BAR = 3.0
 """A bar this many times as tall as the next is cut, with its number on it, so that it does not flatten the rest."""
 
 
-def write_schedule_picture(problem: SchedulingProblem, schedule: Schedule, path: Path) -> None:
-    """Write the picture as .svg, or as an .html page that holds it. Raises ``SettingsError`` for other endings."""
+def write_picture(problem: SchedulingProblem, schedule: Schedule, path: Path) -> Path:
+    """Write the picture as .svg, or as an .html page that holds it, and return where it is.
+
+    Raises ``SettingsError`` for other endings: a raster image would need a renderer that the core does not carry.
+    """
     picture = schedule_picture(problem, schedule)
     kind = path.suffix.lower()
-    if kind == ".svg":
-        path.write_text(picture, encoding="utf-8")
-    elif kind in {".html", ".htm"}:
-        page = (
+    if kind not in {".svg", ".html", ".htm"}:
+        raise SettingsError(f"{path}: the schedule is drawn as vectors; name a file that ends in .svg or .html")
+    if kind != ".svg":
+        picture = (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Schedule</title></head>'
             f'<body style="margin:24px;background:#FFFFFF">\n{picture}</body></html>\n'
         )
-        path.write_text(page, encoding="utf-8")
-    else:
-        raise SettingsError(f"{path}: the schedule is drawn as vectors; name a file that ends in .svg or .html")
+    path.write_text(picture, encoding="utf-8")
+    return path
 
 
 def schedule_picture(problem: SchedulingProblem, schedule: Schedule) -> str:

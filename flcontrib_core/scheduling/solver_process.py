@@ -51,7 +51,7 @@ def solve_apart(
     package_root = str(Path(__file__).resolve().parents[2])
     search_path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
     child = subprocess.Popen(
-        [sys.executable, "-m", "flcontrib_core.scheduling.solver_process"],
+        [sys.executable, "-c", f"from {__name__} import answer_standard_input; answer_standard_input()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -91,7 +91,8 @@ def _checked(program: TwoSidedProgram, reply: dict[str, object]) -> SolverAnswer
     )
 
 
-def _answer_standard_input() -> None:
+def answer_standard_input() -> None:
+    """The child's whole life: read the program, solve it, print one line."""
     question = json.load(sys.stdin)
     m = int(question["clients"])
     rates = np.array(question["rates"], dtype=np.float64).reshape(len(question["weights"]), m)
@@ -115,7 +116,3 @@ def _answer_standard_input() -> None:
             }
         )
     )
-
-
-if __name__ == "__main__":
-    _answer_standard_input()

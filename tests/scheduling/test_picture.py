@@ -10,7 +10,7 @@ import pytest
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.scheduling.choose import choose_epochs
-from flcontrib_core.scheduling.picture import schedule_picture, write_schedule_picture
+from flcontrib_core.scheduling.picture import schedule_picture, write_picture
 from flcontrib_core.scheduling.schedule import BudgetSettings, SchedulingProblem
 from tests.scheduling.instances import random_problem
 
@@ -78,13 +78,13 @@ def test_nothing_moved_is_drawn_without_a_bar() -> None:
 def test_files_by_ending(tmp_path: Path) -> None:
     problem = random_problem(10, 3, 0.5, 0)
     schedule = choose_epochs(problem, BudgetSettings(4))
-    write_schedule_picture(problem, schedule, tmp_path / "s.svg")
-    write_schedule_picture(problem, schedule, tmp_path / "s.html")
+    assert write_picture(problem, schedule, tmp_path / "s.svg") == tmp_path / "s.svg"
+    write_picture(problem, schedule, tmp_path / "s.html")
     picture = (tmp_path / "s.svg").read_text(encoding="utf-8")
     assert picture.startswith("<svg")
     page = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert picture in page
     assert "<script" not in page
     with pytest.raises(SettingsError, match=r"\.svg or \.html"):
-        write_schedule_picture(problem, schedule, tmp_path / "s.png")
+        write_picture(problem, schedule, tmp_path / "s.png")
     assert not (tmp_path / "s.png").exists()
