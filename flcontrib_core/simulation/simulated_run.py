@@ -173,13 +173,22 @@ def _description(federation: Federation) -> dict[str, Any]:
         "validation": federation.validation,
         "classes": federation.data.classes,
         "name": settings.name or _title(settings),
-        "source": {
-            "framework": "flcontrib simulate",
-            "aggregator": settings.aggregation.value,
-            "settings": _plain(settings),
-        },
+        "source": _source(federation),
         "truth": encoding.truth_record(federation.truth),
     }
+
+
+def _source(federation: Federation) -> dict[str, Any]:
+    """How the run was made: every setting, and which honest clients have the difficulty they ask for."""
+    settings = federation.settings
+    source: dict[str, Any] = {"framework": "flcontrib simulate", "aggregator": settings.aggregation.value}
+    if settings.difficulty is not DifficultyKind.NONE:
+        affected = sorted(federation.difficulties.affected)
+        source["difficulty"] = {
+            "kind": settings.difficulty.value,
+            "clients": [federation.clients[c].id for c in affected],
+        }
+    return {**source, "settings": _plain(settings)}
 
 
 def _title(settings: SimulationSettings) -> str:

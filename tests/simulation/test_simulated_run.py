@@ -163,7 +163,10 @@ def test_the_manifest_tells_how_the_run_was_made_but_not_where(tmp_path: Path) -
     manifest = simulate_in_memory(settings).manifest
     assert "created" not in manifest
     assert manifest["source"]["settings"]["seed"] == 1
-    assert manifest["source"]["settings"]["difficulty"] == "low-quality"
+    told = manifest["source"]["difficulty"]
+    assert told["kind"] == manifest["source"]["settings"]["difficulty"] == "low-quality"
+    assert len(told["clients"]) == 1
+    assert told["clients"][0] in [c["id"] for c in manifest["clients"]]
     assert str(tmp_path) not in json.dumps(manifest)
     assert manifest["truth"] == {"dishonest": []}
 
