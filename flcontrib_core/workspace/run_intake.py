@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -20,6 +20,9 @@ from flcontrib_core.runs.run_log import Run, RunLog
 
 RunSource = str | os.PathLike[str] | BinaryIO | Iterable[bytes]
 """A path (file or run directory), an open binary file, or chunks of bytes as they arrive."""
+
+OnStage = Callable[[str], None]
+"""Hears the stages of a reading as they are passed (``flcontrib_core.runs.bundle.STAGES``)."""
 
 TABLES = (".csv", ".parquet")
 _CHUNK = 1 << 20
@@ -47,20 +50,25 @@ class Reading:
         return cls(value["nonfinite"], tuple(value["lower_is_better"]), value["table"])
 
 
-def read_run(path: Path, reading: Reading, name: str, companion: Path | None = None) -> Run:
+def read_run(
+    path: Path, reading: Reading, name: str, companion: Path | None = None, on_stage: OnStage | None = None
+) -> Run:
     """The run at a path, called ``name`` in words where it has no name of its own. Raises RunLogError."""
     from flcontrib_core.runs.bundle import read_run_log
 
     if not reading.table:
-        return _called(
-            read_run_log(path, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better), name
+        run = read_run_log(
+            path, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better, on_stage=on_stage
         )
+        return _called(run, name)
     with tempfile.TemporaryDirectory(prefix="flcontrib-") as folder:
         table = Path(folder) / f"table{reading.table}"
         shutil.copyfile(path, table)
         if companion is not None:
             shutil.copyfile(companion, data_sizes_beside(table))
-        run = read_run_log(table, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better)
+        run = read_run_log(
+            table, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better, on_stage=on_stage
+        )
     return _called(run, name)
 
 

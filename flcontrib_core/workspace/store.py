@@ -35,7 +35,7 @@ from flcontrib_core.workspace.memory import (
     restore_shelves,
 )
 from flcontrib_core.workspace.objects import ObjectStore, set_aside
-from flcontrib_core.workspace.run_intake import RunSource
+from flcontrib_core.workspace.run_intake import OnStage, RunSource
 from flcontrib_core.workspace.schema import MIGRATIONS, Migration
 from flcontrib_core.workspace.stored_runs import DeletedRun, RunEntry, StoredRuns, family_of
 
@@ -108,9 +108,15 @@ class Workspace:
         nonfinite: str = "refuse",
         lower_is_better: Iterable[str] = (),
         largest: int | None = None,
+        on_stage: OnStage | None = None,
     ) -> RunEntry:
-        """Takes a run in (path, directory, open file or chunks); the same run twice is one entry."""
-        return self._runs.add(source, name, nonfinite=nonfinite, lower_is_better=lower_is_better, largest=largest)
+        """Takes a run in (path, directory, open file or chunks); the same run twice is one entry.
+
+        Raises RunLogError when it is refused. ``largest`` caps an upload's bytes; ``on_stage`` hears the checks pass.
+        """
+        return self._runs.add(
+            source, name, nonfinite=nonfinite, lower_is_better=lower_is_better, largest=largest, on_stage=on_stage
+        )
 
     def runs(self) -> tuple[RunEntry, ...]:
         """All runs, in the order in which they came."""

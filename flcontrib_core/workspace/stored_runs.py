@@ -26,6 +26,7 @@ from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.kept_arrays import report_damage
 from flcontrib_core.workspace.objects import ObjectStore
 from flcontrib_core.workspace.run_intake import (
+    OnStage,
     Reading,
     RunSource,
     chunks_of,
@@ -46,7 +47,10 @@ class RunEntry:
     sequence: int
     digest: str
     name: str
+    """The one it was given, else its own, else its file's."""
     other_names: tuple[str, ...]
+    source: str
+    """The name of the file it first came from."""
     kind: str
     """'log', 'contribution-table' or 'utility-table'"""
     clients: int
@@ -60,6 +64,11 @@ class RunEntry:
     reading: Reading
     available: bool
     """False when the stored bundle was damaged or lost; add it again."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything it was ever called, its file's name included."""
+        return tuple(dict.fromkeys((self.name, *self.other_names, self.source)))
 
 
 @dataclass(frozen=True)
@@ -96,11 +105,12 @@ class StoredRuns:
         nonfinite: str = "refuse",
         lower_is_better: Iterable[str] = (),
         largest: int | None = None,
+        on_stage: OnStage | None = None,
     ) -> RunEntry:
         """Takes a run in; durable when it returns. A run that is here already is returned as it is.
 
         Raises RunLogError when the reader refuses it: then nothing stays but an entry with hash, size and problems.
-        ``largest``: give up after so many bytes.
+        ``largest``: give up after so many bytes. ``on_stage`` hears the reader's stages as they are passed.
         """
         path = Path(source) if isinstance(source, str | os.PathLike) else None
         called = name or (path.stem if path is not None else "")
@@ -112,14 +122,16 @@ class StoredRuns:
             if sizes is not None and sizes.is_file():
                 beside = stack.enter_context(self._stage(sizes, reading, largest))
             try:
-                run = read_run(staged.path, reading, called, None if beside is None else beside.path)
+                run = read_run(staged.path, reading, called, None if beside is None else beside.path, on_stage)
             except RunLogError as refused:
                 told = in_words(refused, staged.path, called)
                 self._remember_refusal(staged, called, told)
                 raise told from refused
             if isinstance(run, RunLog):
                 run.close()
-            return self._take_in(run, name or run.name, reading, staged, beside)
+            described = _described(run, name or run.name, reading, staged, beside)
+            described["source"] = called if path is None else path.name
+            return self._take_in(run.digest, described, staged, beside)
 
     def list(self) -> tuple[RunEntry, ...]:
         """All runs, in the order in which they came."""
@@ -187,12 +199,12 @@ class StoredRuns:
         finally:
             run.close()
 
-    def _take_in(self, run: Run, name: str, reading: Reading, staged: Staged, beside: Staged | None) -> RunEntry:
-        described = _described(run, name, reading, staged, beside)
+    def _take_in(self, digest: str, described: dict[str, Any], staged: Staged, beside: Staged | None) -> RunEntry:
+        name = described["name"]
         with self._index.write() as transaction:
-            known = self._find_in(transaction, run.digest)
+            known = self._find_in(transaction, digest)
             if known is not None and name not in (known.name, *known.other_names):
-                self._log.append(transaction, "run-named", run.digest, {"name": name})
+                self._log.append(transaction, "run-named", digest, {"name": name})
             # Bytes that are stored already are written again: that mends a copy which was damaged since. Other bytes
             # of a known run (zipped again) are only wanted where the stored ones are gone.
             files = (described["object"], described["companion"])
@@ -203,8 +215,8 @@ class StoredRuns:
                         self._objects.publish(file)
             if known is None or not (same or known.available):
                 kept_name = name if known is None else known.name
-                self._log.append(transaction, "run-added", run.digest, {**described, "name": kept_name})
-            found = self._find_in(transaction, run.digest)
+                self._log.append(transaction, "run-added", digest, {**described, "name": kept_name})
+            found = self._find_in(transaction, digest)
         assert found is not None
         return found
 
@@ -269,7 +281,7 @@ class StoredRuns:
         )
 
 
-_FROM_THE_RUN = ("name", "kind", "clients", "epochs", "size", "object", "companion", "family")
+_FROM_THE_RUN = ("name", "source", "kind", "clients", "epochs", "size", "object", "companion", "family")
 
 
 def _described(run: Run, name: str, reading: Reading, staged: Staged, beside: Staged | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.errors import RunLogError, WorkspaceError
-from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.bundle import STAGES, read_run_log
 from flcontrib_core.runs.run_log import RunLog, UtilityTable
 from flcontrib_core.workspace import DamagedObject, Workspace
 from tests.workspace.recorded import bundle_run, flip_byte, record_run
@@ -68,6 +68,13 @@ def test_the_second_name_of_a_run_is_kept_beside_the_first(workspace: Workspace,
     second = workspace.add_run(bundle, "autumn")
     workspace.add_run(bundle, "autumn")
     assert (second.digest, second.name, second.other_names) == (first.digest, "spring", ("autumn",))
+    assert second.names == ("spring", "autumn", "recorded.flrun")
+
+
+def test_the_stages_of_the_reading_are_heard(workspace: Workspace, bundle: Path) -> None:
+    heard: list[str] = []
+    workspace.add_run(bundle, on_stage=heard.append)
+    assert heard == list(STAGES)
 
 
 def test_a_refused_upload_leaves_a_record_and_nothing_else(workspace: Workspace) -> None:
