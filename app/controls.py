@@ -1,71 +1,75 @@
-"""Which pieces do several pages build from? Cards with a chart, its table and its export; badges; progress."""
+"""Which pieces do several pages build from? Heads, cards with a chart, its table and its export, progress."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import plotly.graph_objects as go
 import streamlit as st
 
+from app import state, wording
 from flcontrib_core import csv_safe
+from flcontrib_core.workspace import Job, JobState, RunEntry
 
 PICTURE_SCALE = 2
+_MARKDOWN = frozenset("\\`*_{}[]()#+-.!|<>~$:&^")
 
 
 def text_of(value: str) -> str:
     """A name or sentence as literal text inside markdown: every character markdown could read is escaped."""
-    escaped = "".join("\\" + c if c in "\\`*_{}[]()#+-.!|<>~$:&^" else c for c in value)
-    return escaped.replace("\n", " ")
+    return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in value)
 
 
-def chart(
-    figure: go.Figure,
-    alt: str,
-    rows: Sequence[dict[str, object]],
-    key: str,
-    *,
-    name: str,
-    on_select: Any = None,
-) -> Any:
+def head(entry: RunEntry, trail: str, *badges: tuple[str, str]) -> None:
+    """The line above the title: where the reader is, and what must not be overlooked."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f":small[**{text_of(entry.name)}** / {text_of(trail)}]", width="content")
+        for text, colour in badges:
+            st.badge(text, color=colour)  # type: ignore[arg-type]
+
+
+def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
+    """What follows a result everywhere: warnings of the log, skipped epochs, a moving server, an old version."""
+    history = shown.report.history
+    marks = []
+    warnings = len(shown.report.warnings)
+    marks.append(
+        (wording.several(warnings, "remark") + " on the log", "orange") if warnings else ("Log consistent", "gray")
+    )
+    done = int(history.computed[1:].sum())
+    marks.append((f"{done} of {history.epoch_count} epochs computed", "gray"))
+    if any(abs(s).max(initial=0.0) > 1e-9 for s in history.server_share.values()):
+        marks.append(("The server has a share of its own", "orange"))
+    if shown.result.stale:
+        marks.append((f"Computed by version {shown.result.version}: recompute to compare", "orange"))
+    return marks
+
+
+def chart(figure: go.Figure, alt: str, rows: Sequence[dict[str, object]], key: str, *, name: str) -> None:
     """A chart with alt text, 'show as table', CSV, and PNG or SVG made in the reader's own browser."""
-    as_table = st.session_state.get(f"{key}-table", False)
-    picture = st.session_state.get(f"{key}-format", "png")
-    selection = None
-    if as_table:
+    picture = st.session_state.get(f"{key}-format") or "png"
+    if st.session_state.get(f"{key}-table", False):
         st.dataframe(list(rows), hide_index=True, width="stretch", key=f"{key}-rows")
     else:
-        extra = {"on_select": on_select, "selection_mode": "points"} if on_select else {}
-        selection = st.plotly_chart(
-            figure,
-            theme=None,
-            key=key,
-            alt=alt,
-            config={
-                "displaylogo": False,
-                "displayModeBar": "hover",
-                "modeBarButtons": [["toImage"]],
-                "toImageButtonOptions": {"format": picture, "filename": name, "scale": PICTURE_SCALE},
-            },
-            **extra,
-        )
-    with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        options = {"format": picture, "filename": name, "scale": PICTURE_SCALE}
+        camera = {"displaylogo": False, "modeBarButtons": [["toImage"]], "toImageButtonOptions": options}
+        st.plotly_chart(figure, theme=None, key=key, alt=alt, config=camera)
+    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", gap="small"):
         st.toggle("Show as table", key=f"{key}-table")
         with st.popover("Export", width="content"):
             st.download_button(
-                "CSV", lambda: as_csv(rows), file_name=f"{name}.csv", mime="text/csv", key=f"{key}-csv", width="stretch"
+                "CSV", as_csv(rows), file_name=f"{name}.csv", mime="text/csv", key=f"{key}-csv", width="stretch"
             )
-            st.segmented_control("Picture", ["png", "svg"], default="png", key=f"{key}-format", format_func=str.upper)
+            st.segmented_control(
+                "Picture", ["png", "svg"], default="png", key=f"{key}-format", format_func=lambda f: str(f).upper()
+            )
             st.caption("The camera at the chart's corner saves it in this format.")
-    return selection
 
 
 def as_csv(rows: Sequence[dict[str, object]]) -> bytes:
     """The rows as CSV; cells that a spreadsheet would run as a formula are made harmless."""
-    if not rows:
-        return b""
     out = io.StringIO()
     names = list(dict.fromkeys(k for row in rows for k in row))
     writer = csv.writer(out)
@@ -77,3 +81,95 @@ def as_csv(rows: Sequence[dict[str, object]]) -> bytes:
 
 def legend_of_states() -> None:
     st.markdown(":small[■ took part, computed\u2003▨ took part, not computed (budget)\u2003· absent]")
+
+
+def pick_utility(utilities: tuple[str, ...], key: str = "utility") -> str:
+    """Which utility is shown; stays in the URL."""
+    chosen = state.from_url("utility", list(utilities), utilities[0])
+    if len(utilities) == 1:
+        return chosen
+    picked = st.segmented_control(
+        "Utility", utilities, default=chosen, key=key, format_func=str.capitalize, label_visibility="collapsed"
+    )
+    state.remember(utility=picked or chosen)
+    return str(picked or chosen)
+
+
+def job_words(job: Job) -> str:
+    """One sentence on how a job stands."""
+    if job.state is JobState.QUEUED:
+        return f"waiting, number {job.queue_position} in the queue" if job.queue_position else "waiting"
+    if job.state is JobState.RUNNING:
+        if job.progress is None:
+            return "starting"
+        left = job.progress.seconds_left
+        rest = "" if left is None else f", about {wording.seconds(left)} left"
+        return f"{job.progress.done} of {job.progress.total} epochs{rest}"
+    words = {
+        JobState.DONE: f"done in {wording.seconds(job.seconds)}",
+        JobState.CANCELLED: "cancelled; finished epochs are kept",
+        JobState.LOST: "its process ended unexpectedly; finished epochs are kept",
+        JobState.PAUSED_NO_SPACE: "paused: no space left; finished epochs are kept",
+        JobState.REFUSED_COST: "not started: too costly",
+        JobState.FAILED: "failed",
+    }
+    return words[job.state]
+
+
+def follow(job: Job, on_done: Callable[[], None] | None = None) -> None:
+    """Live progress of a job; the page runs again once when it ends."""
+
+    @st.fragment(run_every=1.0)
+    def poll() -> None:
+        now = state.workspace().jobs.find(job.id)
+        state.workspace().jobs.poll()
+        if not now.active:
+            if on_done is not None:
+                on_done()
+            st.rerun()
+        done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
+        st.progress(min(1.0, done / max(total, 1)), text=job_words(now).capitalize())
+        if st.button("Cancel", key=f"cancel-{job.id}"):
+            state.workspace().jobs.cancel(job.id)
+            st.rerun()
+
+    poll()
+
+
+def no_report(entry: RunEntry) -> None:
+    """What stands where a report is missing: progress, a failure with its cause, or the button that starts it."""
+    from flcontrib_core import AuditSettings
+
+    jobs = state.jobs_of(entry)
+    head(entry, "no result yet")
+    if jobs and jobs[0].active:
+        st.title("Computing the contributions of this run")
+        st.caption("Finished epochs are kept: closing this page or stopping the server loses nothing.")
+        follow(jobs[0])
+        return
+    if jobs:
+        st.title("This run has no result yet")
+        st.error(f"The last job {job_words(jobs[0])}.")
+        if jobs[0].error:
+            st.code(jobs[0].error, language=None, wrap_lines=True)
+    else:
+        st.title("This run has not been computed yet")
+    if st.button("Compute", type="primary"):
+        state.workspace().jobs.submit(entry.digest, AuditSettings().record())
+        st.rerun()
+
+
+def need_report(trail: str) -> state.Shown | None:
+    """The report on screen, or what stands in its place (then None)."""
+    entry = state.current_run()
+    if entry is None:
+        st.title("No run yet")
+        st.text(wording.EMPTY)
+        st.page_link("views/upload.py", label="Upload a run log")
+        return None
+    shown = state.shown_report(entry)
+    if shown is None:
+        no_report(entry)
+        return None
+    head(entry, trail, *badges_of(shown))
+    return shown

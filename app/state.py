@@ -6,49 +6,59 @@ server changes nothing. Caches are keyed by digests of what they hold and are bo
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
-from flcontrib_core import AuditReport, AuditSettings, Workspace, bundled, stored_report
-from flcontrib_core.workspace import Job, ResultEntry, RunEntry
-
-SAMPLES = (
-    "two-poisoned.flrun",
-    "late-window.flrun",
-    "clean-iid.flrun",
-    "heterogeneous-honest.flrun",
-    "free-rider-and-scaled.flrun",
-    "contributions-table.csv",
+from flcontrib_core import (
+    AssessSettings,
+    AuditReport,
+    AuditSettings,
+    ContributionHistory,
+    Price,
+    ScheduleExplorer,
+    Workspace,
+    bundled,
+    finished_so_far,
+    price_of,
+    problem_of_history,
+    stored_report,
+    take_in_samples,
 )
-"""In the order in which a newcomer should see them."""
+from flcontrib_core.workspace import AlertEntry, Job, ResultEntry, RunEntry
 
 
-@st.cache_resource(max_entries=1)
+@st.cache_resource(max_entries=1, show_spinner="Opening the workspace …")
 def workspace() -> Workspace:
     """The one workspace of this server ($FLCONTRIB_WORKSPACE, else the platform's data folder)."""
-    path = os.environ.get("FLCONTRIB_WORKSPACE")
-    found = Workspace(path)
+    found = Workspace(os.environ.get("FLCONTRIB_WORKSPACE"))
     if os.environ.get("FLCONTRIB_SAMPLES", "1") == "1":
         take_in_samples(found)
+        for entry in found.runs():  # the next time a sample is looked at, its result is there
+            if (
+                entry.digest in sample_digests()
+                and found.latest_result(entry.digest, "audit", also_stale=False) is None
+            ):
+                found.jobs.submit(entry.digest, AuditSettings().record())
     return found
-
-
-def take_in_samples(found: Workspace) -> None:
-    """Brings the sample runs into a workspace that has no run yet, and has the first one audited."""
-    if found.runs():
-        return
-    folder = bundled("sample_runs")
-    for name in SAMPLES:
-        if (folder / name).exists():
-            entry = found.add_run(folder / name)
-            found.jobs.submit(entry.digest, AuditSettings().record())
 
 
 def theme() -> str:
     """'light' or 'dark', as the browser shows it."""
     return str(st.context.theme.type or "light")
+
+
+@st.cache_data(max_entries=1, show_spinner=False)
+def sample_digests() -> frozenset[str]:
+    known = json.loads((bundled("sample_runs") / "digests.json").read_text())
+    return frozenset(known["digests"].values())
+
+
+def is_sample(entry: RunEntry) -> bool:
+    return entry.digest in sample_digests()
 
 
 def current_run() -> RunEntry | None:
@@ -61,21 +71,58 @@ def current_run() -> RunEntry | None:
     return runs[0] if runs else None
 
 
-def latest_report(entry: RunEntry) -> tuple[AuditReport, ResultEntry] | None:
-    """The newest stored report of a run, with its entry (which says whether it is stale)."""
-    result = workspace().latest_result(entry.digest, "audit")
-    return None if result is None else (_load(result.digest, result), result)
+@dataclass(frozen=True)
+class Shown:
+    """What is on screen: a run, its newest report, and whether it is an old version's."""
+
+    entry: RunEntry
+    report: AuditReport
+    result: ResultEntry
+
+
+def shown_report(entry: RunEntry) -> Shown | None:
+    """The report on screen: the result named in the URL, else the run's newest one."""
+    wanted = st.query_params.get("result", "")
+    for result in workspace().results(entry.digest, "audit"):
+        if result.available and (not wanted or result.digest.startswith(wanted)):
+            return Shown(entry, load_report(result.digest, result), result)
+    newest = workspace().latest_result(entry.digest, "audit")
+    return None if newest is None else Shown(entry, load_report(newest.digest, newest), newest)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _load(digest: str, _entry: ResultEntry) -> AuditReport:
+def load_report(digest: str, _entry: ResultEntry) -> AuditReport:
     return stored_report(workspace(), _entry)
 
 
-def job_of(entry: RunEntry) -> Job | None:
-    """The run's newest job."""
-    jobs = [j for j in workspace().jobs.poll() if j.run_digest == entry.digest]
-    return jobs[-1] if jobs else None
+@st.cache_resource(max_entries=8, show_spinner=False)
+def explorer(result_digest: str, _history: ContributionHistory) -> ScheduleExplorer:
+    """Schedules of one history for any knob position; kept, so that a drag is answered from what is solved."""
+    return ScheduleExplorer(problem_of_history(_history))
+
+
+@st.cache_data(max_entries=64, show_spinner="Predicting the cost …")
+def price_for(digest: str, settings_digest: str, _settings: AssessSettings) -> Price:
+    return price_of(workspace().open_run(digest), _settings)
+
+
+def price(digest: str, settings: AuditSettings) -> Price:
+    """What computing the run with these settings will cost."""
+    return price_for(digest, json.dumps(settings.record(), sort_keys=True), settings.assess)
+
+
+def partial_history(job: Job) -> ContributionHistory | None:
+    """What a running job has finished; cheap to ask again."""
+    return finished_so_far(workspace(), job.run_digest, dict(job.settings))
+
+
+def jobs_of(entry: RunEntry) -> tuple[Job, ...]:
+    """The run's jobs, newest first."""
+    return tuple(reversed([j for j in workspace().jobs.poll() if j.run_digest == entry.digest]))
+
+
+def alert_entries(entry: RunEntry) -> tuple[AlertEntry, ...]:
+    return workspace().alerts.list(entry.digest)
 
 
 def remember(**choices: Any) -> None:
@@ -85,3 +132,9 @@ def remember(**choices: Any) -> None:
             st.query_params.pop(key, None)
         elif st.query_params.get(key) != str(value):
             st.query_params[key] = str(value)
+
+
+def from_url(key: str, allowed: list[str], default: str) -> str:
+    """A choice from the URL when it is one of the allowed ones."""
+    found = st.query_params.get(key, default)
+    return found if found in allowed else default

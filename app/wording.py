@@ -63,3 +63,40 @@ NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
 OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
 EMPTY = "No run yet. This is a sample; drop your own log to replace it."
+
+GLOSSARY = {
+    "Shapley value": "a client's average effect on the model over all groups of participants it could have joined.",
+    "Cumulative contribution": "the running sum of a client's values; shown so that help points up.",
+    "Null client": "a client that did not take part in an epoch; its value there is exactly zero.",
+    "Not computed": "the client took part, but the budget skipped the epoch. It is not zero: it is unknown.",
+    "Change-point probability": "how probable it is that a client's series starts a new segment at an epoch.",
+    "Window": "a stretch of epochs in which several observations of a client moved together.",
+    "Jaccard index": "overlap between the honest clients and the clusters that hold them; one single cluster already "
+    "scores high, so the chance-adjusted value is shown beside it.",
+    "k/T": "the share of epochs whose values are computed. Cost is counted in evaluations, not in k/T.",
+    "γ (gamma)": "how much fairness weighs against coverage when epochs are chosen.",
+    "Exposure": "the share of a client's epochs that is computed.",
+    "Two-sided fairness": "cover the model's movement (the server's side) and see all clients equally often (theirs).",
+    "Server's share": "what the server's own rule moved beyond the weighted mean of the updates.",
+}
+MARKED = (
+    "Ask the operator for the extract made for you: it lists the sha256 of every update of yours that was recorded.",
+    "Compare those with what you sent. A difference is the log's, not yours.",
+    "Read what speaks against the mark; it stands beside the reasons, in the same size.",
+    "Anybody who holds the log can compute the result again: `flcontrib verify report.json run.flrun`.",
+    "A change is not a motive. New data, a new label scheme or a broken pipeline look the same from outside.",
+)
+LIMITS = (
+    "Values depend on the validation set: what it does not measure has no value here.",
+    "A client that is harmful from the first to the last epoch cannot be told from one with bad data.",
+    "Small steps below the shift named on the overview stay unseen.",
+    "An attacker who knows every channel can stay under all of them at the price of doing less harm.",
+    "Groups on the cluster page form among honest clients too.",
+)
+METHOD = (
+    "Every epoch is a game between its participants: each group's model is rebuilt from the recorded updates.",
+    "The values of an epoch add up to what the model gained in it; absent clients get zero.",
+    "A budget chooses epochs; the cheap observations still run in all of them.",
+    "Observations are compared with the peers of the same epoch and searched for windows; thresholds come from "
+    "simulated honest runs.",
+)

@@ -12,19 +12,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from flcontrib_core.assessment.preflight import Price, price_of
     from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
-    from flcontrib_core.assessment.trajectory import scheduling_problem
-    from flcontrib_core.audit_jobs import finished_so_far, stored_report
-    from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history
+    from flcontrib_core.assessment.trajectory import problem_of_history, scheduling_problem
+    from flcontrib_core.audit_jobs import finished_so_far, stored_report, take_in_samples
+    from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history, settings_from_record
     from flcontrib_core.bundled_files import bundled
     from flcontrib_core.contribution import assess_contributions
     from flcontrib_core.contribution_history import ContributionHistory
+    from flcontrib_core.detection.change_points import mass_in_window
     from flcontrib_core.errors import FLContribError, RunLogError
-    from flcontrib_core.reports.tables import csv_safe
-    from flcontrib_core.runs.bundle import check_run_log, read_run_log
+    from flcontrib_core.reports.comparison import compare_reports, contribution_ranks
+    from flcontrib_core.reports.extract import write_client_extract
+    from flcontrib_core.reports.tables import csv_safe, write_history_tables
+    from flcontrib_core.reports.twin import write_report
+    from flcontrib_core.runs.bundle import CheckResult, check_run_log, read_run_log
     from flcontrib_core.runs.recorder import RunRecorder
     from flcontrib_core.runs.run_log import RunLog
     from flcontrib_core.scheduling.choose import choose_epochs
+    from flcontrib_core.scheduling.explorer import ScheduleExplorer
+    from flcontrib_core.scheduling.frontier import Frontier
     from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule
     from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
     from flcontrib_core.shapley.registry import register
@@ -37,16 +44,20 @@ _HOMES = {
     "AuditReport": "auditing",
     "AuditSettings": "auditing",
     "BudgetSettings": "scheduling.schedule",
+    "CheckResult": "runs.bundle",
     "ContributionHistory": "contribution_history",
     "EstimatorSettings": "shapley.estimate",
     "FLContribError": "errors",
     "FairnessMode": "scheduling.schedule",
     "FillPolicy": "vocabulary",
+    "Frontier": "scheduling.frontier",
     "PAPER_SETTINGS": "assessment.settings",
+    "Price": "assessment.preflight",
     "RunLog": "runs.run_log",
     "RunLogError": "errors",
     "RunRecorder": "runs.recorder",
     "Schedule": "scheduling.schedule",
+    "ScheduleExplorer": "scheduling.explorer",
     "ShapleyEstimate": "shapley.estimate",
     "SimulationSettings": "simulation",
     "WeightMode": "vocabulary",
@@ -56,14 +67,24 @@ _HOMES = {
     "bundled": "bundled_files",
     "check_run_log": "runs.bundle",
     "choose_epochs": "scheduling.choose",
+    "compare_reports": "reports.comparison",
+    "contribution_ranks": "reports.comparison",
     "csv_safe": "reports.tables",
     "finished_so_far": "audit_jobs",
+    "mass_in_window": "detection.change_points",
+    "price_of": "assessment.preflight",
+    "problem_of_history": "assessment.trajectory",
     "read_history": "auditing",
     "read_run_log": "runs.bundle",
     "register": "shapley.registry",
     "scheduling_problem": "assessment.trajectory",
+    "settings_from_record": "auditing",
     "simulate": "simulation",
     "stored_report": "audit_jobs",
+    "take_in_samples": "audit_jobs",
+    "write_client_extract": "reports.extract",
+    "write_history_tables": "reports.tables",
+    "write_report": "reports.twin",
 }
 __all__ = [
     "PAPER_SETTINGS",
@@ -71,15 +92,19 @@ __all__ = [
     "AuditReport",
     "AuditSettings",
     "BudgetSettings",
+    "CheckResult",
     "ContributionHistory",
     "EstimatorSettings",
     "FLContribError",
     "FairnessMode",
     "FillPolicy",
+    "Frontier",
+    "Price",
     "RunLog",
     "RunLogError",
     "RunRecorder",
     "Schedule",
+    "ScheduleExplorer",
     "ShapleyEstimate",
     "SimulationSettings",
     "WeightMode",
@@ -90,14 +115,24 @@ __all__ = [
     "bundled",
     "check_run_log",
     "choose_epochs",
+    "compare_reports",
+    "contribution_ranks",
     "csv_safe",
     "finished_so_far",
+    "mass_in_window",
+    "price_of",
+    "problem_of_history",
     "read_history",
     "read_run_log",
     "register",
     "scheduling_problem",
+    "settings_from_record",
     "simulate",
     "stored_report",
+    "take_in_samples",
+    "write_client_extract",
+    "write_history_tables",
+    "write_report",
 ]
 
 

@@ -9,12 +9,13 @@ from flcontrib_core.assessment.assembly import assemble_history
 from flcontrib_core.assessment.checkpoints import unpack_answer
 from flcontrib_core.assessment.trajectory import evaluator_for
 from flcontrib_core.auditing import AuditReport, audit, settings_from_record
+from flcontrib_core.bundled_files import bundled
 from flcontrib_core.contribution import EpochKeys, planned_epochs
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.reports.keeping import pack_report, unpack_report
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import OnProgress, no_progress
-from flcontrib_core.workspace import ResultEntry, Workspace
+from flcontrib_core.workspace import ResultEntry, RunEntry, Workspace
 
 KIND = "audit"
 
@@ -64,3 +65,24 @@ def finished_so_far(workspace: Workspace, run_digest: str, settings: dict[str, A
     if not answers:
         return None
     return assemble_history(run, replace(wanted, observe=False), evaluator, answers, None)
+
+
+SAMPLES = (
+    "two-poisoned.flrun",
+    "late-window.flrun",
+    "free-rider-and-scaled.flrun",
+    "heterogeneous-honest.flrun",
+    "clean-iid.flrun",
+    "contributions-table.csv",
+)
+"""In the order in which a newcomer should see them."""
+
+
+def take_in_samples(workspace: Workspace) -> RunEntry | None:
+    """Brings the sample runs into a workspace that has no run yet; the first run of the workspace."""
+    if not workspace.runs():
+        folder = bundled("sample_runs")
+        for name in SAMPLES:
+            workspace.add_run(folder / name)
+    runs = workspace.runs()
+    return runs[0] if runs else None

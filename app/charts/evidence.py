@@ -141,28 +141,45 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False) -> go.F
     ):
         del row
         figure.add_annotation(
-            x=0, xref="paper", xanchor="left", y=top, yref="paper", yanchor="bottom", yshift=4, xshift=-40,
-            text=text, showarrow=False, font={"size": 13, "color": p.ink},
-        )  # fmt: skip
+            x=0,
+            xref="paper",
+            xanchor="left",
+            y=top,
+            yref="paper",
+            yanchor="bottom",
+            yshift=4,
+            xshift=-40,
+            text=text,
+            showarrow=False,
+            font={"size": 13, "color": p.ink},
+        )
     if facts.window is not None:
         shade = {"fillcolor": translucent(style.colour, 0.12), "line": {"width": 0}, "layer": "below"}
         first, last = facts.window[0] - 0.5, facts.window[1] + 0.5
         figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, yref="paper", **shade)
     _draw_curve(figure, facts, mode, narrow)
     figure.add_bar(
-        x=list(range(1, facts.epochs + 1)), y=np.nan_to_num(facts.change[1:]), yaxis="y2", width=0.7,
+        x=list(range(1, facts.epochs + 1)),
+        y=np.nan_to_num(facts.change[1:]),
+        yaxis="y2",
+        width=0.7,
         marker={"color": style.colour, "line": {"width": 0}},
         hovertemplate="epoch %{x}<br>probability of a change <b>%{y:.2f}</b><extra></extra>",
-    )  # fmt: skip
+    )
     for first_epoch, last_epoch, mass in facts.groups:
         together = f"{wording.window(first_epoch, last_epoch)}: {mass:.2f}" + (
             " together" if last_epoch > first_epoch else ""
         )
         height = float(np.nanmax(facts.change[first_epoch : last_epoch + 1]))
         figure.add_annotation(
-            x=(first_epoch + last_epoch) / 2, y=height, yref="y2", yanchor="bottom", showarrow=False, text=together,
+            x=(first_epoch + last_epoch) / 2,
+            y=height,
+            yref="y2",
+            yanchor="bottom",
+            showarrow=False,
+            text=together,
             font={"size": 11, "color": p.secondary},
-        )  # fmt: skip
+        )
     _draw_bars(figure, facts, mode)
     return figure
 
@@ -174,18 +191,25 @@ def _draw_curve(figure: go.Figure, facts: EvidenceFacts, mode: str, narrow: bool
     if facts.others:
         for lower, upper, alpha in ((0, 4, 0.18), (1, 3, 0.28)):
             figure.add_scatter(
-                x=[*epochs, *epochs[::-1]], y=[*facts.quantiles[upper], *facts.quantiles[lower][::-1]],
-                fill="toself", fillcolor=translucent(p.context, alpha), line={"width": 0}, hoverinfo="skip",
-            )  # fmt: skip
+                x=[*epochs, *epochs[::-1]],
+                y=[*facts.quantiles[upper], *facts.quantiles[lower][::-1]],
+                fill="toself",
+                fillcolor=translucent(p.context, alpha),
+                line={"width": 0},
+                hoverinfo="skip",
+            )
         median = {"color": p.context, "width": 1.5}
         figure.add_scatter(x=epochs, y=facts.quantiles[2], mode="lines", line=median, hoverinfo="skip")
     known = np.where(facts.state == 2, np.nan, facts.credit)
     dotted = {"color": style.colour, "width": 1.2, "dash": "dot"}
     figure.add_scatter(x=epochs, y=facts.credit, mode="lines", line=dotted, hoverinfo="skip")
     figure.add_scatter(
-        x=epochs, y=known, mode="lines", line={"color": style.colour, "width": 2.5, "dash": style.dash},
+        x=epochs,
+        y=known,
+        mode="lines",
+        line={"color": style.colour, "width": 2.5, "dash": style.dash},
         hovertemplate=f"<b>{plain(facts.client)}</b><br>epoch %{{x}}<br><b>%{{y:+.3f}}</b><extra></extra>",
-    )  # fmt: skip
+    )
     at = facts.state == 1
     marker = {"color": style.colour, "symbol": style.marker, "size": 7 if facts.epochs <= 60 else 4}
     figure.add_scatter(x=epochs[at], y=facts.credit[at], mode="markers", marker=marker, hoverinfo="skip")
@@ -199,9 +223,14 @@ def _draw_curve(figure: go.Figure, facts: EvidenceFacts, mode: str, narrow: bool
     for name, y, colour in ends:
         short = name if len(name) <= 12 else name[:11] + "…"
         figure.add_annotation(
-            x=facts.epochs + 0.7, y=y, text=plain(short), showarrow=False, xanchor="left", xshift=4,
+            x=facts.epochs + 0.7,
+            y=y,
+            text=plain(short),
+            showarrow=False,
+            xanchor="left",
+            xshift=4,
             font={"size": 12, "color": colour},
-        )  # fmt: skip
+        )
 
 
 def _draw_bars(figure: go.Figure, facts: EvidenceFacts, mode: str) -> None:
@@ -210,11 +239,14 @@ def _draw_bars(figure: go.Figure, facts: EvidenceFacts, mode: str) -> None:
     values = facts.values[at]
     half = np.nan_to_num(facts.half_widths[at])
     figure.add_bar(
-        x=at, y=values, yaxis="y3", width=0.7,
+        x=at,
+        y=values,
+        yaxis="y3",
+        width=0.7,
         marker={"color": [p.help if v >= 0 else p.harm for v in values], "line": {"width": 0}},
         error_y={"type": "data", "array": half, "color": p.ink, "thickness": 1, "width": 0},
         hovertemplate="epoch %{x}<br><b>%{y:+.4f}</b><extra></extra>",
-    )  # fmt: skip
+    )
     known = np.concatenate([np.abs(values) + half, [1e-9]])
     reach = float(known.max()) * 1.1
     figure.update_layout(yaxis3_range=[-reach if (values < 0).any() else -reach * 0.15, reach])
@@ -222,10 +254,14 @@ def _draw_bars(figure: go.Figure, facts: EvidenceFacts, mode: str) -> None:
     if len(skipped):
         hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.2}
         figure.add_bar(
-            x=skipped, y=[2 * reach] * len(skipped), base=-reach, yaxis="y3", width=0.8,
+            x=skipped,
+            y=[2 * reach] * len(skipped),
+            base=-reach,
+            yaxis="y3",
+            width=0.8,
             marker={"color": "rgba(0,0,0,0)", "pattern": hatch},
             hovertemplate="epoch %{x}: took part, not computed<extra></extra>",
-        )  # fmt: skip
+        )
     absent = np.flatnonzero(facts.state[1:] == 0) + 1
     dots = {"size": 3, "color": p.absent}
     figure.add_scatter(x=absent, y=[0] * len(absent), mode="markers", yaxis="y3", marker=dots, hoverinfo="skip")

@@ -146,9 +146,13 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
     _mark_states(figure, facts, y, mode)
     colours = [p.help if g >= 0 else p.harm for g in facts.gain]
     figure.add_bar(
-        x=x, y=facts.gain, yaxis="y2", marker={"color": colours, "line": {"width": 0}}, width=0.8,
+        x=x,
+        y=facts.gain,
+        yaxis="y2",
+        marker={"color": colours, "line": {"width": 0}},
+        width=0.8,
         hovertemplate="model gain in epoch %{x}<br><b>%{y:+.4f}</b><extra></extra>",
-    )  # fmt: skip
+    )
     for client, first, last in facts.windows:
         at = y[facts.clients.index(client)]
         edge = {"color": p.ink, "width": 2}
@@ -180,9 +184,17 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
         },
     )
     figure.add_annotation(
-        x=0, xref="paper", xanchor="left", y=1, yref="paper", yanchor="bottom", showarrow=False, yshift=-4,
-        text=f"<b>Model gain per epoch</b> ({facts.axis})", font={"size": 12, "color": p.secondary},
-    )  # fmt: skip
+        x=0,
+        xref="paper",
+        xanchor="left",
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        showarrow=False,
+        yshift=-4,
+        text=f"<b>Model gain per epoch</b> ({facts.axis})",
+        font={"size": 12, "color": p.secondary},
+    )
     if not narrow:
         _draw_totals(figure, facts, y, mode, right)
     return figure
@@ -197,9 +209,14 @@ def _mark_states(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
         hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
         names = [plain(facts.clients[r]) for r in rows]
         figure.add_bar(
-            x=epochs + 1, y=[0.84] * len(rows), base=base, width=0.86, marker={"color": p.soft, "pattern": hatch},
-            customdata=names, hovertemplate="<b>%{customdata}</b><br>epoch %{x}: not computed<extra></extra>",
-        )  # fmt: skip
+            x=epochs + 1,
+            y=[0.84] * len(rows),
+            base=base,
+            width=0.86,
+            marker={"color": p.soft, "pattern": hatch},
+            customdata=names,
+            hovertemplate="<b>%{customdata}</b><br>epoch %{x}: not computed<extra></extra>",
+        )
     rows, epochs = np.nonzero(facts.state == 0)
     if len(rows):
         dots = {"size": 3, "color": p.absent}
@@ -211,10 +228,15 @@ def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
     colours = [p.help if t >= 0 else p.harm for t in facts.totals]
     known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
     figure.add_bar(
-        x=facts.totals, y=y, orientation="h", xaxis="x2", width=0.5, marker={"color": colours, "line": {"width": 0}},
+        x=facts.totals,
+        y=y,
+        orientation="h",
+        xaxis="x2",
+        width=0.5,
+        marker={"color": colours, "line": {"width": 0}},
         error_x={"type": "data", "array": known, "color": p.ink, "thickness": 1.2, "width": 0},
         hovertemplate="total <b>%{x:+.3f}</b><extra></extra>",
-    )  # fmt: skip
+    )
     figure.update_layout(
         xaxis2={
             "domain": [left + 0.03, 1],
@@ -229,6 +251,13 @@ def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
         }
     )
     figure.add_annotation(
-        x=left + 0.03, xref="paper", xanchor="left", y=y[0] + 0.55, yref="y", yanchor="bottom", showarrow=False,
-        text="<b>Total</b> ± 95 %", font={"size": 12, "color": p.secondary},
-    )  # fmt: skip
+        x=left + 0.03,
+        xref="paper",
+        xanchor="left",
+        y=y[0] + 0.55,
+        yref="y",
+        yanchor="bottom",
+        showarrow=False,
+        text="<b>Total</b> ± 95 %",
+        font={"size": 12, "color": p.secondary},
+    )

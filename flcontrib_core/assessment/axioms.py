@@ -41,7 +41,8 @@ def check_axioms(history: ContributionHistory) -> tuple[AxiomCheck, ...]:
 def _efficiency(history: ContributionHistory, utility: str) -> AxiomCheck:
     values, increments = history.values[utility], history.increments[utility]
     gaps = np.abs(np.nansum(values, axis=1) - increments)
-    scale = np.maximum(np.abs(values).max(axis=1, initial=1e-12), np.abs(increments)) + 1e-12
+    sizes = np.nan_to_num(np.abs(values)).max(axis=1, initial=1e-12)  # skipped epochs are NaN and promise nothing
+    scale = np.maximum(sizes, np.abs(increments)) + 1e-12
     gaps[~history.computed | ~history.participated.any(axis=1)] = 0.0
     gaps[0] = 0.0
     worst = int(np.argmax(gaps))

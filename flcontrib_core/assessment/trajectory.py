@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flcontrib_core.assessment.settings import AssessSettings
+from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.runs.run_log import ContributionTable, EpochData, EpochRecord, Run, RunLog, UtilityTable
 from flcontrib_core.scheduling.schedule import SchedulingProblem
@@ -113,3 +114,28 @@ def predicted_cost(run: RunLog, settings: AssessSettings, evaluator: Evaluator) 
         for n in {len(e.participants) for e in run.epochs}
     }
     return np.array([price[len(e.participants)] for e in run.epochs], dtype=np.int64)
+
+
+def problem_of_history(history: ContributionHistory, weight_utility: str = "loss") -> SchedulingProblem:
+    """The scheduling problem of a run that was assessed before: nothing is evaluated again.
+
+    Costs are those the epochs really had; for skipped ones, those of computed epochs with as many participants (else
+    all 2^n − 1 coalitions, at most 16 n).
+    """
+    utility = weight_utility if weight_utility in history.utilities else history.utilities[0]
+    if np.isnan(history.increments[utility][1:]).any():
+        raise MissingPart("some epochs are still being computed; their movement is not known yet")
+    size = history.participated[1:].sum(axis=1)
+    known: dict[int, int] = {}
+    for t in range(1, history.epoch_count + 1):
+        if history.computed[t] and history.evaluations[t]:
+            known[int(size[t - 1])] = max(known.get(int(size[t - 1]), 0), int(history.evaluations[t]))
+    cost = [known.get(int(n), min(2 ** min(int(n), 40) - 1, 16 * int(n))) for n in size]
+    movement = np.abs(history.increments[utility][1:] + history.server_share[utility][1:])
+    return SchedulingProblem(
+        movement,
+        history.participated[1:],
+        history.client_ids,
+        float(history.increments[utility][0]),
+        np.array(cost, dtype=np.int64),
+    )

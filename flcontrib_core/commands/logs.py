@@ -19,9 +19,7 @@ from flcontrib_core.errors import SettingsError
 @click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: a utility whose small values are good.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 @click.pass_context
-def check(
-    context: click.Context, run: Path, nonfinite: str, lower_is_better: tuple[str, ...], as_json: bool
-) -> None:
+def check(context: click.Context, run: Path, nonfinite: str, lower_is_better: tuple[str, ...], as_json: bool) -> None:
     """Validate a run log (directory, .flrun, CSV or Parquet table) and name every fault found."""
     from flcontrib_core.reports.as_json import problem_json
     from flcontrib_core.runs.bundle import check_run_log

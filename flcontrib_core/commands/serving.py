@@ -24,6 +24,7 @@ def demo(port: int, host: str) -> None:
     """Open the dashboard on the sample runs, in a workspace of its own."""
     folder = Path(tempfile.gettempdir()) / f"flcontrib-demo-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    prepare_samples(folder)
     sys.exit(run_dashboard(folder, host, port, samples=True))
 
 
@@ -37,6 +38,22 @@ def serve(workspace: Path | None, port: int, host: str) -> None:
         words = f"listening on {host}: everyone who reaches it sees all runs. Put a proxy with sign-in before it."
         click.echo(words, err=True)
     sys.exit(run_dashboard(workspace, host, port, samples=True))
+
+
+def prepare_samples(folder: Path) -> None:
+    """Takes the sample runs in and audits the first one, so that the first page shows a computed run at once."""
+    from flcontrib_core.audit_jobs import audit_in_workspace, take_in_samples
+    from flcontrib_core.auditing import AuditSettings
+    from flcontrib_core.commands.printing import Progress
+    from flcontrib_core.workspace import Workspace
+
+    with Workspace(folder) as workspace:
+        first = take_in_samples(workspace)
+        if first is not None and workspace.latest_result(first.digest, "audit", also_stale=False) is None:
+            click.echo("auditing the first sample run …", err=True)
+            progress = Progress()
+            audit_in_workspace(workspace, first.digest, AuditSettings().record(), progress)
+            progress.close()
 
 
 def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -> int:

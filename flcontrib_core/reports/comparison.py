@@ -11,7 +11,7 @@ from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json
 
 
-def ranks(history: ContributionHistory, utility: str) -> dict[str, int]:
+def contribution_ranks(history: ContributionHistory, utility: str) -> dict[str, int]:
     """1 = helped most. Clients that never took part have no rank."""
     help_up = -history.harm_sign(utility) * history.totals(utility)
     active = [i for i in range(len(history.client_ids)) if history.participated[:, i].any()]
@@ -25,7 +25,7 @@ def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
     shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
     utilities: dict[str, Any] = {}
     for u in shared:
-        ranking = [ranks(r.history, u) for r in reports]
+        ranking = [contribution_ranks(r.history, u) for r in reports]
         totals = [dict(zip(r.history.client_ids, r.history.totals(u).tolist(), strict=True)) for r in reports]
         utilities[u] = {
             c: [

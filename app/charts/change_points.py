@@ -1,0 +1,130 @@
+"""At which epochs does each client's series start a new segment?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, x_axis, y_axis
+from flcontrib_core import AuditReport
+
+MOST_ROWS = 40
+
+
+@dataclass(frozen=True)
+class ChangePointFacts:
+    clients: tuple[str, ...]
+    """Highest single probability first."""
+    probability: np.ndarray
+    """(clients, T) epochs 1..T; NaN where missing"""
+    focus: tuple[str, ...]
+    threshold: float
+    above: tuple[tuple[str, int, float], ...]
+    """(client, epoch, probability) at or above the threshold, strongest first"""
+    all_clients: tuple[str, ...]
+    left_out: int
+
+
+def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple[str, ...] = ()) -> ChangePointFacts:
+    points = report.detection.change_points
+    table = points.probability[1:].T
+    peak = np.nan_to_num(table).max(axis=1)
+    order = sorted(range(len(points.client_ids)), key=lambda i: (-peak[i], points.client_ids[i]))[:MOST_ROWS]
+    above = [
+        (points.client_ids[i], int(t) + 1, float(table[i, t]))
+        for i in range(len(points.client_ids))
+        for t in np.flatnonzero(np.nan_to_num(table[i]) >= threshold)
+    ]
+    return ChangePointFacts(
+        tuple(points.client_ids[i] for i in order),
+        table[order],
+        focus,
+        threshold,
+        tuple(sorted(above, key=lambda a: -a[2])),
+        points.client_ids,
+        len(points.client_ids) - len(order),
+    )
+
+
+def change_point_alt(facts: ChangePointFacts) -> str:
+    if not facts.above:
+        return f"No client has a change with probability {facts.threshold:.2f} or more."
+    strongest = ", ".join(f"{c} at epoch {t} ({p:.2f})" for c, t, p in facts.above[:5])
+    return f"Changes with probability {facts.threshold:.2f} or more: {strongest}."
+
+
+def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:
+    return [
+        {
+            "epoch": t + 1,
+            **{
+                c: None if np.isnan(v[t]) else float(v[t])
+                for c, v in zip(facts.clients, facts.probability, strict=True)
+            },
+        }
+        for t in range(facts.probability.shape[1])
+    ]
+
+
+def draw_change_points(facts: ChangePointFacts, mode: str, narrow: bool = False) -> go.Figure:
+    """Lines of the clients in focus above, heat map of all below, on one axis."""
+    p = palette(mode)
+    count, epochs = facts.probability.shape
+    row = 20 if count <= 24 else 14
+    lines, gap = 170, 26
+    inner = lines + gap + row * count
+    floor = row * count / inner
+    figure = base_figure(mode, inner + 66, l=96, r=16, t=12, b=54)
+    x = list(range(1, epochs + 1))
+    y = list(range(count, 0, -1))
+    figure.add_heatmap(
+        x=x,
+        y=y,
+        z=facts.probability,
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        xgap=1.5,
+        ygap=1.5,
+        hoverongaps=False,
+        colorscale=[[0, p.soft], [0.15, p.border], [1, p.ink]],
+        customdata=[[plain(c)] * epochs for c in facts.clients],
+        hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
+    )
+    styles = client_styles(facts.all_clients, mode)
+    for client in facts.focus:
+        if client in facts.clients:
+            style = styles[client]
+            figure.add_scatter(
+                x=x,
+                y=facts.probability[facts.clients.index(client)],
+                yaxis="y2",
+                mode="lines+markers",
+                line={"color": style.colour, "dash": style.dash, "width": 2},
+                marker={"symbol": style.marker, "size": 5, "color": style.colour},
+                hovertemplate=f"<b>{plain(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
+            )
+    dashed = {"color": p.secondary, "width": 1.2, "dash": "dash"}
+    figure.add_shape(
+        type="line", x0=0.5, x1=epochs + 0.5, y0=facts.threshold, y1=facts.threshold, yref="y2", line=dashed
+    )
+    title = {"text": "Epoch", "font": {"size": 12, "color": p.secondary}}
+    names = [plain(c if len(c) <= 13 else c[:12] + "…") for c in facts.clients]
+    figure.update_layout(
+        xaxis=x_axis(mode)
+        | {"range": [0.4, epochs + 0.6], "tickvals": epoch_ticks(epochs), "title": title, "showline": False},
+        yaxis={
+            "domain": [0, floor],
+            "range": [0.45, count + 0.55],
+            "tickvals": y,
+            "showgrid": False,
+            "zeroline": False,
+            "ticktext": [f"<b>{n}</b>" if c in facts.focus else n for n, c in zip(names, facts.clients, strict=True)],
+            "fixedrange": True,
+            "tickfont": {"size": 12, "color": p.ink},
+        },
+        yaxis2=y_axis(mode) | {"domain": [floor + gap / inner, 1], "range": [0, 1.05], "tickvals": [0, 0.5, 1]},
+    )
+    return figure

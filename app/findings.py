@@ -1,0 +1,72 @@
+"""The sentences a page says about a report: computed, never hard-coded."""
+
+from __future__ import annotations
+
+from app import wording
+from flcontrib_core import AuditReport
+from flcontrib_core.detection.findings import Alert, VerdictKind
+
+KIND_WORDS = {
+    VerdictKind.POISONING_WINDOW: "Window of suspected poisoning",
+    VerdictKind.EXACT_FINDING: "Exact finding",
+    VerdictKind.CLASS_MIX_CHANGED: "Class mix changed",
+    VerdictKind.PERSISTENTLY_HARMFUL: "Harmful over the whole run",
+    VerdictKind.PERSISTENTLY_OPPOSED: "Opposed over the whole run",
+    VerdictKind.NOTHING_FOUND: "Nothing found",
+    VerdictKind.NO_VERDICT: "No verdict",
+}
+FINDING_WORDS = {
+    "zero": "sent empty updates",
+    "repeat": "sent an old update again",
+    "copy": "sent the last global step",
+}
+
+
+def verdict_sentence(report: AuditReport) -> str:
+    """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99.'"""
+    alerts = report.detection.alerts
+    clients = len(report.history.client_ids)
+    marked = list(dict.fromkeys(a.client for a in alerts))
+    if not marked:
+        return f"None of the {clients} clients changed above the threshold"
+    subject = f"{len(marked)} of {clients} clients"
+    verb = "stands out" if len(marked) == 1 else "stand out"
+    if all(a.verdict is VerdictKind.POISONING_WINDOW for a in alerts):
+        verb = "changed"
+    top = alerts[0]
+    where = "" if top.window is None else f", epochs {wording.window(*top.window)}"
+    sure = "a fact about the file" if top.probability is None else f"probability {wording.probability(top.probability)}"
+    return f"{subject} {verb} during this run. Strongest: {top.client}{where}, {sure}"
+
+
+def quiet_sentence(report: AuditReport) -> str:
+    found = report.detection
+    others = len(report.history.client_ids) - len({a.client for a in found.alerts})
+    rate = "" if found.false_alarm_rate is None else f" At this setting {found.false_alarm_source}."
+    return f"The other {others} show no change above the threshold.{rate}" if found.alerts else rate.strip()
+
+
+def headline(alert: Alert) -> str:
+    """The evidence page's title: what was observed."""
+    where = "" if alert.window is None else f" in epochs {wording.window(*alert.window)}"
+    if alert.verdict is VerdictKind.EXACT_FINDING:
+        return f"{alert.client} {FINDING_WORDS.get(alert.finding, 'sent updates that repeat')}{where}"
+    if alert.verdict is VerdictKind.CLASS_MIX_CHANGED:
+        return f"{alert.client} changed its class mix{where}"
+    if alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL:
+        return f"{alert.client} lowered the model's quality over the whole run"
+    inside = alert.mean_inside
+    if inside is not None and inside > 0:
+        return f"{alert.client} lowered the model's quality{where}"
+    return f"{alert.client} behaved differently{where}"
+
+
+def badge_of(alert: Alert) -> tuple[str, str]:
+    where = "" if alert.window is None else f" {wording.window(*alert.window)}"
+    short = {
+        VerdictKind.POISONING_WINDOW: "Window",
+        VerdictKind.EXACT_FINDING: "Exact finding",
+        VerdictKind.CLASS_MIX_CHANGED: "Class mix",
+        VerdictKind.PERSISTENTLY_HARMFUL: "Whole run",
+    }
+    return short.get(alert.verdict, KIND_WORDS[alert.verdict]) + where, "red"
