@@ -1,0 +1,173 @@
+"""Tables: long forms in CSV and Parquet, the three cell states, and complete coalition games."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.runs.bundle import STAGES, check_run_log, read_run_log
+from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
+from tests.corpus.tables import CONTRIBUTIONS, UTILITIES
+
+
+def written(text: str, path: Path) -> Path:
+    path.write_text(text)
+    return path
+
+
+def contributions(path: Path, **options: object) -> ContributionTable:
+    run = read_run_log(path, **options)  # type: ignore[arg-type]
+    assert isinstance(run, ContributionTable)
+    return run
+
+
+def utilities(path: Path) -> UtilityTable:
+    run = read_run_log(path)
+    assert isinstance(run, UtilityTable)
+    return run
+
+
+def test_contribution_table_keeps_the_three_states_apart(tmp_path: Path) -> None:
+    table = contributions(written(CONTRIBUTIONS, tmp_path / "values.csv"))
+    assert table.client_ids == ("a", "b", "c")
+    assert table.utilities == ("loss", "accuracy")
+    assert table.lower_is_better == {"loss"}
+    assert table.epoch_count == 4
+    nan = np.nan
+    np.testing.assert_array_equal(
+        table.values["accuracy"], [[0, 0, 0], [0.1, 0.05, 0], [nan, 0, 0.0], [0, 0, 0], [0, 0.001, 0]]
+    )
+    np.testing.assert_array_equal(table.values["loss"][2], [-0.125, 0, 0.5])
+    expected = np.array([[0, 0, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0], [0, 1, 0]], dtype=bool)
+    np.testing.assert_array_equal(table.participated, expected)
+    assert table.name == "values"
+
+
+def test_table_digest_is_that_of_one_entry_called_table(tmp_path: Path) -> None:
+    path = written(CONTRIBUTIONS, tmp_path / "values.csv")
+    content = hashlib.sha256(CONTRIBUTIONS.encode()).hexdigest()
+    assert contributions(path).digest == hashlib.sha256(f"table\0{content}\n".encode()).hexdigest()
+    path.rename(tmp_path / "other.csv")
+    assert contributions(tmp_path / "other.csv").digest == hashlib.sha256(f"table\0{content}\n".encode()).hexdigest()
+
+
+def test_rows_of_epoch_0_are_the_initial_models_share(tmp_path: Path) -> None:
+    table = contributions(written("epoch,client,loss\n0,a,0.7\n0,b,0.7\n1,a,-0.1\n", tmp_path / "t.csv"))
+    np.testing.assert_array_equal(table.values["loss"], [[0.7, 0.7], [-0.1, 0]])
+    assert not table.participated[0].any()
+
+
+def test_direction_of_columns_can_be_named(tmp_path: Path) -> None:
+    path = written("epoch,client,loss,error\n1,a,1,1\n", tmp_path / "t.csv")
+    assert contributions(path).lower_is_better == {"loss"}
+    assert contributions(path, lower_is_better=["error"]).lower_is_better == {"loss", "error"}
+    with pytest.raises(SettingsError, match="recall"):
+        contributions(path, lower_is_better=["recall"])
+
+
+def test_nonfinite_rows_can_be_treated_as_absent(tmp_path: Path) -> None:
+    path = written("epoch,client,loss\n1,a,0.5\n1,b,nan\n2,b,1\n", tmp_path / "t.csv")
+    assert [p.code for p in check_run_log(path).errors] == ["E_NONFINITE"]
+    table = contributions(path, nonfinite="absent")
+    assert not table.participated[1, 1]
+    assert table.values["loss"][1, 1] == 0
+    assert [w.code for w in table.warnings] == ["W_NONFINITE_ABSENT"]
+
+
+def test_every_broken_row_is_reported(tmp_path: Path) -> None:
+    path = written("epoch,client,loss\n1,a,x\n1,b,0.5\none,c,1\n2,a\n2,,1\n", tmp_path / "t.csv")
+    errors = check_run_log(path).errors
+    assert [(p.code, p.where) for p in errors] == [
+        ("E_TABLE_VALUE", "t.csv row 1"),
+        ("E_TABLE_VALUE", "t.csv row 3"),
+        ("E_TABLE", "t.csv row 4"),
+        ("E_CLIENT_ID", "t.csv row 5"),
+    ]
+
+
+def test_ids_that_look_like_missing_values_stay_ids(tmp_path: Path) -> None:
+    names = ["NA", "null", "None", "nan", "007", "7", "=1+1", "TRUE", "a;b"]
+    lines = "".join(f'1,"{name}",0.5\n' for name in names)
+    assert contributions(written("epoch,client,loss\n" + lines, tmp_path / "t.csv")).client_ids == tuple(names)
+
+
+def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [line.split(",") for line in CONTRIBUTIONS.splitlines()[1:]]
+    table = pa.table(
+        {
+            "epoch": pa.array([int(r[0]) for r in rows], pa.int32()),
+            "client": pa.array([r[1] for r in rows]).dictionary_encode(),
+            "loss": pa.array([float(r[2]) for r in rows], pa.float64()),
+            "accuracy": pa.array([float(r[3]) if r[3] else None for r in rows], pa.float64()),
+        }
+    )
+    pq.write_table(table, tmp_path / "values.parquet", compression="zstd")
+    ours = contributions(tmp_path / "values.parquet")
+    plain = contributions(written(CONTRIBUTIONS, tmp_path / "values.csv"))
+    assert ours.client_ids == plain.client_ids
+    np.testing.assert_array_equal(ours.participated, plain.participated)
+    for name in plain.utilities:
+        np.testing.assert_array_equal(ours.values[name], plain.values[name])
+
+
+def test_utility_table_is_indexed_by_bitmask_whatever_the_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clients = ["a", "b", "c", "d"]
+    epochs = {1: ["c", "a"], 2: ["d", "b", "c"], 3: [], 4: ["a", "b", "c", "d"]}
+    truth: dict[tuple[int, frozenset[str]], tuple[float, float]] = {}
+    lines = []
+    for epoch, members in epochs.items():
+        for size in range(len(members) + 1):
+            for coalition in itertools.combinations(members, size):
+                values = (float(rng.normal()), float(rng.normal()))
+                truth[epoch, frozenset(coalition)] = values
+                order = list(rng.permutation(coalition)) if coalition else []
+                lines.append(f"{epoch},{';'.join(order)},{values[0]!r},{values[1]!r}\n")
+    rng.shuffle(lines)
+    table = utilities(written("epoch,coalition,loss,accuracy\n" + "".join(lines), tmp_path / "games.csv"))
+    assert sorted(table.client_ids) == clients
+    assert table.epoch_count == 4
+    for epoch, (members, values) in enumerate(zip(table.participants, table.values, strict=True), start=1):
+        assert {table.client_ids[m] for m in members} == set(epochs[epoch])
+        assert values.shape == (2 ** len(members), 2)
+        for mask in range(2 ** len(members)):
+            coalition = frozenset(table.client_ids[m] for bit, m in enumerate(members) if mask >> bit & 1)
+            assert tuple(values[mask]) == truth[epoch, coalition]
+
+
+def test_missing_coalition_is_named(tmp_path: Path) -> None:
+    lines = [line for line in UTILITIES.splitlines(keepends=True) if not line.startswith("2,c;b,")]
+    with pytest.raises(RunLogError) as refused:
+        read_run_log(written("".join(lines), tmp_path / "games.csv"))
+    (problem,) = refused.value.problems
+    assert problem.code == "E_COALITION"
+    assert "epoch 2" in problem.where
+    assert '"b;c"' in problem.found
+
+
+def test_data_sizes_beside_a_utility_table(tmp_path: Path) -> None:
+    path = written(UTILITIES, tmp_path / "games.csv")
+    without = utilities(path)
+    assert without.data_sizes is None
+    written("client,data_size\nc,30\na,10\nb,20\nunused,5\n", tmp_path / "games.data_sizes.csv")
+    table = utilities(path)
+    assert dict(zip(table.client_ids, table.data_sizes or (), strict=True)) == {"a": 10, "b": 20, "c": 30}
+    assert table.digest != without.digest
+
+
+@pytest.mark.parametrize("text", [CONTRIBUTIONS, UTILITIES])
+def test_check_speaks_of_tables_too(text: str, tmp_path: Path) -> None:
+    heard: list[str] = []
+    result = check_run_log(written(text, tmp_path / "t.csv"), on_stage=heard.append)
+    assert result.ok
+    assert result.clients == ("a", "b", "c")
+    assert result.epochs == len(result.participants)
+    assert tuple(heard) == STAGES
