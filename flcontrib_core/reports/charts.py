@@ -23,7 +23,7 @@ from flcontrib_core.reports.drawing import (
     text,
     value_ticks,
 )
-from flcontrib_core.reports.phrases import signed
+from flcontrib_core.reports.phrases import signed, total_status
 
 WIDTH, LEFT = 960.0, 118.0
 MOST_ROWS = 40
@@ -165,11 +165,8 @@ def ranking_chart(facts: RunFacts) -> Chart:
         marks.append(line(x(total - half[i]), y, x(total + half[i]), y, "bar"))
         sign = "help" if total > 0 else "harm"
         marks.append(dot(x(total), y, 5, sign if abs(total) > half[i] else "open"))
-        error = facts.total_errors[i]
-        note = "exact" if error == 0 else "error unknown" if error != error else f"± {half[i]:.3f}"
-        if (facts.state[1:, i] == STATE_SKIPPED).any():
-            note += ", filled"
-        marks.append(text(right + 14, y + 4, f"{signed(total)} {note}", "small"))
+        note = total_status(float(facts.total_errors[i]), int((facts.state[1:, i] == STATE_SKIPPED).sum()))
+        marks.append(text(right + 14, y + 4, f"{signed(total)}  {note}", "small"))
     alt = "Total per client, most helpful first: " + "; ".join(
         f"{facts.client_ids[i]} {signed(float(facts.totals[i]), 2)}" for i in order[:12]
     )

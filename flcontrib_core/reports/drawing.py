@@ -6,6 +6,7 @@ a file of its own (with the style inside) and the printer. Text is escaped in on
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -87,7 +88,8 @@ def visible(text: str) -> str:
     >>> visible("a\\u202eb"), visible("two\\nlines")
     ('a⟨U+202E⟩b', 'two⟨U+000A⟩lines')
     """
-    return "".join(f"⟨U+{ord(c):04X}⟩" if not c.isprintable() else c for c in text)
+    unseen = ("Cc", "Cf", "Zl", "Zp", "Co", "Cn", "Cs")
+    return "".join(f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in unseen else c for c in text)
 
 
 def markup(text: str) -> str:

@@ -27,7 +27,7 @@ from flcontrib_core.reports.page import (
     paragraph,
     section,
 )
-from flcontrib_core.reports.phrases import half_width, probability, signed, thousands
+from flcontrib_core.reports.phrases import probability, signed, thousands, total_status
 
 MOST_ALERTS_DRAWN = 12
 MOST_TABLE_ROWS = 200
@@ -113,7 +113,7 @@ def _head(report: AuditReport) -> str:
         badges.append(badge("the server's own step is part of the change", "care"))
     broken = [a for a in report.axioms if not a.holds]
     if broken:
-        badges.append(badge(counted(len(broken), "check") + " of the values does not hold exactly", "care"))
+        badges.append(badge(f"the values miss {counted(len(broken), 'check')}", "care"))
     return (
         f'<header><p class="crumbs">{markup(report.run_name)} · audit of contributions · run '
         f"{markup(history.run_digest[:12])}…</p><h1>{markup(phrases.headline(report))}</h1>"
@@ -148,13 +148,13 @@ def alert_card(alert: Alert, chart: Chart | None, title: str, why: str, against:
     ]  # fmt: skip
     if alert.sensitivity_settings is not None:
         badges.append(badge(f"holds in {alert.sensitivity_holds} of {alert.sensitivity_settings} alternative settings"))
-    spoken = [(c.name, signed(c.score, 1) if c.score is not None else "unavailable") for c in alert.channels]
-    channels = grid(["Channel", "Log Bayes factor"], spoken) if spoken else ""
+    scores = [signed(c.score, 1) if c.score is not None else "unavailable" for c in alert.channels]
+    channels = grid([c.name for c in alert.channels], [scores], words=0) if scores else ""
     return (
         f'<div class="card"><h3>{markup(title)}</h3><div class="badges">{"".join(badges)}</div>'
         f'<div class="pair"><div><h3>What was observed</h3>{paragraph(why)}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(against)}</div></div>{drawn(chart)}"
-        f"{f'<details open><summary>Every channel in this window</summary>{channels}</details>' if channels else ''}</div>"
+        f"{f'<details open><summary>Every channel, log Bayes factor</summary>{channels}</details>' if channels else ''}</div>"
     )
 
 
@@ -198,7 +198,9 @@ def _totals(report: AuditReport) -> str:
         row.append(str(int((first.state[1:, i] == STATE_COMPUTED).sum())))
         for u, f in facts.items():
             worst = float(history.worst_case_errors(u)[i])
-            row += [signed(float(f.totals[i])) if took_part else "never took part", half_width(float(f.total_errors[i]))]
+            skipped = took_part - int(row[3])
+            row.append(signed(float(f.totals[i])) if took_part else "never took part")
+            row.append(total_status(float(f.total_errors[i]), skipped) if took_part else "–")
             row.append("–" if worst != worst else "0" if worst == 0 else f"{worst:.3f}")
         rows.append(row)
     words = (
@@ -290,8 +292,8 @@ def _provenance(report: AuditReport) -> str:
         ("packages", ", ".join(f"{k} {v}" for k, v in origin.packages.items())),
         *((f"recipe: {k}", v) for k, v in flattened(origin.recipe)),
     ]
-    notes = bullets(history.notes[:20]) if history.notes else ""
-    settings = f"<details open><summary>All settings</summary>{facts_list(flattened(origin.settings))}</details>"
+    notes = bullets(phrases.gathered(history.notes)[:20]) if history.notes else ""
+    settings = f"<h3>All settings</h3>{facts_list(flattened(origin.settings), 'two')}"
     return section("Where these numbers come from", facts_list(lines), notes, settings)
 
 

@@ -32,11 +32,11 @@ _PAGE_STYLE = (
     "code,pre{font:.82rem/1.5 ui-monospace,'SF Mono',Menlo,Consolas,monospace}"
     "pre{background:var(--soft);border-radius:8px;padding:12px 14px;white-space:pre-wrap;margin:0 0 10px}"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 18px;margin:0;font-size:.9rem}"
-    "dt{color:var(--second)}dd{margin:0}footer{margin-top:44px;color:var(--second);font-size:.87rem}"
+    "dl.two{grid-template-columns:max-content 1fr max-content 1fr}dl+*,ul+h3{margin-top:14px}dt{color:var(--second)}dd{margin:0}footer{margin-top:44px;color:var(--second);font-size:.87rem}"
     "details summary{cursor:pointer;color:var(--second);font-size:.9rem;margin:8px 0}"
     ".harm-word{color:var(--harm)}.help-word{color:var(--help)}"
     "@media (max-width:720px){body{padding:22px 16px 40px}.pair{grid-template-columns:1fr}"
-    "dl{grid-template-columns:1fr}dd{margin-bottom:6px}}"
+    "dl,dl.two{grid-template-columns:1fr}dd{margin-bottom:6px}}"
     "@media print{body{max-width:none;padding:0;font-size:11px}h2{margin-top:22px}"
     ".card,.chart,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}.chart svg{min-width:0}"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}@page{margin:15mm 14mm}"
@@ -91,8 +91,8 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def facts_list(pairs: Iterable[tuple[str, str]]) -> str:
-    return "<dl>" + "".join(f"<dt>{markup(k)}</dt><dd>{markup(v)}</dd>" for k, v in pairs) + "</dl>"
+def facts_list(pairs: Iterable[tuple[str, str]], look: str = "") -> str:
+    return f'<dl class="{look}">' + "".join(f"<dt>{markup(k)}</dt><dd>{markup(v)}</dd>" for k, v in pairs) + "</dl>"
 
 
 def command(words: str) -> str:
@@ -107,5 +107,6 @@ def flattened(record: dict[str, object], before: str = "") -> list[tuple[str, st
             lines += flattened(value, f"{before}{key}.")
         else:
             listed = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
-            lines.append((f"{before}{key}", "–" if listed is None else str(listed)))
+            said = {None: "–", True: "yes", False: "no"}.get(listed) if isinstance(listed, bool | None) else str(listed)
+            lines.append((f"{before}{key}", said or "–"))
     return lines

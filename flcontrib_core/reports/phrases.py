@@ -6,6 +6,9 @@ The tool never calls a client dishonest; it says what was observed.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import Alert, VerdictKind
@@ -51,6 +54,38 @@ def half_width(standard_error: float, digits: int = 3) -> str:
     if standard_error == 0:
         return "exact"
     return f"± {1.96 * standard_error:.{digits}f}" if 1.96 * standard_error >= 10**-digits else f"± < {10**-digits:g}"
+
+
+def total_status(standard_error: float, skipped: int) -> str:
+    """Exact, ± or unknown, and how many of the client's epochs are filled in rather than computed."""
+    how = half_width(standard_error)
+    if not skipped:
+        return how
+    return f"{skipped} filled" if how == "exact" else f"{how}, {skipped} filled"
+
+
+def gathered(notes: Sequence[str]) -> list[str]:
+    """Notes that repeat over epochs, each once: "epochs 1–17, 21: exact is cheap"."""
+    epochs: dict[str, list[int]] = {}
+    for note in notes:
+        found = re.fullmatch(r"epoch (\d+): (.*)", note, re.DOTALL)
+        epochs.setdefault(note if found is None else found[2], []).extend([int(found[1])] if found else [])
+    return [f"{epoch_list(at)}: {text}" if at else text for text, at in epochs.items()]
+
+
+def epoch_list(epochs: Sequence[int]) -> str:
+    """
+    >>> epoch_list([1, 2, 3, 7])
+    'epochs 1–3, 7'
+    """
+    runs: list[list[int]] = []
+    for t in sorted(set(epochs)):
+        if runs and runs[-1][1] == t - 1:
+            runs[-1][1] = t
+        else:
+            runs.append([t, t])
+    listed = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+    return f"epoch {listed}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"epochs {listed}"
 
 
 def probability(value: float | None) -> str:

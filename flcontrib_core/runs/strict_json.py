@@ -24,7 +24,7 @@ _DEPTH_STEP[list(b"[{")] = 1
 _DEPTH_STEP[list(b"]}")] = -1
 
 
-def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES) -> Any:
+def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES, most_values: int = MAX_JSON_VALUES) -> Any:
     """The value of a JSON text, or ``RunLogError`` with an E_JSON… code that says where it goes wrong."""
     if len(data) > limit:
         raise refusal(
@@ -38,7 +38,7 @@ def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES) -> Any:
         ) from None
     if text.startswith("\ufeff"):
         raise refusal("E_JSON", where, "a byte order mark", "plain UTF-8", "Save the file as UTF-8 without BOM.")
-    _bound_structure(data, where)
+    _bound_structure(data, where, most_values)
     try:
         value = json.loads(
             text,
@@ -56,7 +56,7 @@ def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES) -> Any:
     return value
 
 
-def _bound_structure(data: bytes, where: str) -> None:
+def _bound_structure(data: bytes, where: str, most_values: int) -> None:
     """Depth and number of values, without building anything. Strings are cut out first: brackets there are text."""
     skeleton = np.frombuffer(_STRINGS.sub(b"", data), dtype=np.uint8)
     depth = int(np.cumsum(_DEPTH_STEP[skeleton], dtype=np.int32).max(initial=0))
@@ -65,9 +65,9 @@ def _bound_structure(data: bytes, where: str) -> None:
             "E_JSON_DEPTH", where, f"nesting of {depth}", f"at most {MAX_JSON_DEPTH}", "Write the plain structure."
         )
     values = int(np.isin(skeleton, np.frombuffer(b",[{", dtype=np.uint8)).sum())
-    if values > MAX_JSON_VALUES:
+    if values > most_values:
         raise refusal(
-            "E_FILE_SIZE", where, f"about {values} values", f"at most {MAX_JSON_VALUES}", "Keep data out of JSON files."
+            "E_FILE_SIZE", where, f"about {values} values", f"at most {most_values}", "Keep data out of JSON files."
         )
 
 

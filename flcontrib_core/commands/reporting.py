@@ -1,0 +1,130 @@
+"""``report`` and ``verify``: what leaves the house, and how anybody checks it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flcontrib_core.commands.assessing import JSON, PRESET, RUN, open_run
+from flcontrib_core.commands.options import (
+    BUDGET_OPTIONS,
+    ENGINE_OPTIONS,
+    ESTIMATOR_OPTIONS,
+    settings_from,
+    with_options,
+)
+from flcontrib_core.commands.printing import Progress, print_json
+from flcontrib_core.errors import SettingsError
+
+
+@click.command(epilog="Example: flcontrib report sample_runs/two-poisoned.flrun -o report.html --charts pictures")
+@RUN
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The page; report.json goes beside it.")
+@click.option("--client", metavar="ID", help="Write this client's extract instead: nothing of the others.")
+@click.option("--charts", type=click.Path(path_type=Path), metavar="DIR", help="Also write every chart as SVG.")
+@click.option("--tables", type=click.Path(path_type=Path), metavar="DIR", help="Also write the values as CSV and Parquet.")
+@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@PRESET
+@JSON
+def report(
+    run: Path, out: Path, client: str | None, charts: Path | None, tables: Path | None, preset: str, as_json: bool, **options: Any
+) -> None:
+    """One self-contained HTML page and its JSON twin; with --client that client's extract."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise SettingsError(f"-o {out}: name a file that ends in .html; the JSON is written beside it")
+    if client is not None and (charts or tables):
+        raise SettingsError("--client writes an extract of one client; --charts and --tables would show the others")
+    progress = Progress()
+    log = open_run(run, options)
+    found, head = _audit(log, preset, options, progress)
+    progress.close()
+    if client is not None:
+        from flcontrib_core.reports.extract import write_extract
+
+        page, twin = write_extract(found, client, out, log)
+    else:
+        from flcontrib_core.reports.twin import write_report
+
+        page, twin = write_report(found, out, chain_head=head)
+    for path in _more(found, charts, tables, options):
+        click.echo(f"wrote {path}", err=True)
+    answer = {"html": str(page), "json": str(twin), "digest": found.history.run_digest, "report_digest": _seal_of(twin)}
+    if as_json:
+        print_json(answer)
+        return
+    click.echo(f"{page}\n{twin}\nrun digest {answer['digest']}\nreport digest {answer['report_digest']}")
+    click.echo(f"check it with: flcontrib verify {twin} {run}")
+
+
+def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -> tuple[Any, str | None]:
+    """The audit, and the head of the workspace's log where one stands behind it."""
+    from flcontrib_core.auditing import AuditSettings, audit
+
+    kept: dict[str, Any] = {}
+    workspace = None
+    if not options.get("no_memory"):
+        from flcontrib_core.workspace import Workspace
+
+        workspace = Workspace(options.get("workspace"))
+        kept = {"checkpoints": workspace.checkpoints(), "memory": workspace.utility_memory()}
+    found = audit(
+        log,
+        AuditSettings(settings_from(options), preset),
+        workers=options["workers"],
+        engine=options["engine"],
+        address=options["address"],
+        on_progress=progress,
+        **kept,
+    )
+    return found, None if workspace is None else str(workspace.head())
+
+
+def _more(found: Any, charts: Path | None, tables: Path | None, options: dict[str, Any]) -> list[Path]:
+    written: list[Path] = []
+    if charts is not None:
+        from flcontrib_core.reports.html import write_charts
+
+        written += write_charts(found, charts)
+    if tables is not None:
+        from flcontrib_core.reports.tables import write_history_tables
+
+        written += write_history_tables(found.history, tables, settings_from(options).fill)
+    return written
+
+
+def _seal_of(twin: Path) -> str:
+    from flcontrib_core.reports.twin import SEAL_KEY
+    from flcontrib_core.reports.verify import read_report
+
+    return str(read_report(twin)[SEAL_KEY])
+
+
+@click.command(epilog="Example: flcontrib verify report.json sample_runs/two-poisoned.flrun")
+@click.argument("report_json", type=click.Path(path_type=Path))
+@RUN
+@click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: small values are good.")
+@JSON
+def verify(report_json: Path, run: Path, lower_is_better: tuple[str, ...], as_json: bool) -> int:
+    """Recompute a report (or a client's extract) from the log and say equal, or where it differs."""
+    from flcontrib_core.reports.verify import read_report, recorded_settings, verify_report
+
+    content = read_report(report_json)
+    options = {"nonfinite": recorded_settings(content).get("nonfinite"), "lower_is_better": lower_is_better}
+    progress = Progress()
+    answer = verify_report(content, open_run(run, options), on_progress=progress)
+    progress.close()
+    if as_json:
+        print_json(answer.to_json())
+        return 0 if answer.equal else 1
+    how = "to the last bit" if answer.bit_equal else "within the stated tolerance (another platform)"
+    if answer.equal:
+        click.echo(f"equal: {len(answer.epochs_replayed)} epochs computed again, every number agrees {how}")
+    else:
+        click.echo(f"differs in {len(answer.differences)} places")
+    for difference in answer.differences:
+        click.echo(f"  {difference.sentence()}")
+    for difference in answer.environment:
+        click.echo(f"this machine: {difference.sentence()}", err=True)
+    return 0 if answer.equal else 1

@@ -1,0 +1,169 @@
+"""What may one client see of an audit? Its own series, what was observed about it, and proof of its own inputs.
+
+Nothing of the others: no name, no value, no total, no rank. The only thing said about them is a band per epoch, and
+only where at least five others have a value in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.errors import MissingPart
+from flcontrib_core.reports.as_json import alert_json, numbers, provenance_json
+from flcontrib_core.reports.tables import COMPUTED, cell_states
+from flcontrib_core.reports.twin import SEAL_KEY, sealed, write_json
+from flcontrib_core.runs.run_log import Run, RunLog
+from flcontrib_core.vocabulary import FloatArray
+
+EXTRACT_FORMAT, LAYOUT = "flcontrib-extract", 1
+FEWEST_OTHERS = 5
+ANOTHER = "another client"
+
+
+def extract_json(report: AuditReport, client: str, run: Run | None = None) -> dict[str, Any]:
+    """The extract of one client, sealed. ``run``: the log, for the sha256 of the client's own recorded updates.
+
+    Departures: totals run over computed epochs only, because a filled epoch would tell the sum over the others; the
+    model's increments are left out for the same reason.
+    """
+    history = report.history
+    if client not in history.client_ids:
+        raise MissingPart(f"the run has no client {client!r}; its extract cannot be written – check the name")
+    i = history.client_ids.index(client)
+    scrub = _Scrubber(client, history.client_ids)
+    states = cell_states(history)
+    found = next(c for c in report.detection.clients if c.client == client)
+    content: dict[str, Any] = {
+        "format": EXTRACT_FORMAT,
+        "layout": LAYOUT,
+        "digest": history.run_digest,
+        "run": scrub.text(report.run_name),
+        "client": client,
+        "data_size": history.data_sizes[i] if history.data_sizes else None,
+        "epochs": history.epoch_count,
+        "state": ["initial", *states[1:, i].tolist()],
+        "utilities": {u: _own_series(history, u, i, states) for u in history.utilities},
+        "verdict": str(found.verdict),
+        "probability": found.probability,
+        "why": scrub.text(found.why),
+        "alerts": [scrub.alert(alert_json(a)) for a in report.detection.alerts if a.client == client],
+        "change_points": numbers(report.detection.change_points.probability[:, i]),
+        "preset": report.detection.preset,
+        "false_alarm_rate": report.detection.false_alarm_rate,
+        "false_alarm_source": report.detection.false_alarm_source,
+        "estimator": list(history.estimator),
+        "warnings": [scrub.text(w.sentence()) for w in report.warnings if scrub.concerns(w.where)],
+        "updates": own_updates(run, client) if isinstance(run, RunLog) else None,
+        "provenance": provenance_json(report.provenance),
+        "settings": report.provenance.settings,
+    }
+    return sealed(content)
+
+
+def write_extract(report: AuditReport, client: str, path: Path, run: Run | None = None) -> tuple[Path, Path]:
+    """Writes the client's page to ``path`` and its JSON beside it; (html, json)."""
+    from flcontrib_core.reports.extract_page import extract_page
+
+    content = extract_json(report, client, run)
+    twin = path.with_suffix(".json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(content, twin)
+    path.write_text(extract_page(content, twin.name), encoding="utf-8")
+    return path, twin
+
+
+def own_updates(run: RunLog, client: str) -> dict[str, Any]:
+    """sha256 of each update recorded for the client, so that it can compare them with what it sent.
+
+    Hashed are the bytes of the update's numbers, float32 little endian, flattened in the order of ``parameters``.
+    """
+    position = run.client_ids.index(client)
+    rows = []
+    for record in run.epochs:
+        if position not in record.participants:
+            continue
+        row = record.participants.index(position)
+        update = np.ascontiguousarray(run.epoch_data(record.epoch).updates[row], dtype="<f4")
+        digest = hashlib.sha256(update.tobytes()).hexdigest()
+        rows.append({"epoch": record.epoch, "sha256": digest, "data_size": record.data_sizes[row]})
+    return {
+        "hashed": "bytes of the update as float32, little endian, flattened in the order of the parameters",
+        "stored_in_16_bits": bool(run.casts),
+        "parameters": [{"name": p.name, "shape": list(p.shape)} for p in run.parameters],
+        "rows": rows,
+    }
+
+
+def band_of_others(history: ContributionHistory, utility: str, client: int) -> tuple[FloatArray, FloatArray]:
+    """(T + 1,) low and high end of what the others contributed in each epoch; NaN where fewer than five have a value.
+
+    Departure: not quantiles, which with five others are single clients' values, but the mean of the lowest third and
+    of the highest third (at least two clients each). From these two numbers no single value follows, and neither does
+    the sum.
+    """
+    states = cell_states(history) == COMPUTED
+    low, high = np.full(history.epoch_count + 1, np.nan), np.full(history.epoch_count + 1, np.nan)
+    for t in range(1, history.epoch_count + 1):
+        others = history.participated[t] & states[t]
+        others[client] = False
+        if others.sum() >= FEWEST_OTHERS:
+            ordered = np.sort(history.values[utility][t, others])
+            third = max(2, -(-len(ordered) // 3))
+            low[t], high[t] = ordered[:third].mean(), ordered[-third:].mean()
+    return low, high
+
+
+def _own_series(history: ContributionHistory, utility: str, i: int, states: np.ndarray) -> dict[str, Any]:
+    mine = history.values[utility][:, i].copy()
+    mine[0] = np.nan  # the initial model's share v(F⁰)/m belongs to everybody
+    errors = history.standard_errors[utility][:, i].copy()
+    known = states[:, i] == COMPUTED
+    known[0] = False
+    low, high = band_of_others(history, utility, i)
+    return {
+        "lower_is_better": utility in history.lower_is_better,
+        "per_epoch": numbers(mine),
+        "standard_error": numbers(np.where(known, errors, np.nan)),
+        "total_of_computed_epochs": float(mine[known].sum()),
+        "others_low": numbers(low),
+        "others_high": numbers(high),
+    }
+
+
+class _Scrubber:
+    """Takes every other client's name out of a sentence."""
+
+    def __init__(self, client: str, client_ids: Sequence[str]) -> None:
+        self._client = client
+        longest_first = sorted(client_ids, key=lambda c: (-len(c), c))
+        self._names = re.compile("|".join(_as_word(c) for c in longest_first))
+
+    def text(self, sentence: str) -> str:
+        """The sentence with 'another client' for each other name; a list of them becomes 'other clients'."""
+        plain = self._names.sub(lambda found: found[0] if found[0] == self._client else ANOTHER, sentence)
+        return re.sub(rf"{ANOTHER}(?:, {ANOTHER})+(?: and \d+ more)?|{ANOTHER} and \d+ more", "other clients", plain)
+
+    def concerns(self, place: str) -> bool:
+        return any(found[0] == self._client for found in self._names.finditer(place))
+
+    def alert(self, alert: dict[str, Any]) -> dict[str, Any]:
+        against = [self.text(s) for s in alert["counter_evidence"]]
+        return {**alert, "why": self.text(alert["why"]), "counter_evidence": against}
+
+
+def _as_word(name: str) -> str:
+    """A name where it stands as a word of its own; inside a longer word it is not a mention of the client."""
+    before = r"(?<!\w)" if re.match(r"\w", name) else ""
+    after = r"(?!\w)" if re.search(r"\w\Z", name) else ""
+    return before + re.escape(name) + after
+
+
+__all__ = ["SEAL_KEY", "band_of_others", "extract_json", "own_updates", "write_extract"]

@@ -1,0 +1,162 @@
+"""What does a flagged client read? Only itself, and how to check it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.detection.findings import VerdictKind
+from flcontrib_core.detection.wording import counted, span
+from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, STATE_SKIPPED
+from flcontrib_core.reports.charts import LEFT, WIDTH, epoch_axis
+from flcontrib_core.reports.client_charts import RIGHT, bars_row, change_row
+from flcontrib_core.reports.drawing import Chart, Scale, box, markup, text
+from flcontrib_core.reports.page import badge, bullets, command, drawn, facts_list, flattened, grid, page, paragraph, section
+from flcontrib_core.reports.phrases import OBSERVED_ONLY, VERDICTS, half_width, probability, signed
+from flcontrib_core.reports.tables import ABSENT, COMPUTED
+from flcontrib_core.vocabulary import FloatArray
+
+_RIGHTS = (
+    "You can compare the sha256 of every update below with what you sent. If one differs, the log does not hold your "
+    "update. If all agree, ask the operator to run the verify command: it computes every number again from the log. "
+    "You may also ask for the counter-evidence to be examined: what is listed there speaks for you."
+)
+
+
+def extract_page(content: dict[str, Any], json_name: str) -> str:
+    """The page of one client, from the extract's JSON and nothing else."""
+    client = content["client"]
+    return page(
+        f"Extract for {client}",
+        [
+            _head(content),
+            *(_alert(alert, content) for alert in content["alerts"]),
+            _series(content),
+            _updates(content),
+            _origin(content, json_name),
+        ],
+    )
+
+
+def _head(content: dict[str, Any]) -> str:
+    alerts, client = content["alerts"], content["client"]
+    said = f"{client}: {VERDICTS[VerdictKind(content['verdict'])].lower()}"
+    if alerts:
+        said = f"{client}: {counted(len(alerts), 'alert')} in this run"
+    badges = [badge(f"extract for {client}"), badge(f"{content['preset']} threshold")]
+    if content["warnings"]:
+        badges.append(badge(counted(len(content["warnings"]), "warning") + " about the log", "care"))
+    warned = bullets(content["warnings"]) if content["warnings"] else ""
+    return (
+        f'<header><p class="crumbs">{markup(content["run"])} · run {markup(content["digest"][:12])}…</p>'
+        f"<h1>{markup(said)}</h1>{paragraph(content['why'])}"
+        f'{paragraph(f"{OBSERVED_ONLY} This page shows nothing of other clients but an anonymous band.", "second")}'
+        f'<div class="badges">{"".join(badges)}</div>{warned}</header>'
+    )
+
+
+def _alert(alert: dict[str, Any], content: dict[str, Any]) -> str:
+    kind = VerdictKind(alert["verdict"])
+    where = "" if alert["window"] is None else f", {span((alert['window'][0], alert['window'][1]))}"
+    sure = "exact: a fact about the file"
+    if alert["probability"] is not None:
+        sure = f"probability {probability(alert['probability'])} (calibrated)"
+    rate = content["false_alarm_rate"]
+    honest = "How often honest runs alert at this setting is not known."
+    if rate is not None:
+        honest = f"{rate:.1%} of honest simulated runs alert at this setting ({content['false_alarm_source']})."
+    return (
+        f'<div class="card"><h3>{markup(VERDICTS[kind] + where)}</h3><div class="badges">{badge(sure)}</div>'
+        f'<div class="pair"><div><h3>What was observed</h3>{paragraph(alert["why"])}</div>'
+        f"<div><h3>What speaks against it</h3>{bullets(alert['counter_evidence'])}</div></div>"
+        f"{paragraph(honest, 'second small')}</div>"
+    )
+
+
+def _series(content: dict[str, Any]) -> str:
+    parts = []
+    for utility, series in content["utilities"].items():
+        title = f"{utility} {'reduction' if series['lower_is_better'] else 'gain'} per epoch"
+        parts.append(f'<div class="card"><h3>{markup(title.capitalize())}</h3>{drawn(own_chart(content, utility))}</div>')
+    words = (
+        "Help is up. Bars: your values ± 95 %. Hatched: took part, not computed. Dot: absent. Grey: the mean of the lowest "
+        "and of the highest third of the others, only in epochs with at least five others."
+    )
+    totals = [
+        [u, signed(_sign(s) * s["total_of_computed_epochs"])] for u, s in content["utilities"].items()
+    ]
+    return section("Your contributions", paragraph(words, "second small"), *parts,
+                   grid(["Utility", "Total over computed epochs"], totals), _table(content))  # fmt: skip
+
+
+def own_chart(content: dict[str, Any], utility: str) -> Chart:
+    """Bars per epoch with the band of the others, and the probability of a change below."""
+    series, epochs = content["utilities"][utility], content["epochs"]
+    x = Scale(0, epochs + 0.5, LEFT, RIGHT)
+    sign = _sign(series)
+    words = {COMPUTED: STATE_COMPUTED, ABSENT: STATE_ABSENT}
+    state = np.array([words.get(s, STATE_SKIPPED) for s in content["state"]])
+    state[0] = STATE_ABSENT
+    values = np.where(state == STATE_COMPUTED, sign * _array(series["per_epoch"]), np.nan)
+    ends = sorted([sign * _array(series["others_low"]), sign * _array(series["others_high"])], key=np.nansum)
+    half = 1.96 * _array(series["standard_error"])
+    marks = []
+    for alert in content["alerts"]:
+        if alert["window"] is not None:
+            first, last = (x(alert["window"][0] - 0.5), x(alert["window"][1] + 0.5))
+            marks.append(box(first, 10, last - first, 350, "window c0"))
+    marks += bars_row(values, half, state, x, 16, 200, (ends[0], ends[1]))
+    marks += change_row(_array(content["change_points"]), x, "c0", 270, 80)
+    marks += epoch_axis(x, epochs, 356)
+    marks.append(text(RIGHT + 8, 120, "grey: others", "small second"))
+    alt = f"{utility} per epoch of {content['client']} with the anonymous band of the others"
+    return Chart(f"own-{utility}", alt, alt, WIDTH, 404, "".join(marks))
+
+
+def _table(content: dict[str, Any]) -> str:
+    header = ["Epoch", "State", "Method"]
+    for utility in content["utilities"]:
+        header += [utility, "95 %"]
+    rows = []
+    for t in range(1, content["epochs"] + 1):
+        row = [str(t), content["state"][t], content["estimator"][t]]
+        for series in content["utilities"].values():
+            value, error = series["per_epoch"][t], series["standard_error"][t]
+            known = content["state"][t] == COMPUTED
+            row.append(signed(_sign(series) * value if known and value is not None else None, 4) if known else "–")
+            row.append(half_width(np.nan if error is None else error, 4) if known else "–")
+        rows.append(row)
+    return grid(header, rows, words=3)
+
+
+def _updates(content: dict[str, Any]) -> str:
+    found = content["updates"]
+    if found is None:
+        return section("Your recorded updates", paragraph("This run is a table: it holds no updates to compare."))
+    rows = [[str(r["epoch"]), str(r["data_size"]), r["sha256"]] for r in found["rows"]]
+    words = f"sha256 of the {found['hashed']}."
+    if found["stored_in_16_bits"]:
+        words += " The log stores 16-bit numbers: hash your update after rounding it to them and back."
+    names = ", ".join(f"{p['name']} {tuple(p['shape'])}" for p in found["parameters"])
+    return section("Your recorded updates", paragraph(words), paragraph(f"Order: {names}.", "second small"),
+                   grid(["Epoch", "Data size", "sha256"], rows, words=3), paragraph(_RIGHTS))  # fmt: skip
+
+
+def _origin(content: dict[str, Any], json_name: str) -> str:
+    origin = content["provenance"]
+    lines = [
+        ("run digest", content["digest"]),
+        ("extract digest", content["report_digest"]),
+        ("version", f"flcontrib {origin['version']}, seed {origin['seed']}, {origin['platform']}"),
+    ]
+    return section("How to check this extract", command(f"flcontrib verify {json_name} RUN.flrun"), facts_list(lines),
+                   f"<h3>All settings</h3>{facts_list(flattened(content['settings']), 'two')}")  # fmt: skip
+
+
+def _sign(series: dict[str, Any]) -> float:
+    return -1.0 if series["lower_is_better"] else 1.0
+
+
+def _array(cells: list[float | None]) -> FloatArray:
+    return np.array([np.nan if c is None else c for c in cells])
