@@ -22,6 +22,9 @@ from flcontrib_core.vocabulary import BoolArray, OnProgress, no_progress
 __all__ = ["choose_epochs", "resolve_budget", "schedule_json", "trace_frontier"]
 
 _SOLVER_TOLERANCE = 1e-6
+"""Of a solver's scaled objective, whose largest coefficient is near 1."""
+_NEGLIGIBLE = 1e-5
+"""A proof to within this is called a proof; at γ > 10 the solver's tolerance is wider, and stays as the gap."""
 
 
 def choose_epochs(
@@ -119,7 +122,8 @@ def _proved(program: TwoSidedProgram, found: Answer, value: float, seconds: floa
                 f"its proof is refused – schedule without --prove"
             )
         best = solved.schedule if solved_value >= value else found.schedule
-        return Answer(best, max(value, solved_value), str(solved.solver))
+        bound = max(value, solved_value) + (slack if slack > _NEGLIGIBLE else 0.0)
+        return Answer(best, min(bound, found.bound), str(solved.solver))
     bound = max(value, solved_value, min(found.bound, solved.bound + slack))
     if solved_value > value + program.tolerance:
         return Answer(solved.schedule, bound, str(solved.solver), found_by_search=True)

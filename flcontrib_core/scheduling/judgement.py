@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flcontrib_core.scheduling.blind_spots import blind_run_limit, find_blind_spots, smallest_budgets, unseen_clients
 from flcontrib_core.scheduling.every_budget import EveryBudget
 from flcontrib_core.scheduling.frontier import SEPARABLE
-from flcontrib_core.scheduling.objectives import Answer, ProgramTerms
+from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, rounding
 from flcontrib_core.scheduling.schedule import BudgetSettings, Schedule, SchedulingProblem
 from flcontrib_core.vocabulary import BoolArray
 
@@ -31,7 +31,7 @@ def judge(
     mask = answer.schedule
     objective = objective_of(terms, settings, mask)
     gap = max(0.0, answer.bound - objective)
-    proved = gap <= 1e-9 * (1.0 + settings.gamma)
+    proved = gap <= rounding(settings.gamma)
     exposures = terms.exposures(mask[None, :])
     shown: dict[str, float | None] = dict.fromkeys(problem.client_ids)
     shown.update({problem.client_ids[i]: float(e) for i, e in zip(terms.present, exposures[0], strict=True)})

@@ -119,8 +119,8 @@ class TwoSidedProgram:
 
     @property
     def tolerance(self) -> float:
-        """Objectives closer than this are equal; grows with γ because the objective does."""
-        return 1e-9 * (1.0 + self.gamma)
+        """Objectives closer than this are equal."""
+        return rounding(self.gamma)
 
     @property
     def required(self) -> BoolArray:
@@ -148,6 +148,11 @@ class Answer:
     method: str
     found_by_search: bool = False
     """True where the method may miss the optimum."""
+
+
+def rounding(gamma: float) -> float:
+    """What floating point may lose of an objective: U is at most 1, γ·G may be as large as γ."""
+    return 1e-9 + 1e-13 * gamma
 
 
 def distinct(schedules: ScheduleMatrix) -> ScheduleMatrix:

@@ -161,6 +161,19 @@ def test_bounded_search_on_the_large_suite() -> None:
     assert worst <= 0.04
 
 
+def test_a_very_large_gamma_minimises_unfairness_and_then_maximises_coverage() -> None:
+    problem = random_problem(12, 6, 0.4, seed=8)
+    sets = every_set(12, 5, False)
+    gaps = -objectives_by_definition(problem, sets, FairnessMode.TWO_SIDED, 1.0)
+    coverage = objectives_by_definition(problem, sets, FairnessMode.TOP_UTILITY, 1.0)
+    gaps = gaps + coverage
+    fairest = np.flatnonzero(gaps < gaps.min() + 1e-9)
+    expected = sets[fairest[coverage[fairest].argmax()]]
+    assert choose_epochs(problem, BudgetSettings(5, gamma=1e6)).chosen == tuple(np.flatnonzero(expected) + 1)
+    program = TwoSidedProgram(program_terms(problem), 1e6, 5)
+    np.testing.assert_array_equal(best_by_search(program).schedule, expected)
+
+
 def test_bounded_search_repeats_itself() -> None:
     program = TwoSidedProgram(program_terms(random_problem(60, 20, 0.3, 6)), 1.0, 25)
     first, second = best_by_search(program, seed=3), best_by_search(program, seed=3)

@@ -124,3 +124,13 @@ def test_many_distinct_clients_get_the_sorting_network() -> None:
     assert fitting_formulation(hard_program()) is Formulation.PAIRS
     many = random_problem(40, 80, 0.5, 0)
     assert fitting_formulation(TwoSidedProgram(program_terms(many), 1.0, 20)) is Formulation.NETWORK
+
+
+def test_a_proof_is_not_called_exact_where_the_solver_cannot_be() -> None:
+    problem = random_problem(18, 6, 0.4, 1)
+    schedule = choose_epochs(problem, BudgetSettings(7, gamma=100.0, prove=True))
+    best = program_terms(problem).two_sided(every_set(18, 7, False), 100.0).max()
+    assert schedule.objective == pytest.approx(best, abs=1e-4)
+    assert schedule.bound >= best - 1e-9
+    assert not schedule.proved_optimal
+    assert schedule.gap == pytest.approx(1e-4, abs=1e-6)
