@@ -1,0 +1,51 @@
+"""docs/run-log.md: its script writes a log that opens, and it names every op, limit and code of the reader."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from flcontrib_core.runs import limits
+from flcontrib_core.runs.bundle import check_run_log
+from flcontrib_core.runs.model_nodes import KNOWN_OPS, MAX_NODES
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "run-log.md").read_text()
+RECORDER_ONLY = {"E_CLOSED", "E_IN_USE", "E_NOT_EMPTY", "E_OTHER_RUN"}
+
+
+def test_the_script_of_the_page_writes_a_sound_log(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "write_log.py").write_text(script)
+    subprocess.run([sys.executable, "write_log.py"], cwd=tmp_path, check=True, timeout=300)
+    result = check_run_log(tmp_path / "my-run")
+    assert result.ok, result.errors
+    assert (result.clients, result.epochs, result.participants) == (("north", "south"), 3, (2, 2, 2))
+    assert result.warnings == ()
+    assert "flcontrib" not in script
+
+
+def test_every_code_is_explained() -> None:
+    sources = [path for path in (ROOT / "flcontrib_core" / "runs").glob("*.py") if path.name not in ("flower.py",)]
+    used = {code for path in sources for code in re.findall(r'"([EW]_[A-Z0-9_]+)"', path.read_text())} - RECORDER_ONLY
+    explained = set(re.findall(r"`([EW]_[A-Z0-9_]+)`", PAGE))
+    assert used == explained
+
+
+def test_every_op_is_listed() -> None:
+    for op in KNOWN_OPS:
+        assert f"`{op}`" in PAGE
+
+
+def test_limits_are_the_readers() -> None:
+    assert f"{limits.MAX_ENTRIES:,}; an archive" in PAGE
+    assert f"expand {limits.MAX_RATIO} times" in PAGE
+    assert f"{limits.MAX_JSON_BYTES >> 20} MB, nesting of {limits.MAX_JSON_DEPTH}" in PAGE
+    assert f"{limits.MAX_EPOCH_LINES_BYTES >> 20} MB, {limits.MAX_EPOCHS:,} epochs" in PAGE
+    assert f"| clients | {limits.MAX_CLIENTS:,} |" in PAGE
+    assert f"{MAX_NODES:,} operations" in PAGE
+    assert f"at most {limits.MAX_COALITION_PLAYERS} participants" in PAGE
+    assert f"{limits.MAX_TABLE_BYTES >> 20} MB, 4 million rows, {limits.MAX_TABLE_UTILITIES} utilities" in PAGE
+    assert limits.MAX_TABLE_ROWS == 4_000_000
