@@ -188,9 +188,10 @@ class AuditLog:
     def restore_copies(self) -> None:
         """Writes copies that a crash between commit and copy left out."""
         known = self.copies()
-        for row in self._index.read("SELECT sequence, entry FROM log ORDER BY sequence"):
+        for row in self._index.read("SELECT sequence, hash FROM log ORDER BY sequence"):
             if row["sequence"] not in known:
-                self._write_copy(LogEntry.parse(row["entry"]), row["entry"])
+                (found,) = self._index.read("SELECT entry, hash FROM log WHERE hash = ?", (row["hash"],))
+                self._write_copy(LogEntry.of(found), found["entry"])
 
     def read_copies(self) -> Iterator[tuple[Path, str | None]]:
         """Every copy in order with its text; None where the text is not what the name says."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.workspace.disk import Disk
-from flcontrib_core.workspace.faults import NoSpaceLeft, ReadOnlyWorkspace, storage_faults
+from flcontrib_core.workspace.faults import DamagedIndex, NoSpaceLeft, ReadOnlyWorkspace, storage_faults
 from flcontrib_core.workspace.index_file import (
     IndexFile,
     Transaction,
@@ -70,9 +70,12 @@ class Index:
             self.impaired = None
 
     def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """Rows as of the last commit of whichever process."""
-        with self._reading, storage_faults(self.path):
-            return self._reading_connection().execute(statement, parameters).fetchall()
+        """Rows as of the last commit of whichever process; a damaged file is mended first, once."""
+        try:
+            return self._rows(statement, parameters)
+        except DamagedIndex:
+            self.open()
+            return self._rows(statement, parameters)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -105,6 +108,10 @@ class Index:
             if self._lock_file is not None:
                 os.close(self._lock_file)
                 self._lock_file = None
+
+    def _rows(self, statement: str, parameters: Sequence[Any]) -> list[sqlite3.Row]:
+        with self._reading, storage_faults(self.path):
+            return self._reading_connection().execute(statement, parameters).fetchall()
 
     @contextmanager
     def _file_lock(self, kind: int) -> Iterator[None]:

@@ -213,6 +213,11 @@ class UtilityMemory:
                 shelf.count(recalled + len(values), recalled)
                 shelf.keep(values)
             return
+        if recalled and self._room.index.impaired is None:
+            with self._room.index.write() as transaction:
+                transaction.execute(
+                    "UPDATE shelves SET asked = asked + ?1, recalled = recalled + ?1 WHERE key = ?2", (recalled, key)
+                )
 
 
 def memory_statistics(room: MemoryRoom) -> MemoryStatistics:

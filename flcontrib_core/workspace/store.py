@@ -79,7 +79,7 @@ class Workspace:
         self._results = Results(self._index, self.objects, self.log)
         self.alerts = AlertBook(self._index, self.log)
         self.jobs = JobQueue(self.path, self._index, self._staging, now, concurrent_jobs, runners)
-        self._open()
+        self.mend()
 
     def __enter__(self) -> Self:
         return self
@@ -185,7 +185,8 @@ class Workspace:
 
     # Opening and mending
 
-    def _open(self) -> None:
+    def mend(self) -> None:
+        """Checks the index as opening does and rebuilds it where it is damaged (after a DamagedIndex, for instance)."""
         try:
             with storage_faults(self.path):
                 for name in _FOLDERS:

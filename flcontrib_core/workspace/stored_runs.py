@@ -178,9 +178,11 @@ class StoredRuns:
         with self._index.write() as transaction:
             for row in transaction.execute("SELECT path FROM removals"):
                 path = self._root / row["path"]
+                if _in_use(transaction, path.name):  # the same run was added again since
+                    continue
                 if path.is_dir():
                     shutil.rmtree(path)
-                elif not _in_use(transaction, path.name):  # added again since
+                else:
                     self._objects.disk.remove(path)
             transaction.execute("DELETE FROM removals")
 
@@ -301,11 +303,13 @@ def _described(run: Run, name: str, reading: Reading, staged: Staged, beside: St
 
 
 def _in_use(transaction: Transaction, name: str) -> bool:
+    """Does anything in the index point at the object, job or shelf of this name?"""
     return bool(
         transaction.execute(
             "SELECT 1 FROM runs WHERE json_extract(entry, '$.body.object') = ?1 "
             "OR json_extract(entry, '$.body.companion') = ?1 "
-            "UNION ALL SELECT 1 FROM results WHERE object = ?1 UNION ALL SELECT 1 FROM epochs WHERE object = ?1",
+            "UNION ALL SELECT 1 FROM results WHERE object = ?1 UNION ALL SELECT 1 FROM epochs WHERE object = ?1 "
+            "UNION ALL SELECT 1 FROM jobs WHERE id = ?1 UNION ALL SELECT 1 FROM shelves WHERE key = ?1",
             (name,),
         )
     )

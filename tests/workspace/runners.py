@@ -16,7 +16,7 @@ from flcontrib_core.vocabulary import OnProgress
 from flcontrib_core.workspace import ResultEntry, Workspace
 
 HERE = "tests.workspace.runners"
-ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy")}
+ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy", "assessment")}
 
 
 def epoch_key(settings: dict[str, Any], epoch: int) -> str:
@@ -104,3 +104,16 @@ def greedy(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_p
     Path(settings["child"]).write_text(str(child))
     on_progress(0, 1, "child started")
     wait_for(settings["gate"])
+
+
+def assessment(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> ResultEntry:
+    """The real engine on a real run: Shapley values of every epoch."""
+    from flcontrib_core.contribution import assess_contributions
+
+    run = workspace.open_run(run_digest)
+    history = assess_contributions(
+        run, checkpoints=workspace.checkpoints(run), memory=workspace.utility_memory(run), on_progress=on_progress
+    )
+    arrays = {f"values of {name}": history.values[name] for name in history.utilities}
+    arrays |= {f"errors of {name}": history.standard_errors[name] for name in history.utilities}
+    return workspace.keep_result(run_digest, settings, "assessment", {"how": history.estimator}, arrays)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.errors import WorkspaceError
-from flcontrib_core.workspace import AlertState, ChainHead, Workspace
+from flcontrib_core.workspace import AlertState, ChainHead, DamagedIndex, Workspace
 from flcontrib_core.workspace.audit_log import GENESIS
 from flcontrib_core.workspace.provenance import canonical_json
 
@@ -91,6 +91,12 @@ def test_an_edited_reason_is_found(history: Workspace) -> None:
     assert broken is not None
     assert broken.sequence == 6
     assert "edited" in broken.problem
+    with pytest.raises(DamagedIndex, match="changed in the index"):
+        history.alerts.list()
+    history.mend()
+    assert history.alerts.list()[0].history[1].reason == "known maintenance", "its copy knows better"
+    assert history.verify_chain() is None
+    assert history.log.entries("index-rebuilt")
 
 
 def test_columns_that_contradict_the_text_are_found(history: Workspace) -> None:

@@ -252,3 +252,12 @@ def test_a_workspace_that_cannot_be_made_says_so(folder: Path) -> None:
     (folder / "file").write_text("in the way")
     with pytest.raises(WorkspaceError):
         Workspace(folder / "file" / "workspace")
+
+
+def test_a_running_server_mends_an_index_that_is_damaged_under_it(filled: Workspace) -> None:
+    before, head = state(filled), str(filled.head())
+    filled.close()
+    (filled.path / "index.sqlite").write_bytes(b"damaged under a running server" * 500)
+    assert state(filled) == before
+    assert filled.verify_chain(head) is None
+    assert filled.log.entries("index-rebuilt")

@@ -75,6 +75,7 @@ def test_a_job_runs_detached_and_its_result_is_kept(workspace: Workspace, run: s
     assert not job.stale
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process can be read on Linux only")
 def test_the_worker_is_in_a_session_of_its_own_niced_and_limited(workspace: Workspace, run: str, folder: Path) -> None:
     limits = JobLimits(memory_bytes=3 << 30, cpu_seconds=1000, file_bytes=1 << 30, niceness=7)
     job = workspace.jobs.submit(run, gated(folder), "gated", limits=limits)

@@ -17,6 +17,8 @@ from flcontrib_core.workspace.job_status import read_status
 from tests.workspace.recorded import bundle_run, scratch_folder
 from tests.workspace.runners import ALL, epoch_arrays, epoch_key, epoch_utilities
 
+SAMPLE_RUNS = Path(__file__).parents[2] / "sample_runs"
+
 
 def acknowledged(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -109,6 +111,27 @@ def test_fifteen_kills() -> None:
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_forty_kills_three_times(seed: int) -> None:
     kill_again_and_again(kills=40, epochs=200, seed=seed)
+
+
+@pytest.mark.slow
+def test_a_killed_assessment_of_a_real_run_ends_like_an_unbroken_one(folder: Path) -> None:
+    run = SAMPLE_RUNS / "clean-iid.flrun"
+    rng = np.random.default_rng(5)
+    results = []
+    for name, kills in (("unbroken", 0), ("killed", 4)):
+        with Workspace(folder / name, runners=ALL) as workspace:
+            digest = workspace.add_run(run).digest
+            job = workspace.jobs.submit(digest, {"name": "assessment"}, "assessment")
+            for _ in range(kills):
+                assert kill_worker(workspace, job, rng)
+                assert wait_until_ended(workspace, job).state is JobState.LOST
+                workspace.jobs.resume(job.id)
+            done = wait_until_ended(workspace, job)
+            assert (done.state, done.attempt) == (JobState.DONE, kills + 1), workspace.jobs.output(job.id)
+            results.append(done.result)
+            for object_name in workspace.objects.names():
+                workspace.objects.read(object_name)
+    assert results[0] == results[1]
 
 
 SERVER = """

@@ -89,6 +89,17 @@ def test_whole_epochs_are_kept_and_recalled(workspace: Workspace) -> None:
     assert workspace.memory_statistics().coalitions == 150
 
 
+def test_the_hit_rate_counts_what_memory_answered(workspace: Workspace) -> None:
+    memory = workspace.utility_memory()
+    assert workspace.memory_statistics().hit_rate is None
+    memory.keep_epoch(KEY, values(100))
+    memory.keep_epoch(KEY, values(120), recalled=80)
+    memory.keep_epoch(KEY, {}, recalled=100)
+    statistics = workspace.memory_statistics()
+    assert (statistics.asked, statistics.recalled) == (100 + 200 + 100, 180)
+    assert statistics.hit_rate == pytest.approx(0.45)
+
+
 def test_extreme_numbers_survive_to_the_bit(workspace: Workspace) -> None:
     extreme = {b"\x01": np.array([-0.0, 5e-324]), b"\x02": np.array([np.finfo(float).max, np.nextafter(1, 2)])}
     workspace.utility_memory().keep_epoch(KEY, extreme)
