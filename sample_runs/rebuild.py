@@ -12,7 +12,6 @@ import json
 import platform
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 from flcontrib_core.contribution import assess_contributions
 from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.bundle_writer import write_bundle
 from flcontrib_core.runs.encoding import sha256
 from flcontrib_core.simulation import Attack, SimulationSettings, simulate, simulate_in_memory
 from flcontrib_core.simulation.settings import AttackKind, DatasetName, Sizes, Split
@@ -117,13 +117,8 @@ def write_broken_bundle(path: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run = simulate(settings, Path(scratch) / "run").run
         _break(run)
-        partial = path.with_suffix(".partial")
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
-            for file in sorted(p for p in run.rglob("*") if p.is_file()):
-                entry = zipfile.ZipInfo(file.relative_to(run).as_posix(), date_time=(1980, 1, 1, 0, 0, 0))
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                bundle.writestr(entry, file.read_bytes())
-        partial.replace(path)
+        files = [file.relative_to(run).as_posix() for file in run.rglob("*") if file.is_file()]
+        write_bundle(run, files, path)
 
 
 def _break(run: Path) -> None:

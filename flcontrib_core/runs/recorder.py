@@ -12,12 +12,11 @@ Needs numpy and safetensors only.
 
 from __future__ import annotations
 
+import copy
 import errno
 import hashlib
 import json
 import os
-import shutil
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +27,7 @@ from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs import encoding
+from flcontrib_core.runs.bundle_writer import write_bundle
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
 from flcontrib_core.runs.intake import Numbers, Roster, as_array, as_metrics, as_validation, flatten
 from flcontrib_core.runs.problems import refusal
@@ -207,19 +207,7 @@ class RunRecorder:
     def bundle(self, path: str | os.PathLike[str] | None = None, *, compress: bool = True) -> Path:
         """Zips the run into one ``.flrun`` file, the same bytes every time, and returns its path."""
         target = Path(path) if path is not None else self.path.with_name(self.path.name + ".flrun")
-        partial = target.with_name(f".{target.name}{_PARTIAL}")
-        method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-        with zipfile.ZipFile(partial, "w") as bundle:
-            for name in sorted([*self._hashes, EPOCHS]):
-                file = self.path / name
-                entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-                entry.compress_type, entry.create_system, entry.external_attr = method, 3, 0o100644 << 16
-                large = file.stat().st_size >= 2**31
-                with file.open("rb") as content, bundle.open(entry, "w", force_zip64=large) as out:
-                    shutil.copyfileobj(content, out, 1 << 20)
-        self._sync(partial)
-        partial.replace(target)
-        return target
+        return write_bundle(self.path, [*self._hashes, EPOCHS], target, compress=compress)
 
     def _contents(
         self,
@@ -370,7 +358,7 @@ def _traced(module: Any, validation: Any | None) -> dict[str, Any]:
     from flcontrib_core.games.trace import trace_module
 
     x = validation.x if isinstance(validation, Validation) else validation[0]
-    return trace_module(module, torch.as_tensor(as_array(x)[:1]))
+    return trace_module(copy.deepcopy(module).cpu(), torch.as_tensor(as_array(x)[:1]))
 
 
 def _claim(log: BinaryIO, path: Path) -> None:
