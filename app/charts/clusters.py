@@ -8,7 +8,17 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, translucent, x_axis, y_axis
+from app.charts.style import (
+    base_figure,
+    client_styles,
+    epoch_ticks,
+    palette,
+    plain,
+    signed_ticks,
+    translucent,
+    x_axis,
+    y_axis,
+)
 from flcontrib_core import AuditReport
 
 MOST_LINES = 40
@@ -95,9 +105,9 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False) -> go.Fi
                     "domain": [top - 1 / rows + 0.12 / rows, top - 0.05 / rows],
                     "anchor": f"x{n}",
                     "range": [low - room, high + room],
-                    "tickformat": "+.2~f",
                     "showticklabels": column == 0,
-                },
+                }
+                | signed_ticks(low - room, high + room),
             }
         )
         axes = {"xaxis": f"x{n}", "yaxis": f"y{n}"}

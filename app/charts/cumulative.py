@@ -15,6 +15,7 @@ from app.charts.style import (
     epoch_ticks,
     palette,
     plain,
+    signed_ticks,
     spread_labels,
     translucent,
     x_axis,
@@ -157,7 +158,8 @@ def draw_cumulative(facts: CumulativeFacts, mode: str, narrow: bool = False) -> 
     figure.update_layout(
         xaxis=axis,
         yaxis=y_axis(mode)
-        | {"domain": [floor + 0.03 * bool(strip_height), 1], "tickformat": "+.2~f", "range": [low, top]},
+        | {"domain": [floor + 0.03 * bool(strip_height), 1], "range": [low, top]}
+        | signed_ticks(low, high),
     )
     _draw_band(figure, facts, mode)
     styles = client_styles(facts.all_clients, mode)

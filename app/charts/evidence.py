@@ -8,7 +8,17 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, translucent, x_axis, y_axis
+from app.charts.style import (
+    base_figure,
+    client_styles,
+    epoch_ticks,
+    palette,
+    plain,
+    signed_ticks,
+    translucent,
+    x_axis,
+    y_axis,
+)
 from flcontrib_core import AuditReport, FillPolicy
 
 
@@ -127,9 +137,9 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False) -> go.F
     figure.update_layout(
         xaxis=x_axis(mode)
         | {"range": [0.3, facts.epochs + 0.7], "tickvals": epoch_ticks(facts.epochs), "title": title, "anchor": "y3"},
-        yaxis=y_axis(mode) | {"domain": [0.60, 1.0], "tickformat": "+.2~f"},
+        yaxis=y_axis(mode) | {"domain": [0.60, 1.0]} | _curve_ticks(facts),
         yaxis2=y_axis(mode) | {"domain": [0.345, 0.51], "range": [0, 1.12], "tickvals": [0, 0.5, 1], "anchor": "x"},
-        yaxis3=y_axis(mode) | {"domain": [0.0, 0.255], "tickformat": "+.2~f", "anchor": "x"},
+        yaxis3=y_axis(mode) | {"domain": [0.0, 0.255], "anchor": "x"},
         barmode="overlay",
     )
     for row, (top, text) in enumerate(
@@ -182,6 +192,13 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False) -> go.F
         )
     _draw_bars(figure, facts, mode)
     return figure
+
+
+def _curve_ticks(facts: EvidenceFacts) -> dict[str, object]:
+    joined = np.concatenate([facts.credit, facts.quantiles.ravel(), [0.0]])
+    low, high = float(np.nanmin(joined)), float(np.nanmax(joined))
+    room = (high - low or 1.0) * 0.06
+    return {"range": [low - room, high + room]} | signed_ticks(low - room, high + room)
 
 
 def _draw_curve(figure: go.Figure, facts: EvidenceFacts, mode: str, narrow: bool) -> None:
@@ -249,7 +266,8 @@ def _draw_bars(figure: go.Figure, facts: EvidenceFacts, mode: str) -> None:
     )
     known = np.concatenate([np.abs(values) + half, [1e-9]])
     reach = float(known.max()) * 1.1
-    figure.update_layout(yaxis3_range=[-reach if (values < 0).any() else -reach * 0.15, reach])
+    low = -reach if (values < 0).any() else -reach * 0.15
+    figure.update_layout(yaxis3={"range": [low, reach]} | signed_ticks(low, reach, 3))
     skipped = np.flatnonzero(facts.state == 2)
     if len(skipped):
         hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": "rgba(0,0,0,0)", "size": 6, "solidity": 0.2}

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.style import base_figure, epoch_ticks, palette, plain, x_axis
+from app.charts.style import base_figure, epoch_ticks, palette, plain, signed_ticks, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 40
@@ -112,7 +112,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
     inner = top + gap + row * count
     floor = (row * count) / inner
     right = 1.0 if narrow else 0.86
-    figure = base_figure(mode, height, l=96, r=12 if narrow else 40, t=10, b=76)
+    figure = base_figure(mode, height, l=96, r=12 if narrow else 40, t=26, b=66)
     x = list(range(1, epochs + 1))
     y = list(range(count, 0, -1))
     scale = [[i / 4, c] for i, c in enumerate(p.heat)]
@@ -177,11 +177,10 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
             "showgrid": False,
             "zeroline": True,
             "zerolinecolor": p.axis,
-            "nticks": 3,
             "fixedrange": True,
-            "tickformat": "+.2~f",
             "tickfont": {"size": 11, "color": p.secondary},
-        },
+        }
+        | signed_ticks(min(0.0, float(np.nanmin(facts.gain))), max(0.0, float(np.nanmax(facts.gain))), 2),
     )
     figure.add_annotation(
         x=0,
@@ -244,11 +243,10 @@ def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
             "showgrid": False,
             "zeroline": True,
             "zerolinecolor": p.axis,
-            "nticks": 3,
-            "tickformat": "+.1~f",
             "fixedrange": True,
             "tickfont": {"size": 11, "color": p.secondary},
         }
+        | signed_ticks(min(0.0, float(facts.totals.min())), max(0.0, float(facts.totals.max())), 2)
     )
     figure.add_annotation(
         x=left + 0.03,

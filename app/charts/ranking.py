@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.style import base_figure, palette, plain, translucent, x_axis
+from app.charts.style import base_figure, palette, plain, signed_ticks, translucent, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 24
@@ -92,6 +92,9 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Fig
     row_height = 30 if len(rows) <= 12 else 22
     figure = base_figure(mode, row_height * max(len(rows), 1) + 62, l=104, r=60, t=6, b=48)
     places = list(range(len(rows), 0, -1))
+    reach = [v for r in rows for v in (r.total - _width(r), r.total + _width(r))] + [0.0]
+    room = (max(reach) - min(reach) or 1.0) * 0.07
+    low, high = min(reach) - room, max(reach) + room
     for place, r in zip(places, rows, strict=True):
         colour = (p.help if r.total > 0 else p.harm) if r.clear else p.secondary
         if r.half_width > 0:
@@ -130,10 +133,10 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Fig
             "gridcolor": p.grid,
             "zeroline": True,
             "zerolinecolor": p.axis,
-            "tickformat": "+.1~f",
-            "nticks": 5,
+            "range": [low, high],
             "title": {"text": f"Total contribution ({facts.axis})", "font": {"size": 12, "color": p.secondary}},
-        },
+        }
+        | signed_ticks(low, high, 4),
         yaxis={
             "tickvals": places,
             "ticktext": [f"<b>{n}</b>" if r.alerted else n for n, r in zip(names, rows, strict=True)],
@@ -145,3 +148,7 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Fig
         },
     )
     return figure
+
+
+def _width(row: RankedClient) -> float:
+    return row.half_width if row.half_width == row.half_width else 0.0

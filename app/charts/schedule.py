@@ -192,9 +192,14 @@ def frontier_facts(frontier: Frontier, current: int, one_sided: Frontier | None 
     compared = None
     if one_sided is not None and str(frontier.fairness) != "one-sided":
         other = one_sided.evaluation_share
-        compared = np.column_stack([other if other is not None else x, one_sided.exposure_gap])
+        compared = np.column_stack([other if other is not None else x, one_sided.exposure_gap.round(9)])
     return FrontierFacts(
-        np.asarray(x), frontier.exposure_gap, str(frontier.fairness), compared, current, share is not None
+        np.asarray(x),
+        np.where(frontier.exposure_gap < 1e-9, 0.0, frontier.exposure_gap),
+        str(frontier.fairness),
+        compared,
+        current,
+        share is not None,
     )
 
 
@@ -273,6 +278,7 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> go.F
     figure.update_layout(
         xaxis=x_axis(mode)
         | {"range": [0, 1.03], "tickformat": ".0%", "tickvals": [0, 0.25, 0.5, 0.75, 1], "title": title},
-        yaxis=y_axis(mode) | {"range": [-0.03 * (top_gap or 1), (top_gap or 0.1) * 1.18], "tickformat": ".2f"},
+        yaxis=y_axis(mode)
+        | {"range": [-0.003 if top_gap < 0.1 else -0.03 * top_gap, max(top_gap, 0.05) * 1.18], "tickformat": ".2f"},
     )
     return figure

@@ -7,12 +7,13 @@ five hues plus dash and marker is the honest limit.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
 
-FONT = "Source Sans, Source Sans 3, sans-serif"
+FONT = '"Source Sans", sans-serif'
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "hexagon")
 
@@ -159,6 +160,25 @@ def epoch_ticks(epochs: int) -> list[int]:
     """1, 5, 10 … – at most about ten labels."""
     step = next(s for s in (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 10**9) if epochs / s <= 9)
     return sorted({1, *range(step, epochs + 1, step)}) if epochs else [0]
+
+
+def signed_ticks(low: float, high: float, about: int = 5) -> dict[str, Any]:
+    """Round tick positions with explicit signs, a real minus and a plain 0."""
+    span = high - low
+    if not span > 0:
+        return {}
+    raw = span / about
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * size for m in (1, 2, 2.5, 5, 10) if m * size >= raw)
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    digits += 1 if abs(step * 10**digits - round(step * 10**digits)) > 1e-9 else 0
+    values = [n * step for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return {"tickvals": values, "ticktext": [_signed(v, digits) for v in values]}
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{abs(value):.{digits}f}"
+    return "0" if float(text) == 0 else ("+" if value > 0 else "−") + text
 
 
 def spread_labels(positions: list[float], smallest_gap: float) -> list[float]:

@@ -106,7 +106,7 @@ def what_if(report: AuditReport, alert: Alert) -> None:
         place.metric(
             f"{utility.capitalize()} per epoch",
             wording.signed(float(steps.mean()), 4),
-            "model would have been better" if better else "model would have been worse",
+            "better without" if better else ("no change" if float(steps.mean()) == 0 else "worse without"),
             delta_color="off",
             delta_arrow="off",
         )
@@ -185,8 +185,6 @@ def evidence(shown: state.Shown, alert: Alert) -> None:
                 st.markdown(
                     f"- It holds in {alert.sensitivity_holds} of {alert.sensitivity_settings} alternative settings."
                 )
-            if report.detection.false_alarm_source:
-                st.markdown(f"- {controls.text_of(report.detection.false_alarm_source)}")
         with st.container(border=True, gap="xsmall"):
             what_if(report, alert)
         with st.container(border=True, gap="xsmall"):
