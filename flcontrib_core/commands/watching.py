@@ -1,0 +1,64 @@
+"""``watch``: a run that is still growing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flcontrib_core.commands.assessing import memory_of
+from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, settings_from, with_options
+from flcontrib_core.commands.printing import print_json
+from flcontrib_core.errors import MissingPart
+
+if TYPE_CHECKING:
+    from flcontrib_core.detection.online import OnlineReader
+
+
+@click.command(epilog="Example: flcontrib watch recording/ --every 5")
+@click.argument("folder", type=click.Path(path_type=Path))
+@with_options(ESTIMATOR_OPTIONS)
+@click.option("--every", type=click.FloatRange(0.1, 3600), default=5.0, help="Seconds between looks [5].")
+@click.option("--until", type=click.IntRange(1), metavar="T", help="Stop after this epoch (default: never).")
+@click.option("--workspace", metavar="DIR", help="Folder that remembers evaluations (default: the platform's).")
+@click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace; every look computes anew.")
+def watch(folder: Path, every: float, until: int | None, **options: Any) -> None:
+    """Follow a growing log: new epochs are computed and alerts raised as they arrive, one JSON line per event.
+
+    Each look is another chance of a false alarm, so alerts use the sequential threshold and are provisional: confirm
+    them with ``flcontrib audit`` when the run has ended.
+    """
+    from flcontrib_core.detection.online import OnlineReader
+
+    memory, reader, known = memory_of(options), OnlineReader(), 0
+    while True:
+        known = _look(folder, known, reader, options, memory)
+        if until is not None and known >= until:
+            print_json({"event": "done", "epoch": known})
+            return
+        time.sleep(every)
+
+
+def _look(folder: Path, known: int, reader: OnlineReader, options: dict[str, Any], memory: dict[str, Any]) -> int:
+    """Computes and prints what is new; returns the number of epochs known now."""
+    from flcontrib_core.contribution import assess_contributions
+    from flcontrib_core.reports.as_json import alert_json, numbers
+    from flcontrib_core.runs.bundle import read_run_log
+    from flcontrib_core.runs.run_log import RunLog
+
+    if not (folder / "manifest.json").exists():
+        return known
+    run = read_run_log(folder, nonfinite="absent" if options.get("nonfinite") == "absent" else "refuse")
+    if not isinstance(run, RunLog):
+        raise MissingPart(f"{folder}: only a recording in a directory can be watched")
+    if run.epoch_count > known:
+        history = assess_contributions(run, settings_from(options), **memory)
+        for t in range(known + 1, run.epoch_count + 1):
+            values = {u: numbers(history.values[u][t]) for u in history.utilities}
+            print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
+        for alert in reader.look(history):
+            print_json({"event": "alert", "epoch": run.epoch_count, **alert_json(alert)})
+    run.close()
+    return max(known, run.epoch_count)
