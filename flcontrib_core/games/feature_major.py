@@ -1,7 +1,8 @@
 """How does a whole chunk of flat networks run at the speed of the matrix product?
 
-A hidden state of all models of a chunk is one tensor (models, features, rows); a linear layer is one batched
-matrix product into a buffer that is allocated once, because fresh pages cost more than the arithmetic saves.
+A hidden state of several models is one tensor (models, features, rows), and a linear layer one batched matrix product
+into memory that is kept. Small networks run a whole chunk at once; where one model's state already fills the cache,
+parameters are still mixed by the chunk but the models run one after the other.
 
 The first layer is special: its input is the same for every model, and its weights are linear in the coalition's
 weights Λ. What it makes of the input is prepared once for the base and each update; a coalition then costs
@@ -20,20 +21,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from flcontrib_core.games.architecture import Architecture
-from flcontrib_core.games.mixtures import Mixture, ParameterChunk, RememberedChunk
+from flcontrib_core.games.mixtures import Mixture, ParameterBuffers, ParameterChunk
 from flcontrib_core.games.utilities import padded_rows
 from flcontrib_core.runs.model_spec import INPUT, Node
 
 _MiB = 1 << 20
-CHUNK_STATE_BYTES = 2 * _MiB
-"""A chunk holds as many models as keep its widest hidden state near the second-level cache (at least 8)."""
+STATE_BYTES = 4 * _MiB
+"""As many models run at once as keep their widest hidden state below this …"""
+ALONE_BYTES = _MiB
+"""… but one at a time where a single model's widest state reaches this."""
 LARGEST_CHUNK = 128
-BLOCK_STATE_BYTES = 64 * _MiB
-"""Validation rows are split into blocks where a chunk's widest hidden state would exceed this."""
-REMEMBERED_BYTES = 256 * _MiB
-"""A chunk's parameters are kept from one block of rows to the next up to this size, else formed again."""
-LAYER_BYTES = 256 * _MiB
-"""Where one layer's parameters of a whole chunk would exceed this, models run one at a time."""
+BLOCK_BYTES = 16 * _MiB
+"""Validation rows are split into blocks where the widest state would exceed this."""
+PARAMETER_BYTES = 256 * _MiB
+"""Parameters are mixed for one model at a time where those of a chunk would exceed this."""
 PREPARED_BYTES = 128 * _MiB
 """First-layer products are prepared up to this size."""
 
@@ -74,17 +75,18 @@ class FeatureMajorExecutor:
         self.architecture = architecture
         self.rows = len(x)
         self._shape = {p.name: p.shape for p in architecture.parameters}
-        widest = max(architecture.shapes[node.name][0] for node in architecture.nodes)
         exact = all(node.op in _EXACT for node in architecture.nodes)
         columns = self.rows if exact else padded_rows(self.rows)
-        models = CHUNK_STATE_BYTES // (4 * columns * widest)
-        self.chunk = min(LARGEST_CHUNK, max(8, models // 8 * 8))
-        if 4 * self.chunk * max(p.count for p in architecture.parameters) > LAYER_BYTES:
+        state = 4 * columns * max(architecture.shapes[node.name][0] for node in architecture.nodes)
+        self.chunk = 8 if state >= ALONE_BYTES else min(LARGEST_CHUNK, max(8, STATE_BYTES // state // 8 * 8))
+        if 4 * self.chunk * architecture.parameter_count > PARAMETER_BYTES:
             self.chunk = 1
-        blocks = math.ceil(self.chunk * columns * widest * 4 / BLOCK_STATE_BYTES)
+        self.together = 1 if state >= ALONE_BYTES else self.chunk
+        blocks = math.ceil(self.together * state / BLOCK_BYTES)
         self.block_rows = columns if blocks == 1 else padded_rows(math.ceil(columns / blocks))
         features = F.pad(x.reshape(self.rows, -1).T, (0, columns - self.rows))  # (features, columns)
         self._x = [features[:, a : a + self.block_rows].contiguous() for a in range(0, columns, self.block_rows)]
+        self._parameters = ParameterBuffers(self.chunk, x.device)
         self._buffers: dict[str, Tensor] = {}
         # Renaming ops disappear: their readers read the value behind them.
         self._behind = {INPUT: INPUT}
@@ -98,11 +100,13 @@ class FeatureMajorExecutor:
 
     def logits(self, models: ParameterChunk, count: int) -> Tensor:
         out = torch.zeros(self.chunk, self.architecture.classes, padded_rows(self.rows), device=self._x[0].device)
-        if len(self._x) > 1 and 4 * self.chunk * self.architecture.parameter_count <= REMEMBERED_BYTES:
-            models = RememberedChunk(models)
+        self._parameters.take(models)
         for block, x in enumerate(self._x):
-            start = block * self.block_rows
-            out[:, :, start : start + x.shape[1]] = self._run(models, block)
+            columns = slice(block * self.block_rows, block * self.block_rows + x.shape[1])
+            prepared = self._first_layers(models, block)
+            for start in range(0, count, self.together):
+                group = slice(start, start + self.together)
+                out[group, :, columns] = self._run(group, x, prepared)
         return out[:count]
 
     def prepare(self, mixture: Mixture) -> None:
@@ -121,7 +125,12 @@ class FeatureMajorExecutor:
         return forward + float(mixed) * players
 
     def recipe(self) -> dict[str, Any]:
-        return {"executor": "feature-major", "chunk": self.chunk, "block_rows": self.block_rows}
+        return {
+            "executor": "feature-major",
+            "chunk": self.chunk,
+            "together": self.together,
+            "block_rows": self.block_rows,
+        }
 
     def _prepared(self, players: int) -> list[Node]:
         """First layers for which mixing outputs is cheaper than mixing weights, by shape alone."""
@@ -142,33 +151,50 @@ class FeatureMajorExecutor:
             product += vector[self.architecture.spans[node.fields["bias"]]][:, None]
         return product.reshape(-1)
 
-    def _run(self, models: ParameterChunk, block: int) -> Tensor:
-        values = {INPUT: self._x[block]}
+    def _first_layers(self, models: ParameterChunk, block: int) -> dict[str, Tensor]:
+        """node -> (chunk, out, rows) of the first layers whose outputs are mixed instead of their weights."""
+        found: dict[str, Tensor] = {}
+        rows = self._x[block].shape[1]
+        for node in self._nodes:
+            if node.op == "linear" and node.inputs[0] == INPUT:
+                out = self._shape[node.fields["weight"]][0]
+                result = self._buffer(f"{node.name} mixed", self.chunk, out, rows)
+                if models.form_first_layer(node.name, block, result.view(self.chunk, -1)):
+                    found[node.name] = result
+        return found
+
+    def _run(self, group: slice, x: Tensor, prepared: dict[str, Tensor]) -> Tensor:
+        """(together, classes, rows) logits of some models of the chunk for one block of rows."""
+        values = {INPUT: x}
         for node in self._nodes:
             inputs = [values[source] for source in node.inputs]
-            if node.op == "linear":
-                values[node.name] = self._linear(node, inputs[0], models, block)
+            if node.name in prepared:
+                values[node.name] = prepared[node.name][group]
+            elif node.op == "linear":
+                values[node.name] = self._linear(node, inputs[0], group)
             else:
-                values[node.name] = self._other(node, inputs, models)
+                values[node.name] = self._other(node, inputs, group)
         return values[self._behind[self.architecture.nodes[-1].name]]
 
-    def _linear(self, node: Node, h: Tensor, models: ParameterChunk, block: int) -> Tensor:
-        """(in, rows) shared or (models, in, rows) -> (models, out, rows)."""
+    def _linear(self, node: Node, h: Tensor, group: slice) -> Tensor:
+        """(in, rows) shared or (together, in, rows) -> (together, out, rows)."""
         out, width = self._shape[node.fields["weight"]]
         rows = h.shape[-1]
-        result = self._buffer(node.name, out)[: self.chunk * out * rows].view(self.chunk, out, rows)
-        if h.ndim == 2 and models.mix_products(node.name, block, result.view(self.chunk, -1)):
-            return result
-        weight = models.slice_of(self.architecture.spans[node.fields["weight"]])  # (models, out·in)
-        bias = self._vectors(node, "bias", models)
+        result = self._buffer(node.name, self.together, out, rows)
+        weight = self._parameters.of(self.architecture.spans[node.fields["weight"]])[group]  # (together, out·in)
+        bias = self._vectors(node, "bias", group)
         if h.ndim == 2:
-            torch.mm(weight.view(self.chunk * out, width), h, out=result.view(self.chunk * out, rows))
+            torch.mm(weight.view(-1, width), h, out=result.view(-1, rows))
             return result if bias is None else result.add_(bias)
+        weight = weight.view(-1, out, width)
         if bias is None:
-            return torch.bmm(weight.view(self.chunk, out, width), h, out=result)
-        return torch.baddbmm(bias, weight.view(self.chunk, out, width), h, out=result)
+            return torch.bmm(weight, h, out=result)
+        if self.together == 1:
+            torch.addmm(bias[0], weight[0], h[0], out=result[0])
+            return result
+        return torch.baddbmm(bias, weight, h, out=result)
 
-    def _other(self, node: Node, inputs: list[Tensor], models: ParameterChunk) -> Tensor:
+    def _other(self, node: Node, inputs: list[Tensor], group: slice) -> Tensor:
         h = inputs[0]
         if node.op in _ELEMENTWISE:
             # The shared input (two dimensions) and values with another reader must survive.
@@ -181,10 +207,10 @@ class FeatureMajorExecutor:
         if node.op == "mul":
             return inputs[0] * inputs[1]
         if node.op == "cat":
-            return torch.cat([h.expand(self.chunk, -1, -1) for h in inputs], dim=1)
-        weight, bias = self._vectors(node, "weight", models), self._vectors(node, "bias", models)
+            return torch.cat([h.expand(self.together, -1, -1) for h in inputs], dim=1)
+        weight, bias = self._vectors(node, "weight", group), self._vectors(node, "bias", group)
         if node.op == "batch_norm":
-            mean, variance = self._vectors(node, "mean", models), self._vectors(node, "var", models)
+            mean, variance = self._vectors(node, "mean", group), self._vectors(node, "var", group)
         else:
             mean, variance = h.mean(-2, keepdim=True), h.var(-2, correction=0, keepdim=True)
         assert mean is not None
@@ -194,12 +220,13 @@ class FeatureMajorExecutor:
         shifted = (h - mean) * scale
         return shifted if bias is None else shifted.add_(bias)
 
-    def _vectors(self, node: Node, field: str, models: ParameterChunk) -> Tensor | None:
-        """(models, features, 1) of an optional parameter with one number per feature."""
+    def _vectors(self, node: Node, field: str, group: slice) -> Tensor | None:
+        """(together, features, 1) of an optional parameter with one number per feature."""
         name = node.fields[field]
-        return None if name is None else models.slice_of(self.architecture.spans[name])[:, :, None]
+        return None if name is None else self._parameters.of(self.architecture.spans[name])[group, :, None]
 
-    def _buffer(self, node: str, width: int) -> Tensor:
-        if node not in self._buffers:
-            self._buffers[node] = torch.empty(self.chunk * width * self.block_rows, device=self._x[0].device)
-        return self._buffers[node]
+    def _buffer(self, name: str, models: int, width: int, rows: int) -> Tensor:
+        """(models, width, rows) in memory that is kept for the next block and chunk."""
+        if name not in self._buffers:
+            self._buffers[name] = torch.empty(models * width * self.block_rows, device=self._x[0].device)
+        return self._buffers[name][: models * width * rows].view(models, width, rows)

@@ -20,11 +20,11 @@ from torch import Tensor
 class ParameterChunk(Protocol):
     """The parameters of one full chunk of models."""
 
-    def slice_of(self, span: slice) -> Tensor:
-        """(models, length of the span), contiguous."""
+    def form(self, span: slice, out: Tensor) -> None:
+        """Writes the parameters of all models in this span of the flat vector: (models, length)."""
         ...
 
-    def mix_products(self, node: str, block: int, out: Tensor) -> bool:
+    def form_first_layer(self, node: str, block: int, out: Tensor) -> bool:
         """Writes a prepared first layer's output (models, out·rows); False where none was prepared."""
         ...
 
@@ -35,10 +35,10 @@ class GivenChunk:
 
     matrix: Tensor
 
-    def slice_of(self, span: slice) -> Tensor:
-        return self.matrix[:, span].contiguous()
+    def form(self, span: slice, out: Tensor) -> None:
+        out.copy_(self.matrix[:, span])
 
-    def mix_products(self, node: str, block: int, out: Tensor) -> bool:
+    def form_first_layer(self, node: str, block: int, out: Tensor) -> bool:
         return False
 
 
@@ -70,11 +70,11 @@ class MixedChunk:
     weights: Tensor
     """(models, players) float32"""
 
-    def slice_of(self, span: slice) -> Tensor:
+    def form(self, span: slice, out: Tensor) -> None:
         # addmm broadcasts the base over the models: eq. (fl_sub_model) for the whole chunk.
-        return torch.addmm(self.mixture.base[span], self.weights, self.mixture.updates[:, span])
+        torch.addmm(self.mixture.base[span], self.weights, self.mixture.updates[:, span], out=out)
 
-    def mix_products(self, node: str, block: int, out: Tensor) -> bool:
+    def form_first_layer(self, node: str, block: int, out: Tensor) -> bool:
         prepared = self.mixture.products.get((node, block))
         if prepared is None:
             return False
@@ -82,20 +82,32 @@ class MixedChunk:
         return True
 
 
-@dataclass(frozen=True)
-class RememberedChunk:
-    """A chunk whose slices are formed once although several blocks of rows ask for them."""
+class ParameterBuffers:
+    """The parameters of the chunk at hand, each span formed once, in memory that is kept from chunk to chunk.
 
-    chunk: ParameterChunk
-    slices: dict[int, Tensor] = field(default_factory=dict)
+    Fresh memory costs more than the arithmetic: every new page is a trip into the kernel.
+    """
 
-    def slice_of(self, span: slice) -> Tensor:
-        if span.start not in self.slices:
-            self.slices[span.start] = self.chunk.slice_of(span)
-        return self.slices[span.start]
+    def __init__(self, models: int, device: torch.device) -> None:
+        self._models = models
+        self._device = device
+        self._buffers: dict[int, Tensor] = {}
+        self._formed: set[int] = set()
 
-    def mix_products(self, node: str, block: int, out: Tensor) -> bool:
-        return self.chunk.mix_products(node, block, out)
+    def take(self, chunk: ParameterChunk) -> None:
+        """From now on, ``of`` answers for this chunk."""
+        self._chunk = chunk
+        self._formed.clear()
+
+    def of(self, span: slice) -> Tensor:
+        """(models, length)"""
+        if span.start not in self._buffers:
+            self._buffers[span.start] = torch.empty(self._models, span.stop - span.start, device=self._device)
+        buffer = self._buffers[span.start]
+        if span.start not in self._formed:
+            self._chunk.form(span, buffer)
+            self._formed.add(span.start)
+        return buffer
 
 
 def as_tensor(array: NDArray[Any], device: str = "cpu") -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flcontrib_core.games.mixtures import Mixture, ParameterChunk
+from flcontrib_core.games.mixtures import Mixture, ParameterBuffers, ParameterChunk
 from flcontrib_core.games.utilities import padded_rows
 
 IMAGE_ROWS = 50
@@ -48,12 +48,14 @@ class OneByOneExecutor:
         self._format = torch.channels_last if channels_last else None
         self._rows_at_once = rows
         self.chunk = 8 if 8 * 4 * parameter_count <= CHUNK_PARAMETER_BYTES else 1
+        self._buffers = ParameterBuffers(self.chunk, x.device)
         batches = [x[start : start + rows] for start in range(0, len(x), rows)]
         self._batches = [b.contiguous(memory_format=torch.channels_last) for b in batches] if channels_last else batches
         self._rows = len(x)
 
     def logits(self, models: ParameterChunk, count: int) -> Tensor:
-        vectors = models.slice_of(self._parameters)  # (models, P)
+        self._buffers.take(models)
+        vectors = self._buffers.of(self._parameters)  # (models, P)
         out = torch.zeros(count, self._classes, padded_rows(self._rows), device=vectors.device)
         for number in range(count):
             model = self._bind(vectors[number], self._format)

@@ -22,7 +22,7 @@ value NaN for *every* utility, so that a diverged model is never mistaken for a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,8 @@ from flcontrib_core.vocabulary import LOWER_IS_BETTER, IntArray, LogitTensor, Ut
 
 if TYPE_CHECKING:
     import torch
+
+    _PerRow = Callable[[], torch.Tensor]
 
 KNOWN_UTILITIES = ("loss", "accuracy", "macro-f1", "worst-class-recall", "demographic-parity-gap")
 _NEED_PREDICTIONS = frozenset(KNOWN_UTILITIES[2:])
@@ -157,8 +159,8 @@ class UtilityReader:
         truth[: self.rows] = self._y
         column = torch.arange(columns, device=device)
         self._true_cell = truth * columns + column  # (columns,) positions in a flattened (K, columns)
-        self._other_cell = (1 - truth) * columns + column  # two classes only
-        self._sign = 1.0 - 2.0 * truth  # a single logit only
+        self._sign = 1.0 - 2.0 * truth  # one or two logits only
+        self._tie_is_right = truth == 0
         # −inf from the true class on: what is left are the classes that win a tie against it.
         after = torch.arange(classes, device=device)[:, None] >= truth[None, :]
         self._earlier_class = torch.zeros(classes, columns, device=device).masked_fill_(after, -torch.inf)
@@ -202,33 +204,37 @@ class UtilityReader:
         highest = z.amax(1)  # (C, columns)
         finite = torch.isfinite(highest[:, :rows].amax(1)) & torch.isfinite(z.amin(1)[:, :rows].amin(1))
         parts: dict[str, torch.Tensor] = {}
+        losses, correct = self._two_classes(z) if self.classes <= 2 else self._many_classes(z, highest)
         if "loss" in self._parts:
-            parts["loss"] = self._row_losses(z)[:, :rows].sum(1, dtype=torch.float64) / rows
+            parts["loss"] = losses()[:, :rows].sum(1, dtype=torch.float64) / rows
         if "accuracy" in self._parts:
-            parts["accuracy"] = self._correct(z, highest)[:, :rows].sum(1, dtype=torch.float64) / rows
+            parts["accuracy"] = correct()[:, :rows].sum(1, dtype=torch.float64) / rows
         if _NEED_PREDICTIONS & set(self._parts):
             predicted = (z[:, 0] > 0).long() if self.classes == 1 else z.max(1).indices
             parts |= self._from_predictions(predicted[:, :rows])
         table = torch.stack([parts[name] for name in self._parts], dim=1)
         return table.masked_fill_(~finite[:, None], torch.nan)
 
-    def _row_losses(self, z: torch.Tensor) -> torch.Tensor:
-        """(C, K, columns) -> (C, columns) cross-entropy of each row, float32."""
-        from torch.nn.functional import log_softmax, softplus
+    def _two_classes(self, z: torch.Tensor) -> tuple[_PerRow, _PerRow]:
+        """(C, columns) cross-entropy and rightness of each row, from how far the wrong class is ahead."""
+        from torch.nn.functional import softplus
 
-        if self.classes == 1:
-            return softplus(z[:, 0] * self._sign)
-        cells = z.reshape(len(z), -1)
-        if self.classes == 2:  # log(1 + e^(other − true)): no cancellation for rows that are confidently right
-            return softplus(cells.index_select(1, self._other_cell) - cells.index_select(1, self._true_cell))
-        return -log_softmax(z, dim=1).reshape(len(z), -1).index_select(1, self._true_cell)
+        ahead = (z[:, 0] if self.classes == 1 else z[:, 1] - z[:, 0]) * self._sign
+        # log(1 + e^ahead): no cancellation for rows that are confidently right
+        return lambda: softplus(ahead), lambda: (ahead < 0) | ((ahead == 0) & self._tie_is_right)
 
-    def _correct(self, z: torch.Tensor, highest: torch.Tensor) -> torch.Tensor:
-        """(C, columns) True where the first of the largest logits is the true class (argmax, several times faster)."""
-        if self.classes == 1:
-            return (z[:, 0] > 0) == (self._sign < 0)
-        of_truth = z.reshape(len(z), -1).index_select(1, self._true_cell)
-        return (of_truth >= highest) & ((z + self._earlier_class).amax(1) < of_truth)
+    def _many_classes(self, z: torch.Tensor, highest: torch.Tensor) -> tuple[_PerRow, _PerRow]:
+        """The same for three and more; right where the first of the largest logits is the true class."""
+        from torch.nn.functional import log_softmax
+
+        def losses() -> torch.Tensor:
+            return -log_softmax(z, dim=1).reshape(len(z), -1).index_select(1, self._true_cell)
+
+        def correct() -> torch.Tensor:  # argmax, several times faster
+            of_truth = z.reshape(len(z), -1).index_select(1, self._true_cell)
+            return (of_truth >= highest) & ((z + self._earlier_class).amax(1) < of_truth)
+
+        return losses, correct
 
     def _from_predictions(self, predicted: torch.Tensor) -> dict[str, torch.Tensor]:
         """(C, V) predicted classes -> the utilities that need more than a count of right rows, each (C,)."""

@@ -109,7 +109,6 @@ def test_bits_do_not_depend_on_position_or_request(
 
 
 def test_blocks_of_rows_give_the_same_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A validation set too large for one block is split; chunk parameters are remembered or formed again."""
     rng = np.random.default_rng(5)
     module = mlp(9, 16, 3)
     architecture = architecture_of(module, mlp_spec(9, 16, 3), 3)
@@ -120,23 +119,24 @@ def test_blocks_of_rows_give_the_same_models(monkeypatch: pytest.MonkeyPatch) ->
     whole = Evaluator(architecture, validation, ["loss"])
     assert whole.recipe()["block_rows"] == 500
     expected = whole.evaluate_mixture(whole.mixture(base, updates), weights)[0]
-    monkeypatch.setattr(feature_major, "BLOCK_STATE_BYTES", 1 << 18)
-    for remembered in (0, 1 << 30):
-        monkeypatch.setattr(feature_major, "REMEMBERED_BYTES", remembered)
+    for alone in (1, 1 << 30):
+        monkeypatch.setattr(feature_major, "ALONE_BYTES", alone)
+        monkeypatch.setattr(feature_major, "BLOCK_BYTES", 1 << 14 if alone == 1 else 1 << 18)
         split = Evaluator(architecture, validation, ["loss"])
         assert split.recipe()["block_rows"] < 500
+        assert (split.recipe()["together"] == 1) is (alone == 1)
         values = split.evaluate_mixture(split.mixture(base, updates), weights)[0]
         np.testing.assert_allclose(values, expected, rtol=1e-6)
 
 
-def test_very_large_layers_run_one_model_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_large_models_are_mixed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(9)
     module = mlp(9, 16, 3)
     architecture = architecture_of(module, mlp_spec(9, 16, 3), 3)
     validation = random_validation((9,), 3, 50, rng)
     vectors = jittered(module, 5, rng)
     expected = Evaluator(architecture, validation, ["loss"]).evaluate(vectors)[0]
-    monkeypatch.setattr(feature_major, "LAYER_BYTES", 100)
+    monkeypatch.setattr(feature_major, "PARAMETER_BYTES", 100)
     alone = Evaluator(architecture, validation, ["loss"])
     assert alone.recipe()["chunk"] == 1
     np.testing.assert_allclose(alone.evaluate(vectors)[0], expected, rtol=1e-6)
