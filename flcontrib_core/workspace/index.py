@@ -44,6 +44,8 @@ class Index:
         self._lock_file: int | None = None
         self._owner = os.getpid()
         self._writing = threading.RLock()
+        self._transacting: int | None = None
+        """The thread that is inside a transaction."""
         self._writer: sqlite3.Connection | None = None
         self._written: object = None
         self._reading = threading.RLock()
@@ -74,6 +76,8 @@ class Index:
         try:
             return self._rows(statement, parameters)
         except DamagedIndex:
+            if self._transacting == threading.get_ident():  # the file cannot be replaced under our own transaction
+                raise
             self.open()
             return self._rows(statement, parameters)
 
@@ -89,15 +93,18 @@ class Index:
                 connection = self._writing_connection()
                 connection.execute("BEGIN IMMEDIATE")
                 transaction = Transaction(connection)
+                self._transacting = threading.get_ident()
                 try:
                     yield transaction
                     self._disk.commit(connection)
+                    for action in transaction.actions:
+                        action()
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
-                for action in transaction.actions:
-                    action()
+                finally:
+                    self._transacting = None
 
     def close(self) -> None:
         """Lets go of the file; the next call opens it again."""

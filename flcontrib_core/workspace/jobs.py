@@ -128,17 +128,19 @@ class JobQueue:
 
     def list(self) -> tuple[Job, ...]:
         """All jobs, newest first, as they are now; changes nothing."""
-        rows = self._index.read("SELECT * FROM jobs ORDER BY sequence DESC")
-        waiting = self._index.read("SELECT id FROM jobs WHERE state = 'queued' ORDER BY place")
-        position = {row["id"]: number for number, row in enumerate(waiting, start=1)}
-        return tuple(replace(look_at(row, self._folder), queue_position=position.get(row["id"])) for row in rows)
+        return self._seen("SELECT * FROM jobs ORDER BY sequence DESC")
 
     def find(self, job_id: str) -> Job:
         """One job as it is now. Raises WorkspaceError when there is none of that name."""
-        for job in self.list():
-            if job.id == job_id:
-                return job
+        for job in self._seen("SELECT * FROM jobs WHERE id = ?", job_id):
+            return job
         raise WorkspaceError(f"no job {job_id[:40]!r} in {self._root}")
+
+    def _seen(self, statement: str, *parameters: str) -> tuple[Job, ...]:
+        waiting = self._index.read("SELECT id FROM jobs WHERE state = 'queued' ORDER BY place")
+        position = {row["id"]: number for number, row in enumerate(waiting, start=1)}
+        rows = self._index.read(statement, parameters)
+        return tuple(replace(look_at(row, self._folder), queue_position=position.get(row["id"])) for row in rows)
 
     def output(self, job_id: str) -> str:
         """What the worker printed, for whoever looks for the cause of a failure."""
