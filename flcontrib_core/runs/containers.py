@@ -19,6 +19,8 @@ from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.limits import MAX_ENTRIES
 from flcontrib_core.runs.problems import MAX_PROBLEMS, refusal, shown
 
+MAX_FOLDERS = 16
+"""How deep a run directory is listed."""
 GROWING = "epochs.jsonl"
 """The one file that is appended to while a run is being recorded."""
 
@@ -96,7 +98,7 @@ def folded(name: str) -> str:
 
 
 class DirectoryContainer:
-    """A run directory: plain files in it and in ``epochs/``; links, pipes and devices are refused.
+    """A run directory: plain files in plain folders; links, pipes and devices are refused.
 
     A recorder may be appending to it. It writes an epoch's file before the line that names it, so the length of
     epochs.jsonl is fixed *before* the files are listed: every epoch that is read then has its file.
@@ -159,8 +161,9 @@ class DirectoryContainer:
             self._sizes[name] = status.st_size
             self._signatures[name] = _signature(status)
         elif stat.S_ISDIR(status.st_mode):
-            if name == "epochs":
-                self._list("epochs/", problems)
+            # Other folders are listed too: what is found in them is what a zip of this directory would hold.
+            if not entry.name.startswith(".") and name.count("/") < MAX_FOLDERS:
+                self._list(name + "/", problems)
         else:
             problems.append(
                 Problem(

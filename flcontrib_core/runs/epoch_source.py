@@ -11,7 +11,7 @@ from flcontrib_core.runs.containers import Container
 from flcontrib_core.runs.log_checks import EpochFacts
 from flcontrib_core.runs.run_log import EpochData, EpochRecord, ParameterSpec, Validation
 from flcontrib_core.runs.shape_checks import INITIAL, VALIDATION
-from flcontrib_core.runs.tensors import TensorLayout, read_tensors, view_tensor
+from flcontrib_core.runs.tensors import TensorLayout, read_tensors, stream_blocks, view_tensor
 from flcontrib_core.vocabulary import Float32Array
 
 
@@ -42,8 +42,30 @@ class BundleSource:
     """epoch -> how far the stored global model is from the rebuilt one, where it is"""
 
     def initial(self) -> Float32Array:
-        tensors = self._read(INITIAL, [spec.name for spec in self.parameters])
-        return np.concatenate([tensors[spec.name].reshape(-1) for spec in self.parameters])
+        return self.initial_columns(0, sum(spec.count for spec in self.parameters))
+
+    def initial_columns(self, first: int, last: int) -> Float32Array:
+        """The numbers ``first`` … ``last`` (exclusive) of F⁰ without holding the others."""
+        begins: dict[str, int] = {}
+        total = 0
+        for spec in self.parameters:
+            begins[spec.name] = total
+            total += spec.count
+        found = np.empty(min(last, total) - first, dtype=np.float32)
+        layout = self.layouts[INITIAL]
+        stream = self.container.open(INITIAL)
+        try:
+            stream.read(layout.data_offset)
+            for block in stream_blocks(stream, layout):
+                flat = block.values.reshape(-1)
+                width = block.tensor.count // block.tensor.rows
+                begin = begins[block.tensor.name] + block.row * width + block.column - first
+                low, high = max(begin, 0), min(begin + len(flat), len(found))
+                if low < high:
+                    found[low:high] = flat[low - begin : high - begin]
+        finally:
+            stream.close()
+        return found
 
     def epoch(self, record: EpochRecord) -> EpochData:
         width = sum(spec.count for spec in self.parameters)

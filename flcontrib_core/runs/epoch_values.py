@@ -109,7 +109,7 @@ class EpochValues:
         """The check of one window of columns; None where the log has no global model to compare with."""
         if INITIAL not in self._parts.layouts or not any(record.has_global for record in self._written):
             return None
-        return AggregateCheck(self._source().initial()[first : first + WINDOW].copy(), first)
+        return AggregateCheck(self._source().initial_columns(first, first + WINDOW), first)
 
     def _check_further_columns(self) -> None:
         """A model wider than one window is followed window by window, each time through the whole run."""

@@ -46,6 +46,11 @@ class Tensor:
     def count(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def rows(self) -> int:
+        """A vector is one row; everything else has its first extent of them."""
+        return self.shape[0] if len(self.shape) > 1 else 1
+
 
 @dataclass(frozen=True)
 class TensorLayout:
@@ -180,10 +185,9 @@ class Block:
 def stream_blocks(stream: ByteStream, layout: TensorLayout) -> Iterator[Block]:
     """Every number of the file, in file order, in blocks of about a megabyte. ``stream`` stands after the header."""
     for tensor in layout.tensors:
-        width = math.prod(tensor.shape[1:]) if len(tensor.shape) > 1 else tensor.count
         if tensor.count == 0:
             continue
-        rows = tensor.count // width
+        rows, width = tensor.rows, tensor.count // tensor.rows
         item = _BYTES[tensor.dtype]
         together = max(1, PIECE_BYTES // (width * item))
         stretch = min(width, PIECE_BYTES // item)

@@ -291,6 +291,22 @@ def _directories() -> None:
     add(16, "epoch lines of 40 MB", directory(long_text), "E_FILE_SIZE", names="epochs.jsonl")
     add(16, "one epoch line of 12 MB", directory(one_long_line), "E_FILE_SIZE", names="epochs.jsonl")
     add(0, "directory as it should be", directory(_good))
+    more = {".git/config": b"x", "checkpoints/notes.txt": b"x"}
+    add(
+        13,
+        "directory with other folders",
+        directory(lambda: {**_good(), **more}),
+        warnings=("W_EXTRA_FILE",),
+        names="1 un",
+    )
+    trap = {"checkpoints/last/model.pt": b"x"}
+    add(
+        26,
+        "directory with a pickle further inside",
+        directory(lambda: {**_good(), **trap}),
+        "E_PICKLE",
+        names="model.pt",
+    )
     add(0, "stored archive as it should be", bundle(_good, zipfile.ZIP_STORED))
     add(0, "deflated archive as it should be", bundle(_good))
     add(21, "directory with a changed update", directory(_changed_update), "E_HASH", names="epochs/00002.safetensors")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import shutil
+import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -338,3 +340,36 @@ def test_somebody_asked_need_not_be_in_the_manifest(writer: LogWriter, tmp_path:
     run = read(write_directory(writer.files(), tmp_path / "run"))
     assert run.epochs[2].asked == ("node-9134", "hospital-a")
     assert run.epochs[2].failed[0].reason == ""
+
+
+def test_archives_of_other_tools_are_the_same_run(writer: LogWriter, tmp_path: Path) -> None:
+    run = write_directory(writer.files(), tmp_path / "run")
+    archives = [Path(shutil.make_archive(str(tmp_path / "shutil"), "zip", run))]
+    if shutil.which("zip"):
+        subprocess.run(["zip", "-qr", "../info.zip", "."], cwd=run, check=True, timeout=60)
+        subprocess.run("zip -qr - . > ../piped.zip", shell=True, cwd=run, check=True, timeout=60)
+        archives += [tmp_path / "info.zip", tmp_path / "piped.zip"]
+    digest = read(run).digest
+    assert [check_run_log(path).digest for path in archives] == [digest] * len(archives)
+
+
+def test_a_recorder_is_read_while_it_writes(tmp_path: Path) -> None:
+    from flcontrib_core.runs.recorder import RunRecorder
+
+    rng = np.random.default_rng(0)
+    previous = None
+    with RunRecorder(
+        tmp_path / "run", clients=[("a", 10), ("b", 30)], parameters=[("w", (2, 3))], initial=np.zeros(6)
+    ) as recorder:
+        assert [p.code for p in check_run_log(tmp_path / "run").errors] == ["E_EPOCH_NONE"]
+        for epoch in (1, 2, 3):
+            updates = {name: rng.normal(size=6).astype(np.float32) for name in ("a", "b")}
+            recorder.epoch(updates, failed={}, metrics={"loss": 1.0 / epoch})
+            previous = read(tmp_path / "run", previous=previous)
+            assert previous.digest == recorder.digest()
+            assert previous.epoch_count == epoch
+            np.testing.assert_array_equal(previous.epoch_data(epoch).updates, np.stack(list(updates.values())))
+        bundle = recorder.bundle()
+    assert read(bundle).digest == recorder.digest()
+    assert previous is not None
+    assert read(bundle).epoch_digests() == previous.epoch_digests()
