@@ -23,7 +23,6 @@ COMMANDS = {
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),
-    "reproduce": ("reproducing", "The paper's experiments."),
 }
 
 

@@ -21,22 +21,13 @@ from flcontrib_core.errors import SettingsError
 @click.pass_context
 def check(context: click.Context, run: Path, nonfinite: str, lower_is_better: tuple[str, ...], as_json: bool) -> None:
     """Validate a run log (directory, .flrun, CSV or Parquet table) and name every fault found."""
-    from flcontrib_core.reports.as_json import problem_json
     from flcontrib_core.runs.bundle import check_run_log
+    from flcontrib_core.runs.bundle_reader import NonFinite
 
-    found = check_run_log(run, nonfinite=nonfinite, lower_is_better=lower_is_better)
+    treat: NonFinite = "absent" if nonfinite == "absent" else "refuse"
+    found = check_run_log(run, nonfinite=treat, lower_is_better=lower_is_better)
     if as_json:
-        print_json(
-            {
-                "ok": found.ok,
-                "digest": found.digest,
-                "clients": list(found.clients),
-                "epochs": found.epochs,
-                "participants": list(found.participants),
-                "errors": [problem_json(p) for p in found.errors],
-                "warnings": [problem_json(p) for p in found.warnings],
-            }
-        )
+        print_json(found.to_json())
     else:
         for kind, problems in (("error", found.errors), ("warning", found.warnings)):
             for p in problems:
@@ -104,19 +95,17 @@ def _simulate_options(command: Any) -> Any:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def simulate(out: Path, as_json: bool, **options: Any) -> None:
     """Train a federation with known truth and record it (OUT ends in .flrun for one file, else a directory)."""
-    from flcontrib_core.runs.bundle import read_run_log
     from flcontrib_core.simulation import simulate as run_simulation
 
     progress = Progress()
     result = run_simulation(_simulation_settings(options), out, progress)
     progress.close()
-    run = read_run_log(result.run)
-    labelled = [] if run.truth is None else run.truth.dishonest
+    labelled = result.truth.dishonest
     if as_json:
         truth = {"dishonest": [asdict(d) for d in labelled]}
-        print_json({"run": str(result.run), "digest": run.digest, "truth": truth})
+        print_json({"run": str(result.run), "digest": result.digest, "truth": truth})
         return
-    click.echo(f"{result.run}\ndigest {run.digest}")
+    click.echo(f"{result.run}\ndigest {result.digest}")
     rows = [[d.client, d.attack, " ".join(f"{a}–{b}" for a, b in d.windows)] for d in labelled]
     click.echo(table(["client", "attack", "epochs"], rows) if rows else "all clients are honest")
 
