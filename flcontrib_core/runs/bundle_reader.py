@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -56,7 +56,7 @@ class BundleReader:
         self._findings = findings
         self._name = name
         self._nonfinite = nonfinite
-        self._known = previous.source if previous is not None and isinstance(previous.source, BundleSource) else None
+        self._previous = previous
         self.manifest: Manifest | None = None
         self.records: list[EpochRecord] = []
         self._model: Any = None
@@ -142,7 +142,7 @@ class BundleReader:
                 if record.file in self._parts.layouts and self._parts.layouts[record.file].get("global") is not None:
                     self.records[index] = dataclasses.replace(record, has_global=True)
 
-    def _epoch_faults(self, record: EpochRecord) -> Any:
+    def _epoch_faults(self, record: EpochRecord) -> Callable[[TensorLayout], list[Problem]]:
         def faults(layout: TensorLayout) -> list[Problem]:
             if self.manifest is None or not self.manifest.parameters:
                 return []
@@ -169,12 +169,27 @@ class BundleReader:
                 self._parts.stream(VALIDATION, values.take)
                 if found := values.problems():
                     raise RunLogError(tuple(found))
-        self._values = EpochValues(self._parts, manifest.clients, manifest.parameters, self.records, self._known)
+        self._values = EpochValues(
+            self._parts, manifest.clients, manifest.parameters, self.records, self._earlier_reading(manifest)
+        )
         self._values.read(absent_if_nonfinite=self._nonfinite == "absent")
         self.records = self._values.records
         for name in (INITIAL, MODEL, VALIDATION):
             if name in manifest.files:
                 self._parts.hash_fits(name, manifest.files[name], MANIFEST)
+
+    def _base_digest(self, manifest: Manifest) -> str:
+        hashes = self._parts.hashes
+        return base_digest(
+            manifest.clients, manifest.parameters, hashes.get(INITIAL, ""), hashes.get(MODEL), hashes.get(VALIDATION)
+        )
+
+    def _earlier_reading(self, manifest: Manifest) -> BundleSource | None:
+        """What is known of this run's epochs from before, if it is the same run that has grown."""
+        earlier = self._previous
+        if earlier is None or earlier.base_digest != self._base_digest(manifest):
+            return None
+        return earlier.source if isinstance(earlier.source, BundleSource) else None
 
     def _vocabulary(self, manifest: Manifest) -> int | None:
         """How many token numbers does the smallest embedding know?"""
@@ -227,13 +242,7 @@ class BundleReader:
             ),
             truth=manifest.truth,
             warnings=tuple(self._findings.warnings),
-            base_digest=base_digest(
-                manifest.clients,
-                manifest.parameters,
-                parts.hashes[INITIAL],
-                parts.hashes.get(MODEL),
-                parts.hashes.get(VALIDATION),
-            ),
+            base_digest=self._base_digest(manifest),
             origin=origin,
             manifest=manifest.content,
             casts=_casts(parts.layouts),

@@ -21,6 +21,7 @@ class Verified:
 
     signature: tuple[int, ...]
     sha256: str
+    data_sizes: tuple[int, ...]
     facts: EpochFacts
 
 

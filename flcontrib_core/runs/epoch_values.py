@@ -73,12 +73,12 @@ class EpochValues:
         file = str(record.file)
         signature = self._parts.container.signature(file)
         known = self._known.verified.get(file) if self._known is not None else None
-        if (
-            known is not None
-            and (known.signature, known.sha256) == (signature, record.sha256)
-            and (check is None or (record.has_global and known.facts.global_finite))
-        ):
-            return self._reuse(record, known, check)
+        expected = (signature, record.sha256, record.data_sizes)
+        if known is not None and (known.signature, known.sha256, known.data_sizes) == expected:
+            # The check of the server's model can go on from a stored one, but not from one it would have to rebuild.
+            follows = check is None or (record.has_global and known.facts.global_finite)
+            if follows:
+                return self._reuse(record, known, check)
         updates = UpdateFacts(len(record.participants))
         if check is None:
             self._parts.stream(file, updates.take)
@@ -87,7 +87,7 @@ class EpochValues:
             self._parts.stream(file, updates.take, check.take)
             check.end(record.epoch, updates.result())
         facts = updates.result()
-        self.verified[file] = Verified(signature, self._parts.hashes[file], facts)
+        self.verified[file] = Verified(signature, self._parts.hashes[file], record.data_sizes, facts)
         return facts
 
     def _reuse(self, record: EpochRecord, known: Verified, check: AggregateCheck | None) -> EpochFacts:

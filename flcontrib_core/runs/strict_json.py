@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -71,19 +73,18 @@ def _bound_structure(data: bytes, where: str, most_values: int) -> None:
         )
 
 
-def _unique_keys(where: str) -> Any:
+def _unique_keys(where: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         built = dict(pairs)
         if len(built) != len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
             raise refusal("E_JSON_DUPKEY", where, f"key {shown(twice)} twice", "each key once", "Keep one of the two.")
         return built
 
     return build
 
 
-def _bounded_int(where: str) -> Any:
+def _bounded_int(where: str) -> Callable[[str], int]:
     def read(digits: str) -> int:
         if len(digits) <= 20 and -(2**63) <= (number := int(digits)) < 2**63:
             return number
@@ -98,7 +99,7 @@ def _bounded_int(where: str) -> Any:
     return read
 
 
-def _finite_float(where: str) -> Any:
+def _finite_float(where: str) -> Callable[[str], float]:
     def read(digits: str) -> float:
         number = float(digits)
         if math.isfinite(number):
@@ -108,7 +109,7 @@ def _finite_float(where: str) -> Any:
     return read
 
 
-def _refuse_constant(where: str) -> Any:
+def _refuse_constant(where: str) -> Callable[[str], NoReturn]:
     def refuse(name: str) -> NoReturn:
         raise refusal("E_JSON_NONFINITE", where, name, "finite numbers", "Leave the key out instead.")
 

@@ -13,6 +13,7 @@ from typing import Any
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.containers import unreadable
 from flcontrib_core.runs.limits import (
+    MAX_CLIENTS,
     MAX_EPOCHS,
     MAX_ID_CHARACTERS,
     MAX_RATIO,
@@ -20,13 +21,39 @@ from flcontrib_core.runs.limits import (
     MAX_TABLE_ROWS,
     MAX_TABLE_UTILITIES,
 )
+from flcontrib_core.runs.manifest import id_fault, normal
 from flcontrib_core.runs.problems import refusal, shown
 
 Cell = float | None
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
 _INTEGER = re.compile(r"\d{1,9}", re.ASCII)
 _FORMS = "columns epoch, client (or coalition) and one per utility"
-_FIX = "Write the table as docs/run-log.md shows: long form, comma-separated, decimal points."
+FIX = "Write the table as docs/run-log.md shows: long form, comma-separated, decimal points."
+
+
+class ClientIds:
+    """Client ids in the order of their first appearance."""
+
+    def __init__(self) -> None:
+        self._positions: dict[str, int] = {}
+        self._normal: set[str] = set()
+        self.ids: list[str] = []
+
+    def position(self, identity: str, where: str) -> int:
+        found = self._positions.get(identity)
+        if found is not None:
+            return found
+        if (fault := id_fault(identity)) is not None:
+            raise refusal("E_CLIENT_ID", where, shown(identity), fault, "Give the client a name.")
+        if normal(identity) in self._normal or len(self.ids) >= MAX_CLIENTS:
+            code = "E_CLIENT_DUP" if normal(identity) in self._normal else "E_FILE_SIZE"
+            raise refusal(
+                code, where, f"another client {shown(identity)}", f"at most {MAX_CLIENTS}, unique after NFC", FIX
+            )
+        self._normal.add(normal(identity))
+        self._positions[identity] = len(self.ids)
+        self.ids.append(identity)
+        return len(self.ids) - 1
 
 
 class TableRows:
@@ -51,7 +78,7 @@ class TableRows:
             raise self._unknown(f"{_FORMS}, each with a name of its own")
 
     def _unknown(self, expected: str) -> RunLogError:
-        return refusal("E_TABLE", self.name, f"columns {shown(self.columns)}", expected, _FIX)
+        return refusal("E_TABLE", self.name, f"columns {shown(self.columns)}", expected, FIX)
 
     def __iter__(self) -> Iterator[Row]:
         places = {name: place for place, name in enumerate(self.columns)}
@@ -80,11 +107,11 @@ class Row:
 
     def epoch(self) -> int:
         if self.cells is None:
-            raise refusal("E_TABLE", self.where, "another number of cells", "one per column", _FIX)
+            raise refusal("E_TABLE", self.where, "another number of cells", "one per column", FIX)
         number = int(self.number) if isinstance(self.number, float) and self.number.is_integer() else self.number
         if _INTEGER.fullmatch(str(number)) and int(number) <= MAX_EPOCHS:
             return int(number)
-        raise refusal("E_TABLE_VALUE", self.where, f"epoch {shown(number)}", f"an integer up to {MAX_EPOCHS}", _FIX)
+        raise refusal("E_TABLE_VALUE", self.where, f"epoch {shown(number)}", f"an integer up to {MAX_EPOCHS}", FIX)
 
     def key(self) -> str:
         return "" if self.identity is None else str(self.identity)
@@ -101,7 +128,7 @@ def _number(cell: Any, where: str) -> Cell:
         return float(cell)
     if isinstance(cell, str) and _NUMBER.fullmatch(cell.strip(" ")):
         return float(cell.strip(" "))
-    raise refusal("E_TABLE_VALUE", where, shown(cell), "a number or an empty cell", _FIX)
+    raise refusal("E_TABLE_VALUE", where, shown(cell), "a number or an empty cell", FIX)
 
 
 def open_rows(path: Path, kind: str, required: tuple[str, ...] = ()) -> TableRows:
@@ -109,7 +136,7 @@ def open_rows(path: Path, kind: str, required: tuple[str, ...] = ()) -> TableRow
     records = _parquet_records(path) if kind == "parquet" else _csv_records(path)
     header = next(records, None)
     if header is None:
-        raise refusal("E_TABLE", path.name, "an empty file", _FORMS, _FIX)
+        raise refusal("E_TABLE", path.name, "an empty file", _FORMS, FIX)
     return TableRows(path.name, [str(name) for name in header], records, required)
 
 
@@ -119,9 +146,9 @@ def _csv_records(path: Path) -> Iterator[Sequence[Any]]:
         with path.open("rb") as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
             yield from csv.reader(text, strict=True)
     except UnicodeDecodeError as bad:
-        raise refusal("E_TABLE", path.name, f"bytes that are not UTF-8 ({bad.reason})", "UTF-8", _FIX) from None
+        raise refusal("E_TABLE", path.name, f"bytes that are not UTF-8 ({bad.reason})", "UTF-8", FIX) from None
     except csv.Error as bad:
-        raise refusal("E_TABLE", path.name, str(bad), "comma-separated values", _FIX) from None
+        raise refusal("E_TABLE", path.name, str(bad), "comma-separated values", FIX) from None
     except OSError as bad:
         raise unreadable(path, bad) from bad
 
@@ -144,7 +171,7 @@ def _parquet_records(path: Path) -> Iterator[Sequence[Any]]:
                     path.name,
                     f"column {shown(odd[0].name)} of type {odd[0].type}",
                     "texts and numbers",
-                    _FIX,
+                    FIX,
                 )
             yield schema.names
             for batch in file.iter_batches(batch_size=8192, use_threads=False):

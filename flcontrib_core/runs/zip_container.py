@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.containers import ByteStream, changed, unreadable
 from flcontrib_core.runs.problems import refusal, shown
 from flcontrib_core.runs.zip_directory import ZipEntry, read_zip_directory
@@ -149,10 +150,10 @@ class _EntryStream:
         if self._crc != self._entry.crc:
             raise self._damaged("a checksum (CRC-32) that does not match")
 
-    def _damaged(self, found: str) -> Exception:
+    def _damaged(self, found: str) -> RunLogError:
         return refusal("E_ZIP_DATA", shown(self._entry.name), found, "the bytes that were zipped", _AGAIN)
 
-    def _lie(self, found: str) -> Exception:
+    def _lie(self, found: str) -> RunLogError:
         return refusal("E_ZIP_LIE", shown(self._entry.name), found, f"the declared {self._entry.size} bytes", _AGAIN)
 
     def close(self) -> None:
