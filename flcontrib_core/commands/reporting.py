@@ -21,15 +21,26 @@ from flcontrib_core.errors import SettingsError
 
 @click.command(epilog="Example: flcontrib report sample_runs/two-poisoned.flrun -o report.html --charts pictures")
 @RUN
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="The page; report.json goes beside it.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, help="The page; report.json goes beside it."
+)
 @click.option("--client", metavar="ID", help="Write this client's extract instead: nothing of the others.")
 @click.option("--charts", type=click.Path(path_type=Path), metavar="DIR", help="Also write every chart as SVG.")
-@click.option("--tables", type=click.Path(path_type=Path), metavar="DIR", help="Also write the values as CSV and Parquet.")
+@click.option(
+    "--tables", type=click.Path(path_type=Path), metavar="DIR", help="Also write the values as CSV and Parquet."
+)
 @with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
 @JSON
 def report(
-    run: Path, out: Path, client: str | None, charts: Path | None, tables: Path | None, preset: str, as_json: bool, **options: Any
+    run: Path,
+    out: Path,
+    client: str | None,
+    charts: Path | None,
+    tables: Path | None,
+    preset: str,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """One self-contained HTML page and its JSON twin; with --client that client's extract."""
     if out.suffix.lower() not in (".html", ".htm"):

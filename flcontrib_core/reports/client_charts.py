@@ -96,7 +96,9 @@ def change_row(change: FloatArray, x: Scale, look: str, top: float, height: floa
     for first, last, mass in change_groups(known):
         together = " together" if last > first else ""
         label = f"{span_short((first, last))}: {min(mass, 0.99):.2f}{together}"
-        marks.append(text(x((first + last) / 2), y(float(known[first : last + 1].max())) - 4, label, "middle small second"))
+        marks.append(
+            text(x((first + last) / 2), y(float(known[first : last + 1].max())) - 4, label, "middle small second")
+        )
     return marks
 
 
@@ -130,17 +132,21 @@ def bars_row(
     low, high = min([0.0, *known]), max([0.0, *known]) or 1e-9
     y = Scale(low, high, top + height, top)
     marks = value_grid(y, low, high)
-    if band is not None:
-        pairs = [(t, a, b) for t, (a, b) in enumerate(zip(*band, strict=True)) if a == a]
-        marks.append(boxes([(x(t) - 0.5 * step, y(b), step, y(a) - y(b)) for t, a, b in pairs], "band"))
-    skipped = [(x(t) - 0.4 * step, top, 0.8 * step, height) for t in np.flatnonzero(state == STATE_SKIPPED)]
+    skipped = [(x(t) - 0.4 * step, top, 0.8 * step, height) for t in np.flatnonzero(state == STATE_SKIPPED).tolist()]
     marks.append(boxes(skipped, "hatched"))
     for sign, look in ((1, "help"), (-1, "harm")):
-        cells = [t for t in np.flatnonzero(state == STATE_COMPUTED) if values[t] * sign > 0]
-        marks.append(boxes([(x(t) - 0.36 * step, min(y(values[t]), y(0)), 0.72 * step, abs(y(values[t]) - y(0)))
-                            for t in cells], look))  # fmt: skip
-    for t in np.flatnonzero((state == STATE_COMPUTED) & (reach > 0)):
+        cells = [t for t in np.flatnonzero(state == STATE_COMPUTED).tolist() if values[t] * sign > 0]
+        marks.append(
+            boxes(
+                [(x(t) - 0.36 * step, min(y(values[t]), y(0)), 0.72 * step, abs(y(values[t]) - y(0))) for t in cells],
+                look,
+            )
+        )
+    for t in np.flatnonzero((state == STATE_COMPUTED) & (reach > 0)).tolist():
         marks.append(line(x(t), y(values[t] - reach[t]), x(t), y(values[t] + reach[t]), "bar"))
+    if band is not None:
+        pairs = [(t, a, b) for t, (a, b) in enumerate(zip(*band, strict=True)) if a == a]
+        marks.append(boxes([(x(t) - 0.5 * step, y(b), step, y(a) - y(b)) for t, a, b in pairs], "others"))
     absent = [(x(t) - 1.1, y(0) - 1.1, 2.2, 2.2) for t in range(1, len(state)) if state[t] == STATE_ABSENT]
     return [*marks, boxes(absent, "absent")]
 

@@ -61,6 +61,7 @@ CHART_STYLE = (
     "svg .end{text-anchor:end}svg .middle{text-anchor:middle}"
     "svg .grid{stroke:var(--grid)}svg .axis{stroke:var(--axis)}svg .rule{stroke:var(--ink)}"
     "svg .band{fill:var(--context);fill-opacity:.22}svg .median{stroke:var(--context);stroke-width:1.5;fill:none}"
+    "svg .others{fill:var(--context);fill-opacity:.35;stroke:var(--second);stroke-width:.8}"
     "svg .line{fill:none;stroke:var(--c);stroke-width:2.5;stroke-linejoin:round}"
     "svg .filled-in{fill:none;stroke:var(--c);stroke-width:1.2;stroke-dasharray:1.5 3}"
     "svg .range{fill:var(--c);fill-opacity:.13}svg .window{fill:var(--c);fill-opacity:.1}"
@@ -70,7 +71,8 @@ CHART_STYLE = (
     "svg .harm{fill:var(--harm)}svg .help{fill:var(--help)}svg .ink{fill:var(--ink)}svg .open{fill:var(--page);"
     "stroke:var(--ink);stroke-width:1.5}svg .bar{stroke:var(--ink)}svg .absent{fill:var(--absent)}"
     "svg .outline{fill:none;stroke:var(--ink);stroke-width:1.6}svg .hatched{fill:url(#hatch)}"
-    "svg .hatch-line{stroke:var(--hatch);stroke-width:1.6}svg .hatch-ground{fill:var(--soft)}svg .sheet{fill:var(--page)}"
+    "svg .hatch-line{stroke:var(--hatch);stroke-width:1.6}svg .hatch-ground{fill:var(--soft)}"
+    "svg .sheet{fill:var(--page)}"
     + "".join(f"svg .c{i}{{--c:var(--c{i})}}" for i in range(5))
     + "".join(f"svg .h{i}{{fill:var(--h{i})}}" for i in range(HEAT_LEVELS))
 )

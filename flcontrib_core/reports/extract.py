@@ -149,7 +149,11 @@ class _Scrubber:
     def text(self, sentence: str) -> str:
         """The sentence with 'another client' for each other name; a list of them becomes 'other clients'."""
         plain = self._names.sub(lambda found: found[0] if found[0] == self._client else ANOTHER, sentence)
-        return re.sub(rf"{ANOTHER}(?:, {ANOTHER})+(?: and \d+ more)?|{ANOTHER} and \d+ more", "other clients", plain)
+        plain = re.sub(rf"{ANOTHER}(?:, {ANOTHER})+(?: and \d+ more)?|{ANOTHER} and \d+ more", "other clients", plain)
+        for word in (ANOTHER, "other clients"):  # a name may have begun the sentence
+            if plain.startswith(word) and not sentence.startswith(word):
+                plain = word.capitalize() + plain[len(word) :]
+        return plain
 
     def concerns(self, place: str) -> bool:
         return any(found[0] == self._client for found in self._names.finditer(place))

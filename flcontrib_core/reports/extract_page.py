@@ -12,7 +12,18 @@ from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, STA
 from flcontrib_core.reports.charts import LEFT, WIDTH, epoch_axis
 from flcontrib_core.reports.client_charts import RIGHT, bars_row, change_row
 from flcontrib_core.reports.drawing import Chart, Scale, box, markup, text
-from flcontrib_core.reports.page import badge, bullets, command, drawn, facts_list, flattened, grid, page, paragraph, section
+from flcontrib_core.reports.page import (
+    badge,
+    bullets,
+    command,
+    drawn,
+    facts_list,
+    flattened,
+    grid,
+    page,
+    paragraph,
+    section,
+)
 from flcontrib_core.reports.phrases import OBSERVED_ONLY, VERDICTS, half_width, probability, signed
 from flcontrib_core.reports.tables import ABSENT, COMPUTED
 from flcontrib_core.vocabulary import FloatArray
@@ -50,8 +61,8 @@ def _head(content: dict[str, Any]) -> str:
     warned = bullets(content["warnings"]) if content["warnings"] else ""
     return (
         f'<header><p class="crumbs">{markup(content["run"])} · run {markup(content["digest"][:12])}…</p>'
-        f"<h1>{markup(said)}</h1>{paragraph(content['why'])}"
-        f'{paragraph(f"{OBSERVED_ONLY} This page shows nothing of other clients but an anonymous band.", "second")}'
+        f"<h1>{markup(said)}</h1>{paragraph('' if alerts else content['why'])}"
+        f"{paragraph(f'{OBSERVED_ONLY} This page shows nothing of other clients but an anonymous band.', 'second')}"
         f'<div class="badges">{"".join(badges)}</div>{warned}</header>'
     )
 
@@ -63,7 +74,7 @@ def _alert(alert: dict[str, Any], content: dict[str, Any]) -> str:
     if alert["probability"] is not None:
         sure = f"probability {probability(alert['probability'])} (calibrated)"
     rate = content["false_alarm_rate"]
-    honest = "How often honest runs alert at this setting is not known."
+    honest = ""  # where it was not measured the counter-evidence says so
     if rate is not None:
         honest = f"{rate:.1%} of honest simulated runs alert at this setting ({content['false_alarm_source']})."
     return (
@@ -78,16 +89,21 @@ def _series(content: dict[str, Any]) -> str:
     parts = []
     for utility, series in content["utilities"].items():
         title = f"{utility} {'reduction' if series['lower_is_better'] else 'gain'} per epoch"
-        parts.append(f'<div class="card"><h3>{markup(title.capitalize())}</h3>{drawn(own_chart(content, utility))}</div>')
+        parts.append(
+            f'<div class="card"><h3>{markup(title.capitalize())}</h3>{drawn(own_chart(content, utility))}</div>'
+        )
     words = (
-        "Help is up. Bars: your values ± 95 %. Hatched: took part, not computed. Dot: absent. Grey: the mean of the lowest "
-        "and of the highest third of the others, only in epochs with at least five others."
+        "Help is up. Bars: your values ± 95 %. Hatched: took part, not computed. Dot: absent. Grey: the mean of the "
+        "lowest and of the highest third of the others, only in epochs with at least five others."
     )
-    totals = [
-        [u, signed(_sign(s) * s["total_of_computed_epochs"])] for u, s in content["utilities"].items()
-    ]
-    return section("Your contributions", paragraph(words, "second small"), *parts,
-                   grid(["Utility", "Total over computed epochs"], totals), _table(content))  # fmt: skip
+    totals = [[u, signed(_sign(s) * s["total_of_computed_epochs"])] for u, s in content["utilities"].items()]
+    return section(
+        "Your contributions",
+        paragraph(words, "second small"),
+        *parts,
+        grid(["Utility", "Total over computed epochs"], totals),
+        _table(content),
+    )
 
 
 def own_chart(content: dict[str, Any], utility: str) -> Chart:
@@ -139,8 +155,13 @@ def _updates(content: dict[str, Any]) -> str:
     if found["stored_in_16_bits"]:
         words += " The log stores 16-bit numbers: hash your update after rounding it to them and back."
     names = ", ".join(f"{p['name']} {tuple(p['shape'])}" for p in found["parameters"])
-    return section("Your recorded updates", paragraph(words), paragraph(f"Order: {names}.", "second small"),
-                   grid(["Epoch", "Data size", "sha256"], rows, words=3), paragraph(_RIGHTS))  # fmt: skip
+    return section(
+        "Your recorded updates",
+        paragraph(words),
+        paragraph(f"Order: {names}.", "second small"),
+        grid(["Epoch", "Data size", "sha256"], rows, words=3),
+        paragraph(_RIGHTS),
+    )
 
 
 def _origin(content: dict[str, Any], json_name: str) -> str:
@@ -150,8 +171,12 @@ def _origin(content: dict[str, Any], json_name: str) -> str:
         ("extract digest", content["report_digest"]),
         ("version", f"flcontrib {origin['version']}, seed {origin['seed']}, {origin['platform']}"),
     ]
-    return section("How to check this extract", command(f"flcontrib verify {json_name} RUN.flrun"), facts_list(lines),
-                   f"<h3>All settings</h3>{facts_list(flattened(content['settings']), 'two')}")  # fmt: skip
+    return section(
+        "How to check this extract",
+        command(f"flcontrib verify {json_name} RUN.flrun"),
+        facts_list(lines),
+        f"<h3>All settings</h3>{facts_list(flattened(content['settings']), 'two')}",
+    )
 
 
 def _sign(series: dict[str, Any]) -> float:

@@ -11,7 +11,7 @@ from flcontrib_core.reports.drawing import CHART_STYLE, COLOUR_STYLE, HATCH_ONCE
 _PAGE_STYLE = (
     "*{box-sizing:border-box}html{background:var(--page)}"
     "body{margin:0 auto;max-width:1080px;padding:40px 28px 64px;background:var(--page);color:var(--ink);"
-    "font:15px/1.5 'Source Sans 3','Source Sans Pro',system-ui,'Segoe UI',Helvetica,Arial,sans-serif;"
+    "font:.94rem/1.5 'Source Sans 3','Source Sans Pro',system-ui,'Segoe UI',Helvetica,Arial,sans-serif;"
     "overflow-wrap:anywhere}"
     "h1{font-size:1.75rem;line-height:1.25;font-weight:600;margin:6px 0 8px}"
     "h2{font-size:1.25rem;font-weight:600;margin:44px 0 10px}h3{font-size:1.05rem;font-weight:600;margin:0 0 6px}"
@@ -23,7 +23,7 @@ _PAGE_STYLE = (
     ".card{border:1px solid var(--border);border-radius:8px;padding:18px 20px;margin:0 0 14px}"
     ".pair{display:grid;grid-template-columns:1fr 1fr;gap:14px;margin:12px 0 0}"
     ".pair>div{border-radius:8px;padding:14px 16px;background:var(--soft)}"
-    ".pair ul{margin:0;padding-left:1.1em}.pair li{margin:0 0 6px}"
+    ".pair+p{margin:12px 0 0}.pair ul{margin:0;padding-left:1.1em}.pair li{margin:0 0 6px}"
     ".chart{overflow-x:auto;margin:6px 0 0}.chart svg{display:block;width:100%;min-width:680px;height:auto}"
     "table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}"
     "th{text-align:left;font-weight:600;color:var(--second);border-bottom:1px solid var(--axis)}"
@@ -32,13 +32,17 @@ _PAGE_STYLE = (
     "code,pre{font:.82rem/1.5 ui-monospace,'SF Mono',Menlo,Consolas,monospace}"
     "pre{background:var(--soft);border-radius:8px;padding:12px 14px;white-space:pre-wrap;margin:0 0 10px}"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 18px;margin:0;font-size:.9rem}"
-    "dl.two{grid-template-columns:max-content 1fr max-content 1fr}dl+*,ul+h3{margin-top:14px}dt{color:var(--second)}dd{margin:0}footer{margin-top:44px;color:var(--second);font-size:.87rem}"
+    ""
+    "dl.two{grid-template-columns:max-content 1fr max-content 1fr}dl+*,ul+h3{margin-top:14px}"
+    "dt{color:var(--second)}dd{margin:0}footer{margin-top:44px;color:var(--second);font-size:.87rem}"
     "details summary{cursor:pointer;color:var(--second);font-size:.9rem;margin:8px 0}"
     ".harm-word{color:var(--harm)}.help-word{color:var(--help)}"
-    "@media (max-width:720px){body{padding:22px 16px 40px}.pair{grid-template-columns:1fr}"
-    "dl,dl.two{grid-template-columns:1fr}dd{margin-bottom:6px}}"
-    "@media print{body{max-width:none;padding:0;font-size:11px}h2{margin-top:22px}"
+    "@media screen and (max-width:720px){body{padding:22px 16px 40px}.pair{grid-template-columns:1fr}"
+    "dl,"
+    "dl.two{grid-template-columns:1fr}dd{margin-bottom:6px}}"
+    "@media print{html{font-size:11px}body{max-width:none;padding:0}h2{margin-top:22px}"
     ".card,.chart,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}.chart svg{min-width:0}"
+    ".wide,.chart{overflow:visible}"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}@page{margin:15mm 14mm}"
 )
 STYLE = COLOUR_STYLE + CHART_STYLE + _PAGE_STYLE
@@ -52,7 +56,8 @@ def page(title: str, parts: Iterable[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
         f"<title>{markup(title)}</title><style>{STYLE}</style></head>\n<body>{HATCH_ONCE}\n"
         + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"

@@ -110,10 +110,16 @@ def headline(report: AuditReport) -> str:
     """The finding in one sentence with its numbers."""
     alerts, clients = report.detection.alerts, len(report.history.client_ids)
     if not alerts:
-        return f"No change above the threshold in {counted(clients, 'client')} over {report.history.epoch_count} epochs."
+        return (
+            f"No change above the threshold in {counted(clients, 'client')} over {report.history.epoch_count} epochs."
+        )
     flagged = len({a.client for a in alerts})
     windows = all(a.window is not None for a in alerts)
-    verb = "changed during this run" if windows else ("stands out in this run" if flagged == 1 else "stand out in this run")
+    verb = (
+        "changed during this run"
+        if windows
+        else ("stands out in this run" if flagged == 1 else "stand out in this run")
+    )
     return f"{flagged} of {counted(clients, 'client')} {verb}. Strongest: {where_and_how_sure(alerts[0])}."
 
 

@@ -47,9 +47,7 @@ def csv_safe(cell: object) -> object:
     return _RUNS.sub(r"\1'", str(cell))
 
 
-def write_history_tables(
-    history: ContributionHistory, folder: Path, fill: FillPolicy = FillPolicy.EQUAL
-) -> list[Path]:
+def write_history_tables(history: ContributionHistory, folder: Path, fill: FillPolicy = FillPolicy.EQUAL) -> list[Path]:
     """Writes contributions, cells and totals as CSV and Parquet, and ``history.json``; the paths written."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -109,7 +107,7 @@ def totals_table(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQU
     took_part = history.participated
     table: Table = {
         "client": list(history.client_ids),
-        "data size": list(history.data_sizes),
+        "data size": list(history.data_sizes) or [None] * len(history.client_ids),  # a table knows none
         "epochs taken part": took_part.sum(axis=0).tolist(),
         "epochs computed": (took_part & history.computed[:, None]).sum(axis=0).tolist(),
     }

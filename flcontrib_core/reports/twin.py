@@ -9,12 +9,13 @@ from typing import Any
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.reports.as_json import audit_json, history_json
-from flcontrib_core.reports.html import Seal, html_report
+from flcontrib_core.reports.html import html_report
+from flcontrib_core.reports.sections import Seal
 from flcontrib_core.vocabulary import FillPolicy
 
 REPORT_FORMAT, LAYOUT = "flcontrib-report", 1
 SEAL_KEY = "report_digest"
-VOLATILE = frozenset({SEAL_KEY, "result_digest", "chain_head", "seconds", "recalled"})
+VOLATILE = frozenset({SEAL_KEY, "part_digests", "result_digest", "chain_head", "seconds", "recalled"})
 """What may differ between two equal computations."""
 _HISTORY_KEYS = (
     "computed",
@@ -52,14 +53,26 @@ def report_json(report: AuditReport, *, chain_head: str | None = None) -> dict[s
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
-    """The content as JSON will give it back, with both digests."""
+    """The content as JSON will give it back, with a digest of each part (so that a change can be named) and of all."""
     plain: dict[str, Any] = json.loads(json.dumps(content, allow_nan=False))
+    plain["part_digests"] = {name: content_digest(part) for name, part in parts(plain).items()}
     plain["result_digest"] = content_digest({k: v for k, v in plain.items() if k not in VOLATILE})
     plain[SEAL_KEY] = content_digest({k: v for k, v in plain.items() if k != SEAL_KEY})
     return plain
 
 
-def content_digest(content: dict[str, Any]) -> str:
+def parts(content: dict[str, Any]) -> dict[str, Any]:
+    """The parts that are sealed one by one: every entry, and each single setting and origin."""
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in ("settings", "provenance") and isinstance(value, dict):
+            found |= {f"{key}.{name}": entry for name, entry in value.items()}
+        elif key not in (SEAL_KEY, "part_digests", "result_digest"):
+            found[key] = value
+    return found
+
+
+def content_digest(content: Any) -> str:
     """sha256 of the canonical text: sorted keys, no blanks, ASCII, shortest decimal form of every number."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,7 @@ from typing import Any
 from flcontrib_core.auditing import audit, settings_from_record
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.reports.extract import EXTRACT_FORMAT, extract_json
-from flcontrib_core.reports.twin import REPORT_FORMAT, SEAL_KEY, VOLATILE, content_digest, report_json
+from flcontrib_core.reports.twin import REPORT_FORMAT, SEAL_KEY, VOLATILE, content_digest, parts, report_json
 from flcontrib_core.runs.run_log import Run
 from flcontrib_core.runs.strict_json import parse_json
 from flcontrib_core.vocabulary import OnProgress, no_progress
@@ -72,7 +72,9 @@ def read_report(path: Path) -> dict[str, Any]:
             raise SettingsError(f"{path}: {size} bytes; a report has at most {MAX_REPORT_BYTES}")
         data = path.read_bytes()
     except OSError as fault:
-        raise SettingsError(f"{path}: {fault.strerror or fault}; give the JSON that was written beside a report") from None
+        raise SettingsError(
+            f"{path}: {fault.strerror or fault}; give the JSON that was written beside a report"
+        ) from None
     content = parse_json(data, path.name, MAX_REPORT_BYTES, MAX_REPORT_VALUES)
     if not isinstance(content, dict) or content.get("format") not in (REPORT_FORMAT, EXTRACT_FORMAT):
         raise SettingsError(f"{path} is not a report; give the JSON that 'flcontrib report' wrote beside the page")
@@ -105,10 +107,20 @@ def verify_report(report: Path | dict[str, Any], run: Run, *, on_progress: OnPro
     if len(found) > MOST_DIFFERENCES:
         more = len(found) - MOST_DIFFERENCES
         differences.append(Difference(f"{more} more places", "different", "not listed"))
+    differences += _broken_seals(content, {d.where for d in differences})
+    return Verification(not differences, tuple(differences), same_place, environment, again.provenance.epochs_computed)
+
+
+def _broken_seals(content: dict[str, Any], named: set[str]) -> Iterator[Difference]:
+    """Which parts are not what was sealed? Also names a change that alters no number, such as another seed."""
+    sealed_parts = content.get("part_digests")
+    known = sealed_parts if isinstance(sealed_parts, dict) else {}
+    for name, part in parts(content).items():
+        if known.get(name) != content_digest(part) and not any(where.startswith(name) for where in named):
+            yield Difference(f"{name} (changed after the report was sealed)", part, "another value when it was sealed")
     seal = content_digest({k: v for k, v in content.items() if k != SEAL_KEY})
     if content.get(SEAL_KEY) != seal:
-        differences.append(Difference(f"{SEAL_KEY} (the content was changed after it was sealed)", content.get(SEAL_KEY), seal))
-    return Verification(not differences, tuple(differences), same_place, environment, again.provenance.epochs_computed)
+        yield Difference(f"{SEAL_KEY} (the content is not the sealed one)", content.get(SEAL_KEY), seal)
 
 
 def _steady(content: dict[str, Any]) -> dict[str, Any]:

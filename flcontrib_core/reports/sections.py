@@ -1,0 +1,192 @@
+"""What stands behind the finding? Totals, verdicts, schedule, the log, checks of the values, origin, how to check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.detection.findings import VerdictKind
+from flcontrib_core.detection.wording import counted
+from flcontrib_core.reports import phrases
+from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, run_facts
+from flcontrib_core.reports.charts import ranking_chart
+from flcontrib_core.reports.drawing import markup
+from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, paragraph, section
+from flcontrib_core.reports.phrases import probability, signed, thousands, total_status
+
+MOST_TABLE_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What ties a page to its JSON twin and to the audit log."""
+
+    report_digest: str
+    json_name: str
+    chain_head: str | None = None
+
+
+def totals_section(report: AuditReport) -> str:
+    history = report.history
+    facts = {u: run_facts(report, u) for u in history.utilities}
+    first = facts[phrases.main_utility(history)]
+    header = ["Client", "Data size", "Took part", "Computed"]
+    for u in history.utilities:
+        header += [f"{phrases.credited(history, u).capitalize()}", "95 %", "Worst case"]
+    rows = []
+    ranked = first.ranking()
+    never = [i for i in range(len(history.client_ids)) if i not in set(ranked)]
+    for i in [*ranked, *never][:MOST_TABLE_ROWS]:
+        took_part = int((first.state[1:, i] != STATE_ABSENT).sum())
+        row = [history.client_ids[i], thousands(history.data_sizes[i]) if history.data_sizes else "–", str(took_part)]
+        row.append(str(int((first.state[1:, i] == STATE_COMPUTED).sum())))
+        for u, f in facts.items():
+            worst = float(history.worst_case_errors(u)[i])
+            skipped = took_part - int(row[3])
+            row.append(signed(float(f.totals[i])) if took_part else "never took part")
+            row.append(total_status(float(f.total_errors[i]), skipped) if took_part else "–")
+            row.append("–" if worst != worst else "0" if worst == 0 else f"{worst:.3f}")
+        rows.append(row)
+    words = (
+        "Help is up; the initial model's share v(F⁰)/m is left out. "
+        f"{phrases.worst_status(history, first.utility).capitalize()} "
+        f"({phrases.methods(history)}). 95 %: 1.96 · √Σ SE² over epochs; worst case: the linear sum of the half-widths."
+    )
+    if not history.computed.all():
+        words += (
+            f" Skipped epochs are filled by the policy '{first.fill}' in totals only; no detector sees filled values."
+        )
+    more = len(history.client_ids) - MOST_TABLE_ROWS
+    shown = paragraph(f"{thousands(more)} more clients stand in the JSON.", "second small") if more > 0 else ""
+    ranking = drawn(ranking_chart(first)) if ranked else ""
+    picture = f'<div class="card"><h3>{markup(f"Ranking by {first.axis}")}</h3>{ranking}</div>'
+    return section("Totals", paragraph(words, "second small"), picture, grid(header, rows), shown)
+
+
+def verdicts_section(report: AuditReport) -> str:
+    rows = [
+        [c.client, phrases.VERDICTS[c.verdict], probability(c.probability), c.why]
+        for c in report.detection.clients[:MOST_TABLE_ROWS]
+        if c.verdict not in {VerdictKind.POISONING_WINDOW, VerdictKind.EXACT_FINDING}
+    ]
+    notes = bullets(report.detection.notes) if report.detection.notes else ""
+    table = grid(["Client", "Verdict", "Probability", "Why"], rows, words=4) if rows else ""
+    return section("Every other client", table, notes)
+
+
+def schedule_section(report: AuditReport) -> str:
+    plan = report.history.schedule
+    if plan is None:
+        return ""
+    exposure = [e for e in plan.exposure.values() if e is not None]
+    how_many = f"{'at most' if plan.at_most else 'exactly'} {plan.k}"
+    spots = [
+        f"{s.client}, epochs {s.first}–{s.last}: {counted(s.missed, 'participation')} without a value"
+        for s in plan.blind_spots[:10]
+    ]
+    return section(
+        "Which epochs were computed",
+        facts_list(
+            [
+                ("chosen", ", ".join(map(str, plan.chosen))),
+                ("how", f"{plan.fairness}, γ = {plan.gamma:g}, {how_many}, {plan.method}"),
+                ("quality", "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.4f} below the best"),
+                ("coverage", f"{plan.coverage:.0%} of the model's movement"),
+                (
+                    "exposure",
+                    f"{min(exposure):.0%} to {max(exposure):.0%} of a client's epochs, gap {plan.exposure_gap:.3f}"
+                    if exposure
+                    else "–",
+                ),
+            ]
+        ),
+        f"<h3>Blind spots</h3>{bullets(spots)}" if spots else "",
+    )
+
+
+def server_share_section(report: AuditReport) -> str:
+    history = report.history
+    rows = []
+    for u, share in history.server_share.items():
+        if np.any(share):
+            total, sign = float(share[1:].sum()), -history.harm_sign(u)
+            rows.append([u, signed(sign * total), str(int(np.count_nonzero(share[1:])))])
+    if not rows:
+        return ""
+    words = (
+        "The model recorded after an epoch is not the weighted mean of the updates. Contributions are of the "
+        "recomputed mean; the rest is the server's own share, so that the sum still equals the whole change."
+    )
+    return section("The server's share", paragraph(words), grid(["Utility", "Share (help is up)", "Epochs"], rows))
+
+
+def warnings_section(report: AuditReport) -> str:
+    rows = [[w.code, w.where, w.found, w.expected, w.fix] for w in report.warnings]
+    return (
+        section("About the log itself", grid(["Code", "Where", "Found", "Expected", "What to do"], rows, words=5))
+        if rows
+        else ""
+    )
+
+
+def axioms_section(report: AuditReport) -> str:
+    rows = [
+        [
+            a.name,
+            a.utility,
+            "holds" if a.holds else f"misses ({a.method})",
+            f"{a.gap:.2g}",
+            "–" if a.epoch is None else str(a.epoch),
+        ]
+        for a in report.axioms
+    ]
+    words = "Checked on these very values: what the Shapley value promises, and by how much the method misses it."
+    table = grid(["Promise", "Utility", "Result", "Largest gap", "Epoch"], rows, words=3)
+    return section("Checks of the values", paragraph(words, "second small"), table)
+
+
+def provenance_section(report: AuditReport) -> str:
+    origin, history = report.provenance, report.history
+    lines = [
+        ("run digest", origin.run_digest),
+        ("estimator", f"{phrases.methods(history)}; {thousands(int(history.evaluations.sum()))} evaluations"),
+        ("epochs computed", ", ".join(map(str, origin.epochs_computed)) or "none"),
+        ("seed", str(origin.seed)),
+        ("version", f"flcontrib {origin.version}"),
+        ("platform", origin.platform + (f", {origin.processor}" if origin.processor else "")),
+        ("packages", ", ".join(f"{k} {v}" for k, v in origin.packages.items())),
+        *((f"recipe: {k}", v) for k, v in flattened(origin.recipe)),
+    ]
+    notes = bullets(phrases.gathered(history.notes)[:20]) if history.notes else ""
+    settings = f"<h3>All settings</h3>{facts_list(flattened(origin.settings), 'two')}"
+    return section("Where these numbers come from", facts_list(lines), notes, settings)
+
+
+def verify_section(report: AuditReport, seal: Seal) -> str:
+    return section(
+        "How to check this report",
+        paragraph(
+            "Whoever holds the run log can compute every number again. The command reads settings and seed from "
+            "the JSON beside this page, replays every computed epoch and names each place where the two differ."
+        ),
+        command(f"flcontrib verify {seal.json_name} RUN.flrun"),
+        facts_list(
+            [
+                ("run digest", report.provenance.run_digest),
+                ("report digest", f"{seal.report_digest} (sha256 of the JSON's content)"),
+                (
+                    "audit-log head",
+                    seal.chain_head or "written without a workspace: no decision log stands behind this report",
+                ),
+            ]
+        ),
+        paragraph(
+            "The audit-log head fixes every decision and alert recorded before this report: keep it, and a later edit, "
+            "cut or rewrite of that log is found when it is checked against this line."
+            if seal.chain_head
+            else "",
+            "second small",
+        ),
+    )

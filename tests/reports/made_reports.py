@@ -1,0 +1,91 @@
+"""Reports made by hand from made histories: every kind of cell, an alert of every kind, no detector involved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from flcontrib_core.assessment.axioms import check_axioms
+from flcontrib_core.auditing import AuditReport, AuditSettings, provenance_of
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.findings import Alert, ChangePoints, ChannelScore, ClientVerdict, Detection, VerdictKind
+from flcontrib_core.errors import Problem
+from tests.detection.made_histories import made_history
+
+
+def made_report(history: ContributionHistory | None = None, *, alerts: bool = True) -> AuditReport:
+    """Two alerted clients (positions 1 and 2), one warning, skipped and absent cells."""
+    history = history or made_history(
+        clients=8, epochs=20, participation=0.8, poisoned=[(1, 8, 12)], computed=(1, 2, 3, 5, 8, 9, 10, 12, 16), seed=5
+    )
+    names = history.client_ids
+    raised = (
+        Alert(
+            client=names[1],
+            verdict=VerdictKind.POISONING_WINDOW,
+            window=(8, 12),
+            probability=0.994,
+            score=3.2,
+            expert="reversal",
+            channels=(ChannelScore("Shapley value", 4.5), ChannelScore("size", None)),
+            why=f"Inside epochs 8–12 {names[1]} contributed −0.02 of loss reduction per epoch, outside +0.01.",
+            counter_evidence=(
+                f"{names[2]}, {names[3]} and 2 more moved in the same epochs.",
+                "Only 2 computed epochs.",
+            ),
+            computed_in_window=4,
+            participated_in_window=5,
+            mean_inside=0.02,
+            mean_outside=-0.01,
+            sensitivity_holds=9,
+            sensitivity_settings=10,
+        ),
+        Alert(
+            client=names[2],
+            verdict=VerdictKind.EXACT_FINDING,
+            window=(5, 5),
+            probability=None,
+            score=9.0,
+            expert="exact check",
+            channels=(),
+            why=f"In epoch 5 (1 participation) of {names[2]}, the update equals that of {names[0]}.",
+            counter_evidence=("It happened once.",),
+            finding="copy",
+        ),
+    )
+    flagged = {a.client: a for a in raised} if alerts else {}
+    verdicts = tuple(
+        ClientVerdict(c, flagged[c].verdict, flagged[c].probability, flagged[c].window, 1.0, flagged[c].why)
+        if c in flagged
+        else ClientVerdict(c, VerdictKind.NOTHING_FOUND, 0.02, None, -3.0, "Its strongest window stays below.")
+        for c in names
+    )
+    change = np.zeros(history.values["loss"].shape)
+    change[8:10, 1] = 0.49
+    detection = Detection(
+        alerts=raised if alerts else (),
+        clients=verdicts,
+        change_points=ChangePoints(names, "loss", "cumulative", change),
+        separation=None,
+        preset="default",
+        false_alarm_rate=0.02,
+        false_alarm_source="17 of 832 honest runs",
+        smallest_visible_shift=0.021,
+    )
+    warning = Problem("W_NORM", f"epoch 5, client {names[2]}", "a norm of 99", "about 1", "Look at it.")
+    return AuditReport(
+        run_name="made by hand",
+        history=history,
+        detection=detection,
+        axioms=check_axioms(history),
+        warnings=(warning,),
+        provenance=provenance_of(history, AuditSettings(), {"device": "cpu"}),
+        truth=None,
+        seconds=1.5,
+    )
+
+
+def with_names(report: AuditReport, names: tuple[str, ...]) -> AuditReport:
+    """The same report with other client names, everywhere."""
+    return made_report(replace(report.history, client_ids=names))

@@ -1,0 +1,239 @@
+"""Is the page one file that shows everything, literally, and asks nobody for anything?"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flcontrib_core.reports.chart_facts import run_facts
+from flcontrib_core.reports.client_charts import change_groups
+from flcontrib_core.reports.drawing import HEAT_LEVELS, spread_apart, visible
+from flcontrib_core.reports.heat_map import heat_level, heat_map_chart
+from flcontrib_core.reports.html import html_report, report_charts, write_charts, write_html_report
+from flcontrib_core.reports.sections import Seal
+from flcontrib_core.reports.twin import write_report
+from tests.detection.made_histories import made_history
+from tests.reports.hostile import HOSTILE_NAMES
+from tests.reports.made_reports import made_report, with_names
+
+SEAL = Seal("ab" * 32, "report.json", "7:" + "cd" * 32)
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+class Reader(HTMLParser):
+    """The tags, attributes and text that a browser would see."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
+        self._style = False
+        self.style = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._style = tag == "style"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._style = False
+
+    def handle_data(self, data: str) -> None:
+        if self._style:
+            self.style += data
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def test_the_page_says_what_was_found_and_what_speaks_against_it() -> None:
+    report = made_report()
+    text = Reader(html_report(report, SEAL)).text
+    assert "2 of 8 clients changed during this run. Strongest: client-01, epochs 8–12, probability 0.99." in text
+    for alert in report.detection.alerts:
+        assert alert.why in text
+        for sentence in alert.counter_evidence:
+            assert sentence in text
+    for expected in (
+        "17 of 832 honest runs",
+        "W_NORM",
+        SEAL.report_digest,
+        str(SEAL.chain_head),
+        "flcontrib verify report.json",
+        report.provenance.run_digest,
+        "holds in 9 of 10 alternative settings",
+        "This describes what was observed in the log. It does not say why.",
+        "9 of 20 epochs computed",
+    ):
+        assert expected in text
+    for word in ("dishonest", "guilty", "attacker", "malicious"):
+        assert word not in text.lower()
+
+
+def test_a_quiet_run_says_what_would_have_been_visible() -> None:
+    text = Reader(html_report(made_report(alerts=False), SEAL)).text
+    assert "No change above the threshold in 8 clients over 20 epochs." in text
+    assert "about 0.021 per epoch over 5 epochs" in text
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    page = html_report(made_report(), SEAL)
+    reader = Reader(page)
+    assert not {"script", "img", "link", "iframe", "object", "embed", "form", "a", "video"} & set(reader.tags)
+    assert not [name for name, _ in reader.attributes if name.startswith("on") or name in ("src", "href", "style")]
+    assert "http://" not in page
+    assert "https://" not in page
+    assert set(re.findall(r"url\([^)]*\)", page)) == {"url(#hatch)"}
+
+
+def test_the_policy_allows_exactly_the_style_of_the_page() -> None:
+    reader = Reader(html_report(made_report(), SEAL))
+    policy = next(
+        value or "" for name, value in reader.attributes if name == "content" and "default-src" in (value or "")
+    )
+    fingerprint = base64.b64encode(hashlib.sha256(reader.style.encode()).digest()).decode()
+    assert policy.startswith("default-src 'none'")
+    assert f"style-src 'sha256-{fingerprint}'" in policy
+    assert "unsafe" not in policy
+
+
+def test_hostile_names_are_shown_literally() -> None:
+    report = with_names(made_report(), HOSTILE_NAMES[:8])
+    reader = Reader(html_report(report, SEAL))
+    assert not {"script", "img"} & set(reader.tags)
+    for name in HOSTILE_NAMES[:8]:
+        assert visible(name) in reader.text
+    assert "\u202e" not in reader.text
+
+
+def test_invisible_characters_are_named() -> None:
+    assert visible("ab\u202egpj") == "ab⟨U+202E⟩gpj"
+    assert visible("two\nlines") == "two⟨U+000A⟩lines"
+    assert visible("1\u2009152 é 😀") == "1\u2009152 é 😀"
+
+
+def test_three_states_are_three_marks_of_the_heat_map() -> None:
+    report = made_report()
+    facts = run_facts(report)
+    history = report.history
+    took_part, computed = history.participated[1:], history.computed[1:, None]
+    assert int((facts.state[1:] == 1).sum()) == int((took_part & computed).sum())
+    assert int((facts.state[1:] == 2).sum()) == int((took_part & ~computed).sum())
+    assert int((facts.state[1:] == 0).sum()) == int((~took_part).sum())
+    marks = heat_map_chart(facts).marks
+
+    def cells(look: str) -> int:
+        return sum(path.count("M") for path in re.findall(rf'<path d="([^"]*)" class="{look}"', marks))
+
+    assert cells(r"h\d+") == int((took_part & computed).sum())
+    assert cells("hatched") == int((took_part & ~computed).sum())
+    assert cells("absent") == int((~took_part).sum())
+
+
+def test_zero_is_a_computed_cell_in_the_neutral_colour() -> None:
+    assert heat_level(0.0, 0.1) == HEAT_LEVELS // 2
+    assert heat_level(-5.0, 0.1) == 0
+    assert heat_level(5.0, 0.1) == HEAT_LEVELS - 1
+
+
+def test_help_is_up_for_loss_and_for_accuracy() -> None:
+    report = made_report()
+    loss, accuracy = run_facts(report, "loss"), run_facts(report, "accuracy")
+    harmed = report.history.values["loss"][8, 1]
+    assert harmed > 0
+    assert loss.values[8, 1] == -harmed
+    assert accuracy.values[8, 1] == report.history.values["accuracy"][8, 1] < 0
+    totals = report.history.totals("loss") - report.history.values["loss"][0]
+    np.testing.assert_allclose(loss.totals, -totals)
+    np.testing.assert_allclose(loss.credit[-1], loss.totals)
+
+
+def test_neighbouring_epochs_share_one_change() -> None:
+    change = np.zeros(25)
+    change[20], change[21], change[7] = 0.49, 0.48, 0.1
+    assert change_groups(change) == [(20, 21, pytest.approx(0.97))]
+
+
+def test_labels_keep_their_distance_inside_the_sheet() -> None:
+    placed = spread_apart([50.0, 51.0, 99.0, 99.5], 15.0, 0.0, 100.0)
+    ordered = sorted(placed)
+    assert all(b - a >= 15.0 - 1e-9 for a, b in itertools.pairwise(ordered))
+    assert ordered[-1] <= 100.0
+
+
+def test_totals_only_methods_get_no_curve() -> None:
+    history = made_history(clients=4, epochs=6, computed=())
+    given = {u: np.arange(4.0) for u in history.utilities}
+    report = made_report(replace(history, totals_given=given))
+    assert set(report_charts(report)) == {"ranking"}
+    assert "totals only" in Reader(html_report(report, SEAL)).text
+
+
+def test_a_large_run_stays_a_small_page() -> None:
+    report = made_report(made_history(clients=2000, epochs=50, participation=0.5, with_channels=False))
+    page = html_report(report, SEAL)
+    assert len(page) < 1_500_000
+    assert "40 of 2\u2009000 clients are drawn" in Reader(page).text
+
+
+def test_charts_are_written_as_files_of_their_own(tmp_path: Path) -> None:
+    from xml.etree import ElementTree
+
+    report = with_names(made_report(), HOSTILE_NAMES[:8])
+    paths = write_charts(report, tmp_path / "charts")
+    assert {p.name for p in paths} == {
+        "ranking.svg",
+        "cumulative.svg",
+        "heat-map.svg",
+        "evidence-1.svg",
+        "evidence-2.svg",
+    }
+    for path in paths:
+        tags = {element.tag.rpartition("}")[2] for element in ElementTree.parse(path).iter()}
+        assert not {"script", "image", "a", "foreignObject"} & tags
+
+
+def test_the_page_alone_names_the_digest_of_its_twin(tmp_path: Path) -> None:
+    report = made_report()
+    _, twin = write_report(report, tmp_path / "a" / "report.html")
+    page = write_html_report(report, tmp_path / "alone.html").read_text()
+    assert re.search(r'"report_digest": "([0-9a-f]{64})"', twin.read_text())[1] in page  # type: ignore[index]
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium")
+def test_a_real_browser_asks_nobody_and_runs_nothing(tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    page_path, _ = write_report(with_names(made_report(), HOSTILE_NAMES[:8]), tmp_path / "report.html")
+    with sync_playwright() as player:
+        browser = player.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        grounds = []
+        for mode in ("light", "dark"):
+            page = browser.new_context(color_scheme=mode, viewport={"width": 375, "height": 800}).new_page()  # type: ignore[arg-type]
+            asked: list[str] = []
+            trouble: list[str] = []
+            page.on("request", lambda request, asked=asked: asked.append(request.url))
+            page.on("dialog", lambda dialog, trouble=trouble: trouble.append(dialog.message))
+            page.on("console", lambda message, trouble=trouble: trouble.append(message.text))
+            page.goto(page_path.as_uri())
+            assert asked == [page_path.as_uri()]
+            assert trouble == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= 375
+            grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        assert grounds == ["rgb(255, 255, 255)", "rgb(15, 18, 24)"]
+        browser.close()
