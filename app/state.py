@@ -118,7 +118,7 @@ def partial_history(job: Job) -> ContributionHistory | None:
 
 def jobs_of(entry: RunEntry) -> tuple[Job, ...]:
     """The run's jobs, newest first."""
-    return tuple(reversed([j for j in workspace().jobs.poll() if j.run_digest == entry.digest]))
+    return tuple(j for j in workspace().jobs.poll() if j.run_digest == entry.digest)
 
 
 def alert_entries(entry: RunEntry) -> tuple[AlertEntry, ...]:

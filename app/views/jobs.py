@@ -10,7 +10,7 @@ from flcontrib_core.workspace import Job
 
 @st.fragment(run_every=2.0)
 def board() -> None:
-    jobs = tuple(reversed(state.workspace().jobs.poll()))
+    jobs = state.workspace().jobs.poll()
     names = {r.digest: r.name for r in state.workspace().runs()}
     active = [j for j in jobs if j.active]
     st.title(f"{wording.several(len(active), 'job')} at work" if active else "No job is running")
