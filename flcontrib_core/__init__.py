@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.change_points import mass_in_window
     from flcontrib_core.errors import FLContribError, RunLogError
     from flcontrib_core.reports.comparison import compare_reports, contribution_ranks
-    from flcontrib_core.reports.extract import write_client_extract
+    from flcontrib_core.reports.extract import write_extract
     from flcontrib_core.reports.tables import csv_safe, write_history_tables
     from flcontrib_core.reports.twin import write_report
     from flcontrib_core.runs.bundle import CheckResult, check_run_log, read_run_log
@@ -82,7 +82,7 @@ _HOMES = {
     "simulate": "simulation",
     "stored_report": "audit_jobs",
     "take_in_samples": "audit_jobs",
-    "write_client_extract": "reports.extract",
+    "write_extract": "reports.extract",
     "write_history_tables": "reports.tables",
     "write_report": "reports.twin",
 }
@@ -130,7 +130,7 @@ __all__ = [
     "simulate",
     "stored_report",
     "take_in_samples",
-    "write_client_extract",
+    "write_extract",
     "write_history_tables",
     "write_report",
 ]

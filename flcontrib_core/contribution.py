@@ -197,8 +197,8 @@ class _EpochStream:
 
     def _keep(self, answer: EpochAnswer) -> None:
         self.recalled += answer.recalled
-        if self.memory is not None and answer.fresh:
-            self.memory.keep_epoch(self.keys.memory(answer.epoch), answer.fresh)
+        if self.memory is not None:
+            self.memory.keep_epoch(self.keys.memory(answer.epoch), answer.fresh, answer.recalled)
         if self.checkpoints is None:
             return
         packed = pack_logits(answer.fresh_logits)

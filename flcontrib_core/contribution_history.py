@@ -122,7 +122,7 @@ class ContributionHistory:
     def totals(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> FloatArray:
         """(clients,) Σ_t φ_i(t) + φ_i(0); the method's own totals where it has no per-epoch values."""
         if utility in self.totals_given:
-            return self.totals_given[utility] + self.values[utility][0]
+            return np.asarray(self.totals_given[utility] + self.values[utility][0])
         total: FloatArray = self.filled(utility, fill).sum(axis=0)
         return total
 

@@ -78,8 +78,8 @@ def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False) -> go.F
     strip = -facts.ceiling * 0.075
     size = 9 if facts.epochs <= 60 and not narrow else 5
     for mask, fill in ((facts.chosen, p.ink), (~facts.chosen, p.page)):
-        marker = {"symbol": "square", "size": size, "color": fill, "line": {"color": p.context, "width": 1}}
-        figure.add_scatter(x=x[mask], y=[strip] * int(mask.sum()), mode="markers", marker=marker, hoverinfo="skip")
+        square = {"symbol": "square", "size": size, "color": fill, "line": {"color": p.context, "width": 1}}
+        figure.add_scatter(x=x[mask], y=[strip] * int(mask.sum()), mode="markers", marker=square, hoverinfo="skip")
     title = {"text": "Epoch", "font": {"size": 12, "color": p.secondary}}
     figure.update_layout(
         barmode="overlay",

@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import controls, state, wording
-from flcontrib_core import FillPolicy, write_client_extract, write_history_tables, write_report
+from flcontrib_core import FillPolicy, write_extract, write_history_tables, write_report
 from flcontrib_core.errors import FLContribError
 
 
@@ -27,18 +27,17 @@ def table_files(digest: str, _shown: state.Shown) -> dict[str, bytes]:
 
 
 @st.cache_data(max_entries=16, show_spinner="Writing the extract …")
-def extract_files(digest: str, client: str, head: str, _shown: state.Shown) -> dict[str, bytes]:
+def extract_files(digest: str, client: str, _shown: state.Shown) -> dict[str, bytes]:
     run = state.workspace().open_run(_shown.entry.digest)
     with tempfile.TemporaryDirectory() as folder:
-        html, twin = write_client_extract(_shown.report, run, client, Path(folder) / "extract.html", chain_head=head)
+        html, twin = write_extract(_shown.report, client, Path(folder) / "extract.html", run)
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
 shown = controls.need_report("Report & export")
 if shown is not None:
     st.title("Take the result with you")
-    chain = state.workspace().head()
-    head = f"{chain.sequence}:{chain.hash}" if hasattr(chain, "hash") else str(chain)
+    head = str(state.workspace().head())
     left, right = st.columns(2, gap="small")
     with left, st.container(border=True, height="stretch", gap="small"):
         st.markdown("**The report**")
@@ -68,7 +67,7 @@ if shown is not None:
         )
         if client:
             try:
-                own = extract_files(shown.result.digest, client, head, shown)
+                own = extract_files(shown.result.digest, client, shown)
             except FLContribError as lacking:
                 st.error(str(lacking))
             else:

@@ -32,7 +32,7 @@ strategy = record(FedAvg(), "run", clients={"a": 120, "b": 80},
 
 
 def problems_table(found: CheckResult) -> None:
-    rows = [
+    rows: list[dict[str, object]] = [
         {"Code": p.code, "Where": p.where, "Found": p.found, "Expected": p.expected, "What to do": p.fix}
         for p in (*found.errors, *found.warnings)
     ]

@@ -31,7 +31,9 @@ class UtilityMemory(Protocol):
 
     def recall_epoch(self, key: str) -> dict[bytes, np.ndarray]: ...
 
-    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray]) -> None: ...
+    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray], recalled: int = 0) -> None:
+        """Keeps new utilities; ``recalled`` is how many were answered from memory, for the hit rate."""
+        ...
 
 
 def digest_of(*parts: object) -> str:
@@ -52,7 +54,7 @@ def pack_answer(answer: EpochAnswer) -> dict[str, np.ndarray]:
             item = getattr(value, field.name)
             if isinstance(item, np.ndarray):
                 arrays[f"{part}.{field.name}"] = item
-            elif not is_dataclass(item) and field.name not in ("fresh", "fresh_logits"):
+            elif not is_dataclass(item) and field.name not in ("fresh", "fresh_logits", "seconds", "recalled"):
                 words[part][field.name] = item
     arrays["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
     return arrays
@@ -70,7 +72,18 @@ def unpack_answer(arrays: dict[str, np.ndarray]) -> EpochAnswer:
 
     estimate = ShapleyEstimate(**gather("estimate")) if "estimate" in words else None
     observation = EpochObservation(**gather("observation")) if "observation" in words else None
-    return EpochAnswer(**(gather("answer") | {"estimate": estimate, "observation": observation, "fresh": {}}))
+    return EpochAnswer(
+        **(
+            gather("answer")
+            | {
+                "estimate": estimate,
+                "observation": observation,
+                "fresh": {},
+                "recalled": 0,
+                "seconds": 0.0,
+            }
+        )
+    )
 
 
 MOST_LOGIT_BYTES = 32 << 20

@@ -35,14 +35,14 @@ def open_run(path: Path, options: dict[str, Any]) -> Any:
     )
 
 
-def memory_of(options: dict[str, Any]) -> dict[str, Any]:
+def memory_of(options: dict[str, Any], run: Any = None) -> dict[str, Any]:
     """The workspace's checkpoints and evaluation memory, unless --no-memory."""
     if options.get("no_memory"):
         return {}
     from flcontrib_core.workspace import Workspace
 
     workspace = Workspace(options.get("workspace"))
-    return {"checkpoints": workspace.checkpoints(), "memory": workspace.utility_memory()}
+    return {"checkpoints": workspace.checkpoints(run), "memory": workspace.utility_memory(run)}
 
 
 def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], progress: Progress) -> Any:
@@ -55,7 +55,7 @@ def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], 
         engine=options["engine"],
         address=options["address"],
         on_progress=progress,
-        **memory_of(options),
+        **memory_of(options, run),
     )
 
 
@@ -144,6 +144,10 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
         click.echo(f"predicted evaluations: {plan.predicted_evaluations}")
     rows = [[c, "never took part" if e is None else f"{e:.0%}"] for c, e in plan.exposure.items()]
     click.echo(table(["client", "share of its epochs computed"], rows))
+    if plan.unseen_clients:
+        click.echo(f"never seen: {', '.join(plan.unseen_clients)}")
+    if plan.smallest_k_without_blind_clients is not None:
+        click.echo(f"k = {plan.smallest_k_without_blind_clients} is the smallest budget that sees every client")
     for spot in plan.blind_spots[:5]:
         click.echo(f"blind spot: {spot.client}, epochs {spot.first}–{spot.last} ({spot.missed} participations)")
 
@@ -170,14 +174,15 @@ def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progre
     from flcontrib_core.auditing import AuditSettings
     from flcontrib_core.auditing import audit as audit_run
 
+    run = open_run(path, options)
     return audit_run(
-        open_run(path, options),
+        run,
         AuditSettings(settings_from(options), preset),
         workers=options["workers"],
         engine=options["engine"],
         address=options["address"],
         on_progress=progress,
-        **memory_of(options),
+        **memory_of(options, run),
     )
 
 

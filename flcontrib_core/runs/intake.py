@@ -58,6 +58,8 @@ def as_clients(clients: Iterable[Any]) -> tuple[Client, ...]:
     seen: set[str] = set()
     for position, given in enumerate(clients):
         where = f"clients[{position}]"
+        identity: Any
+        size: Any
         if isinstance(given, Client):
             identity, size = given.id, given.data_size
         elif isinstance(given, Mapping):

@@ -49,7 +49,7 @@ class Remembered(dict):
     def recall_epoch(self, key):
         return dict(self.get(key, {}))
 
-    def keep_epoch(self, key, values):
+    def keep_epoch(self, key, values, recalled=0):
         self.setdefault(key, {}).update(values)
 
 
