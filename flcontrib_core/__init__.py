@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.change_points import mass_in_window
     from flcontrib_core.errors import FLContribError, RunLogError
     from flcontrib_core.reports.comparison import compare_reports, contribution_ranks
-    from flcontrib_core.reports.extract import write_extract
+    from flcontrib_core.reports.extract import extract_json, write_extract
+    from flcontrib_core.reports.html import report_charts
     from flcontrib_core.reports.tables import csv_safe, write_history_tables
-    from flcontrib_core.reports.twin import write_report
+    from flcontrib_core.reports.twin import report_json, write_report
+    from flcontrib_core.reports.verify import verify_report
     from flcontrib_core.runs.bundle import CheckResult, check_run_log, read_run_log
     from flcontrib_core.runs.recorder import RunRecorder
     from flcontrib_core.runs.run_log import RunLog
@@ -70,6 +72,7 @@ _HOMES = {
     "compare_reports": "reports.comparison",
     "contribution_ranks": "reports.comparison",
     "csv_safe": "reports.tables",
+    "extract_json": "reports.extract",
     "finished_so_far": "audit_jobs",
     "mass_in_window": "detection.change_points",
     "price_of": "assessment.preflight",
@@ -77,11 +80,14 @@ _HOMES = {
     "read_history": "auditing",
     "read_run_log": "runs.bundle",
     "register": "shapley.registry",
+    "report_charts": "reports.html",
+    "report_json": "reports.twin",
     "scheduling_problem": "assessment.trajectory",
     "settings_from_record": "auditing",
     "simulate": "simulation",
     "stored_report": "audit_jobs",
     "take_in_samples": "audit_jobs",
+    "verify_report": "reports.verify",
     "write_extract": "reports.extract",
     "write_history_tables": "reports.tables",
     "write_report": "reports.twin",
@@ -118,6 +124,7 @@ __all__ = [
     "compare_reports",
     "contribution_ranks",
     "csv_safe",
+    "extract_json",
     "finished_so_far",
     "mass_in_window",
     "price_of",
@@ -125,11 +132,14 @@ __all__ = [
     "read_history",
     "read_run_log",
     "register",
+    "report_charts",
+    "report_json",
     "scheduling_problem",
     "settings_from_record",
     "simulate",
     "stored_report",
     "take_in_samples",
+    "verify_report",
     "write_extract",
     "write_history_tables",
     "write_report",

@@ -101,7 +101,7 @@ def _more(found: Any, charts: Path | None, tables: Path | None, options: dict[st
     if tables is not None:
         from flcontrib_core.reports.tables import write_history_tables
 
-        written += write_history_tables(found.history, tables, settings_from(options).fill)
+        written += write_history_tables(found.history, tables, settings_from(options).fill, found.warnings)
     return written
 
 
@@ -115,16 +115,14 @@ def _seal_of(twin: Path) -> str:
 @click.command(epilog="Example: flcontrib verify report.json sample_runs/two-poisoned.flrun")
 @click.argument("report_json", type=click.Path(path_type=Path))
 @RUN
-@click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: small values are good.")
 @JSON
-def verify(report_json: Path, run: Path, lower_is_better: tuple[str, ...], as_json: bool) -> int:
+def verify(report_json: Path, run: Path, as_json: bool) -> int:
     """Recompute a report (or a client's extract) from the log and say equal, or where it differs."""
-    from flcontrib_core.reports.verify import read_report, recorded_settings, verify_report
+    from flcontrib_core.reports.verify import read_report, recorded_reading, verify_report
 
     content = read_report(report_json)
-    options = {"nonfinite": recorded_settings(content).get("nonfinite"), "lower_is_better": lower_is_better}
     progress = Progress()
-    answer = verify_report(content, open_run(run, options), on_progress=progress)
+    answer = verify_report(content, open_run(run, recorded_reading(content)), on_progress=progress)
     progress.close()
     if as_json:
         print_json(answer.to_json())

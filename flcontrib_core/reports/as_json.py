@@ -131,6 +131,8 @@ def detection_json(detection: Detection, totals: dict[str, dict[str, float | Non
         "false_alarm_source": detection.false_alarm_source,
         "smallest_visible_shift": detection.smallest_visible_shift,
         "notes": list(detection.notes),
+        "channels_unavailable": detection.channels_unavailable,
+        "value_coverage": detection.value_coverage,
     }
 
 

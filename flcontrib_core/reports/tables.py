@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.errors import Problem
 from flcontrib_core.reports.as_json import history_json
 from flcontrib_core.vocabulary import FillPolicy
 
@@ -47,11 +48,23 @@ def csv_safe(cell: object) -> object:
     return _RUNS.sub(r"\1'", str(cell))
 
 
-def write_history_tables(history: ContributionHistory, folder: Path, fill: FillPolicy = FillPolicy.EQUAL) -> list[Path]:
-    """Writes contributions, cells and totals as CSV and Parquet, and ``history.json``; the paths written."""
+def write_history_tables(
+    history: ContributionHistory,
+    folder: Path,
+    fill: FillPolicy = FillPolicy.EQUAL,
+    warnings: Sequence[Problem] = (),
+) -> list[Path]:
+    """Writes contributions, cells and totals as CSV and Parquet, and ``history.json``; the paths written.
+
+    Warnings about the log follow into the folder as a table of their own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, table in history_tables(history, fill).items():
+    tables = history_tables(history, fill)
+    if warnings:
+        parts = ("code", "where", "found", "expected", "fix")
+        tables["warnings"] = {part: [getattr(w, part) for w in warnings] for part in parts}
+    for name, table in tables.items():
         csv_path, parquet_path = folder / f"{name}.csv", folder / f"{name}.parquet"
         csv_path.write_bytes(table_csv(table))
         _write_parquet(table, parquet_path)

@@ -15,8 +15,8 @@ from flcontrib_core.vocabulary import FillPolicy
 
 REPORT_FORMAT, LAYOUT = "flcontrib-report", 1
 SEAL_KEY = "report_digest"
-VOLATILE = frozenset({SEAL_KEY, "part_digests", "result_digest", "chain_head", "seconds", "recalled"})
-"""What may differ between two equal computations."""
+VOLATILE = frozenset({SEAL_KEY, "part_digests", "result_digest", "chain_head", "seconds", "recalled", "run"})
+"""What may differ between two equal computations; a table takes its name from its file, which may be renamed."""
 _HISTORY_KEYS = (
     "computed",
     "participated",

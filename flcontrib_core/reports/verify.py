@@ -14,7 +14,7 @@ from flcontrib_core.reports.extract import EXTRACT_FORMAT, extract_json
 from flcontrib_core.reports.twin import REPORT_FORMAT, SEAL_KEY, VOLATILE, content_digest, parts, report_json
 from flcontrib_core.runs.run_log import Run
 from flcontrib_core.runs.strict_json import parse_json
-from flcontrib_core.vocabulary import OnProgress, no_progress
+from flcontrib_core.vocabulary import LOWER_IS_BETTER, OnProgress, no_progress
 
 MAX_REPORT_BYTES = 256 << 20
 MAX_REPORT_VALUES = 30_000_000
@@ -88,6 +88,19 @@ def recorded_settings(content: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise SettingsError("the report records no settings; nothing can be recomputed from it")
     return settings
+
+
+def recorded_reading(content: dict[str, Any]) -> dict[str, Any]:
+    """How the run was read when the report was made: what ``read_run_log`` takes beside the path."""
+    utilities = content.get("utilities")
+    if not isinstance(utilities, dict):
+        raise SettingsError("the report holds no utilities; nothing in it can be compared")
+    lower = [u for u, s in utilities.items() if isinstance(s, dict) and s.get("lower_is_better") is True]
+    nonfinite = recorded_settings(content).get("nonfinite")
+    return {
+        "nonfinite": "absent" if nonfinite == "absent" else "refuse",
+        "lower_is_better": tuple(u for u in lower if u not in LOWER_IS_BETTER),
+    }
 
 
 def verify_report(report: Path | dict[str, Any], run: Run, *, on_progress: OnProgress = no_progress) -> Verification:

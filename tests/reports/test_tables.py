@@ -16,6 +16,7 @@ import pytest
 from flcontrib_core import csv_safe, read_run_log
 from flcontrib_core.contribution import assess_contributions
 from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.errors import Problem
 from flcontrib_core.reports.tables import cell_states, cells_table, history_tables, write_history_tables
 from flcontrib_core.runs.run_log import ContributionTable
 from flcontrib_core.vocabulary import FillPolicy
@@ -84,6 +85,13 @@ def test_cells_say_which_of_three_states_they_are() -> None:
         else:
             assert (state, value) == ("not computed", None)
     assert set(table["state"]) == {"computed", "absent", "not computed"}
+
+
+def test_warnings_about_the_log_follow_into_the_folder(tmp_path: Path) -> None:
+    warning = Problem("W_NORM", "epoch 3, client =x", "=1+1", "about 1", "Look at it.")
+    written = write_history_tables(skipping_history(), tmp_path, FillPolicy.EQUAL, (warning,))
+    assert tmp_path / "warnings.csv" in written
+    assert '"\'=1+1"' in (tmp_path / "warnings.csv").read_text("utf-8-sig")
 
 
 def test_hostile_names_stay_distinct_and_harmless_in_csv_and_exact_in_parquet(tmp_path: Path) -> None:

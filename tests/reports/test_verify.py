@@ -17,7 +17,7 @@ from flcontrib_core.commands.reporting import verify as verify_command
 from flcontrib_core.errors import FLContribError, RunLogError, SettingsError
 from flcontrib_core.reports.extract import extract_json
 from flcontrib_core.reports.twin import report_json, sealed, write_json, write_report
-from flcontrib_core.reports.verify import Verification, read_report, verify_report
+from flcontrib_core.reports.verify import Verification, read_report, recorded_reading, verify_report
 from flcontrib_core.scheduling.schedule import BudgetSettings
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
@@ -58,6 +58,17 @@ def test_an_untouched_sampled_report_is_equal(run_report: dict[str, Any]) -> Non
     found = verify_report(run_report, read_run_log(RUN))
     assert found.equal, found.differences
     assert found.epochs_replayed == (2, 3)
+
+
+def test_a_table_is_read_again_as_the_report_says(tmp_path: Path) -> None:
+    """A column of which smaller is better is recorded in the report and needs no option."""
+    table = tmp_path / "cost.csv"
+    rows = [f"{t},c{i},{(t * i) % 7 / 10}" for t in range(1, 9) for i in range(4)]
+    table.write_text("\n".join(["epoch,client,cost", *rows]) + "\n")
+    content = report_json(audit(read_run_log(table, lower_is_better=("cost",))))
+    assert recorded_reading(content) == {"nonfinite": "refuse", "lower_is_better": ("cost",)}
+    assert verify_report(content, read_run_log(table, **recorded_reading(content))).equal
+    assert not verify_report(content, read_run_log(table)).equal
 
 
 def test_one_changed_digit_is_named_with_both_numbers(table_report: dict[str, Any]) -> None:
