@@ -95,6 +95,16 @@ def pick_utility(utilities: tuple[str, ...], key: str = "utility") -> str:
     return str(picked or chosen)
 
 
+def pick_clients(label: str, clients: tuple[str, ...], default: list[str], key: str, most: int = 8) -> tuple[str, ...]:
+    """A handful of clients: pills while they fit, a searchable list beyond."""
+    names = sorted(clients)
+    if len(names) <= 24:
+        chosen = st.pills(label, names, selection_mode="multi", default=default, key=key, format_func=text_of)
+    else:
+        chosen = st.multiselect(label, names, default=default, max_selections=most, key=key)
+    return tuple(chosen or ())[:most]
+
+
 def job_words(job: Job) -> str:
     """One sentence on how a job stands."""
     if job.state is JobState.QUEUED:

@@ -7,10 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
+from app import wording
 from app.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, x_axis, y_axis
 from flcontrib_core import AuditReport
 
 MOST_ROWS = 40
+
+
+def change_groups(probability: np.ndarray, smallest: float = 0.15) -> tuple[tuple[int, int, float], ...]:
+    """Neighbouring epochs share the mass of one change: 20–21 with 0.49 and 0.48 are one change of 0.97.
+
+    ``probability`` (T + 1,); (first, last, summed probability) of each run of epochs above 0.05 that reaches
+    ``smallest``.
+    """
+    p = np.nan_to_num(probability)
+    found, t = [], 1
+    while t < len(p):
+        if p[t] < 0.05:
+            t += 1
+            continue
+        last = t
+        while last + 1 < len(p) and p[last + 1] >= 0.05:
+            last += 1
+        mass = float(p[t : last + 1].sum())
+        if mass >= smallest:
+            found.append((t, last, min(mass, 1.0)))
+        t = last + 1
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -21,8 +44,8 @@ class ChangePointFacts:
     """(clients, T) epochs 1..T; NaN where missing"""
     focus: tuple[str, ...]
     threshold: float
-    above: tuple[tuple[str, int, float], ...]
-    """(client, epoch, probability) at or above the threshold, strongest first"""
+    above: tuple[tuple[str, int, int, float], ...]
+    """(client, first, last, summed probability) of changes at or above the threshold, strongest first"""
     all_clients: tuple[str, ...]
     left_out: int
 
@@ -33,16 +56,16 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
     peak = np.nan_to_num(table).max(axis=1)
     order = sorted(range(len(points.client_ids)), key=lambda i: (-peak[i], points.client_ids[i]))[:MOST_ROWS]
     above = [
-        (points.client_ids[i], int(t) + 1, float(table[i, t]))
-        for i in range(len(points.client_ids))
-        for t in np.flatnonzero(np.nan_to_num(table[i]) >= threshold)
+        (client, first, last, mass)
+        for i, client in enumerate(points.client_ids)
+        for first, last, mass in change_groups(points.probability[:, i], threshold)
     ]
     return ChangePointFacts(
         tuple(points.client_ids[i] for i in order),
         table[order],
         focus,
         threshold,
-        tuple(sorted(above, key=lambda a: -a[2])),
+        tuple(sorted(above, key=lambda a: (-a[3], a[0], a[1]))),
         points.client_ids,
         len(points.client_ids) - len(order),
     )
@@ -51,7 +74,7 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
 def change_point_alt(facts: ChangePointFacts) -> str:
     if not facts.above:
         return f"No client has a change with probability {facts.threshold:.2f} or more."
-    strongest = ", ".join(f"{c} at epoch {t} ({p:.2f})" for c, t, p in facts.above[:5])
+    strongest = ", ".join(f"{c} at {wording.window(a, b)} ({p:.2f})" for c, a, b, p in facts.above[:5])
     return f"Changes with probability {facts.threshold:.2f} or more: {strongest}."
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
+from app.charts.change_points import change_groups
 from app.charts.style import (
     base_figure,
     client_styles,
@@ -73,30 +74,12 @@ def evidence_facts(
         quantiles=np.quantile(credit[:, rest], [0.1, 0.25, 0.5, 0.75, 0.9], axis=1) if rest else np.empty((0, 0)),
         others=len(rest),
         change=change,
-        groups=_groups(change),
+        groups=change_groups(change),
         values=values,
         half_widths=1.96 * np.where(state == 1, history.standard_errors[utility][:, i], 0.0),
         state=state,
         all_clients=history.client_ids,
     )
-
-
-def _groups(change: np.ndarray, smallest: float = 0.15) -> tuple[tuple[int, int, float], ...]:
-    """Neighbouring epochs share the mass of one change: 20–21 with 0.49 and 0.48 are one change of 0.97."""
-    p = np.nan_to_num(change)
-    found, t = [], 1
-    while t < len(p):
-        if p[t] < 0.05:
-            t += 1
-            continue
-        last = t
-        while last + 1 < len(p) and p[last + 1] >= 0.05:
-            last += 1
-        mass = float(p[t : last + 1].sum())
-        if mass >= smallest:
-            found.append((t, last, min(mass, 1.0)))
-        t = last + 1
-    return tuple(found)
 
 
 def evidence_alt(facts: EvidenceFacts) -> str:

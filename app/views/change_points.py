@@ -15,11 +15,9 @@ if shown is not None:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         threshold = st.slider("Threshold", 0.05, 0.95, 0.5, 0.05, width=280)
         marked = list(dict.fromkeys(a.client for a in report.detection.alerts))
-        focus = st.multiselect(
-            "Clients as lines", sorted(report.history.client_ids), default=marked[:5], max_selections=8, width=420
-        )
-    facts = change_point_facts(report, threshold, tuple(focus))
-    clients = len({c for c, _, _ in facts.above})
+        focus = controls.pick_clients("Clients as lines", report.history.client_ids, marked[:5], "lines")
+    facts = change_point_facts(report, threshold, focus)
+    clients = len({c for c, *_ in facts.above})
     found = f"{wording.several(len(facts.above), 'change')} at or above {threshold:.2f}"
     top.title(
         f"{found}, in {wording.several(clients, 'client')}" if clients else f"No change at or above {threshold:.2f}"
@@ -30,6 +28,11 @@ if shown is not None:
             f"Exact Bayesian posterior (Fearnhead 2006) on each client's {report.detection.change_points.series} "
             f"{report.detection.change_points.utility} series. A description, not an alert: honest series change too."
         )
+        if facts.above:
+            found_words = "; ".join(
+                f"{c} {wording.window(a, b)}: {p:.2f}{' together' if b > a else ''}" for c, a, b, p in facts.above[:8]
+            )
+            st.markdown(f":small[{controls.text_of(found_words)}]")
         if facts.left_out:
             st.caption(
                 f"The {len(facts.clients)} clients with the highest probabilities; {facts.left_out} more in the export."

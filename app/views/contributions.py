@@ -69,13 +69,9 @@ if shown is not None:
         if view == "Curves":
             marked = list(dict.fromkeys(a.client for a in report.detection.alerts))
             pinned = [c for c in st.query_params.get_all("pin") if c in history.client_ids]
-            focus = st.multiselect(
-                f"Clients in colour (at most {MOST_IN_FOCUS}); all others are the grey band",
-                sorted(history.client_ids),
-                default=(pinned or marked)[:MOST_IN_FOCUS],
-                max_selections=MOST_IN_FOCUS,
-            )
-            facts = cumulative_facts(report, utility, tuple(focus))
+            words = f"Clients in colour (at most {MOST_IN_FOCUS}); all others are the grey band"
+            focus = controls.pick_clients(words, history.client_ids, (pinned or marked)[:MOST_IN_FOCUS], "pinned")
+            facts = cumulative_facts(report, utility, focus)
             controls.chart(
                 draw_cumulative(facts, mode), cumulative_alt(facts), cumulative_rows(facts), "curves", name="curves"
             )
