@@ -88,8 +88,10 @@ def pick_utility(utilities: tuple[str, ...], key: str = "utility") -> str:
     chosen = state.from_url("utility", list(utilities), utilities[0])
     if len(utilities) == 1:
         return chosen
+    if st.session_state.get(key) not in utilities:
+        st.session_state[key] = chosen  # no default below: one that follows the URL would make the control anew
     picked = st.segmented_control(
-        "Utility", utilities, default=chosen, key=key, format_func=str.capitalize, label_visibility="collapsed"
+        "Utility", utilities, key=key, format_func=str.capitalize, label_visibility="collapsed"
     )
     state.remember(utility=picked or chosen)
     return str(picked or chosen)

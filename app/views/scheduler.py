@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import streamlit as st
@@ -36,22 +37,21 @@ def knobs(epochs: int) -> BudgetSettings:
     """The four knobs, in the URL."""
     with st.container(border=True):
         a, b, c, d = st.columns([1, 1, 1.9, 1], gap="medium")
-        asked = int(st.query_params.get("k", round(0.6 * epochs)) or 1)
-        k = a.slider("Epochs to compute (k)", 1, epochs, max(1, min(asked, epochs))) if epochs > 1 else 1
-        near = min(GAMMAS, key=lambda g: abs(g - _number(st.query_params.get("gamma", "0.3"), 0.3)))
-        gamma = b.select_slider("Weight of fairness (γ)", GAMMAS, near)
+        asked = int(_number(st.query_params.get("k", ""), 0.6 * epochs) + 0.5)
+        near = min(GAMMAS, key=lambda g: abs(g - _number(st.query_params.get("gamma", ""), 0.3)))
         names = [m.value for m in MODES]
-        picked = c.segmented_control(
-            "Fairness",
-            names,
-            default=state.from_url("mode", names, "two-sided"),
-            format_func=lambda m: MODES[FairnessMode(m)],
-        )
+        # The URL gives a knob its first position and never its identity: a knob that were made anew at every step
+        # would lose the keyboard's focus after one arrow key.
+        k_key = f"k-of-{epochs}"
+        st.session_state.setdefault(k_key, max(1, min(asked, epochs)))
+        st.session_state.setdefault("gamma", near)
+        st.session_state.setdefault("mode", state.from_url("mode", names, "two-sided"))
+        st.session_state.setdefault("budget", state.from_url("budget", ["exactly", "at most"], "exactly"))
+        k = a.slider("Epochs to compute (k)", 1, epochs, key=k_key) if epochs > 1 else 1
+        gamma = b.select_slider("Weight of fairness (γ)", GAMMAS, key="gamma")
+        picked = c.segmented_control("Fairness", names, key="mode", format_func=lambda m: MODES[FairnessMode(m)])
         most = d.segmented_control(
-            "Budget",
-            ["exactly", "at most"],
-            default=state.from_url("budget", ["exactly", "at most"], "exactly"),
-            format_func=lambda m: f"{m.capitalize()} k",
+            "Budget", ["exactly", "at most"], key="budget", format_func=lambda m: f"{m.capitalize()} k"
         )
     mode = FairnessMode(picked or "two-sided")
     state.remember(k=k, gamma=gamma, mode=mode.value, budget=most)
@@ -59,10 +59,12 @@ def knobs(epochs: int) -> BudgetSettings:
 
 
 def _number(text: str, default: float) -> float:
+    """A finite number from the URL, else the default: anybody can write a URL."""
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
         return default
+    return found if math.isfinite(found) else default
 
 
 @st.fragment

@@ -1,0 +1,129 @@
+"""Workspaces for the tests of the dashboard: one of everything a page can meet, small enough to be made in seconds."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from flcontrib_core import AuditReport, AuditSettings, RunRecorder, SimulationSettings, bundled, simulate
+from flcontrib_core.audit_jobs import audit_in_workspace
+from flcontrib_core.reports.keeping import pack_report
+from flcontrib_core.simulation import Attack
+from flcontrib_core.simulation.settings import AttackKind
+from flcontrib_core.workspace import Job, RunEntry, Workspace
+from tests.detection.made_histories import made_history
+from tests.reports.made_reports import made_report
+from tests.workspace.recorded import bundle_run
+
+TINY_NAME = "Six clients, one sends zeros in epochs 5–8"
+TINY = SimulationSettings(
+    name=TINY_NAME,
+    clients=6,
+    epochs=12,
+    train_rows=240,
+    hidden=(4,),
+    more_attacks=(Attack(AttackKind.ZERO, clients=(2,), windows=((5, 8),)),),
+)
+"""Zeros are an exact finding: client-03 stands out whatever the thresholds of the detectors are."""
+HOSTILE = (
+    "client-00",
+    "<img src=x onerror=alert(1)>",
+    "![x](http://outside.invalid/x.png)",
+    '=HYPERLINK("http://outside.invalid","x")',
+    "</title><script>alert(2)</script>",
+    "[here](http://outside.invalid) $x^2$ :red[x]",
+    "ab\u202egpj.exe",
+    "<b>NA</b>",
+)
+RUNNERS = {"gated": "tests.workspace.runners:gated", "failing": "tests.workspace.runners:failing"}
+PATIENCE_SECONDS = 240.0
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Where the workspace is, and the runs in it by what they stand for."""
+
+    folder: Path
+    runs: dict[str, RunEntry]
+
+
+def make_tiny_log(path: Path, settings: SimulationSettings = TINY) -> Path:
+    simulate(settings, path)
+    return path
+
+
+def keep_report(workspace: Workspace, entry: RunEntry, report: AuditReport) -> None:
+    """Stores a report made by hand as the result of a run, with its alerts in the inbox."""
+    kept = workspace.keep_result(
+        entry.digest, dict(report.provenance.settings), "audit", arrays=pack_report(report), remarks={"seconds": 1.5}
+    )
+    workspace.alerts.raise_alerts(entry.digest, report.detection.alerts, kept.digest)
+
+
+def add_hostile_run(workspace: Workspace, folder: Path) -> RunEntry:
+    """A run whose clients' names try to be markup, links, formulas and scripts, with alerts on two of them."""
+    rng = np.random.default_rng(3)
+    with RunRecorder(
+        folder / "hostile",
+        clients=[(name, 100) for name in HOSTILE],
+        parameters=[("weight", (4, 2))],
+        initial=np.zeros(8, dtype=np.float32),
+        name="<b onmouseover=alert(3)>Hostile</b> ![x](http://outside.invalid/run.png)",
+        durable=False,
+    ) as recorder:
+        for _ in range(20):
+            recorder.epoch(rng.normal(size=(len(HOSTILE), 8)).astype(np.float32))
+        entry = workspace.add_run(recorder.bundle())
+    report = made_report()
+    keep_report(workspace, entry, made_report(replace(report.history, client_ids=HOSTILE, run_digest=entry.digest)))
+    return entry
+
+
+def add_large_table(workspace: Workspace, folder: Path, clients: int, epochs: int) -> RunEntry:
+    """A contribution table of many clients with a report on it; the detectors are not what is looked at."""
+    history = made_history(clients=clients, epochs=epochs, with_channels=False, poisoned=[(1, 8, 12)])
+    names = tuple(f"client-{i:05d}" for i in range(clients))
+    path = folder / "large.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["epoch", "client", "loss"])
+        for epoch in range(1, epochs + 1):
+            rows.writerows(zip([epoch] * clients, names, history.values["loss"][epoch].round(9), strict=True))
+    entry = workspace.add_run(path)
+    keep_report(workspace, entry, made_report(replace(history, client_ids=names, run_digest=entry.digest)))
+    return entry
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Asks until it holds; the limit only ends a test that would hang."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError(f"never happened: {what}")
+        time.sleep(0.05)
+
+
+def ended(workspace: Workspace, job: Job) -> Job:
+    wait_until(lambda: bool(workspace.jobs.poll()) and not workspace.jobs.find(job.id).active, f"end of job {job.id}")
+    return workspace.jobs.find(job.id)
+
+
+def fill(folder: Path) -> Filled:
+    """A run with its report, a table with its report, hostile names, and a run whose only job failed."""
+    scratch = folder / "made"
+    scratch.mkdir(parents=True)
+    with Workspace(folder / "workspace") as workspace:
+        runs = {"report": workspace.add_run(make_tiny_log(scratch / "tiny.flrun"))}
+        runs["table"] = workspace.add_run(bundled("sample_runs") / "contributions-table.csv")
+        for entry in runs.values():
+            audit_in_workspace(workspace, entry.digest, AuditSettings().record())
+        runs["hostile"] = add_hostile_run(workspace, scratch)
+        # A recording without model and validation data: its audit fails by itself, with a typed error.
+        runs["failed"] = workspace.add_run(bundle_run(scratch / "without-model"))
+        ended(workspace, workspace.jobs.submit(runs["failed"].digest, AuditSettings().record()))
+    return Filled(folder / "workspace", runs)

@@ -1,0 +1,209 @@
+"""Does every page say the right thing in every state of a run, without an exception?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from flcontrib_core.workspace import RunEntry, Workspace
+from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, add_large_table, wait_until
+
+ENTRY = Path(__file__).parents[2] / "app" / "streamlit_app.py"
+PAGES = (
+    "overview",
+    "alerts",
+    "contributions",
+    "change_points",
+    "clusters",
+    "compare",
+    "scheduler",
+    "upload",
+    "jobs",
+    "report",
+    "help",
+)
+WITHOUT_RUN = {
+    "upload": "Bring in a run",
+    "jobs": "No job is running",
+    "compare": "Two results are needed to compare",
+    "help": "What the words mean, and what this tool cannot know",
+}
+"""Pages that do not need a report say the same in every state."""
+MOST_TRACES = 200
+
+
+@pytest.fixture(autouse=True)
+def _own_caches() -> Iterator[None]:
+    """Each case opens its own workspace: what another one cached must not answer."""
+    before = {k: os.environ.get(k) for k in ("FLCONTRIB_WORKSPACE", "FLCONTRIB_SAMPLES")}
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    yield
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    for key, value in before.items():
+        os.environ.pop(key, None)
+        if value is not None:
+            os.environ[key] = value
+
+
+def opened(folder: Path, view: str, run: RunEntry | None = None, **url: str) -> AppTest:
+    os.environ["FLCONTRIB_WORKSPACE"] = str(folder)
+    os.environ["FLCONTRIB_SAMPLES"] = "0"
+    shown = AppTest.from_file(str(ENTRY), default_timeout=240)
+    if run is not None:
+        shown.query_params["run"] = run.digest[:16]
+    for key, value in url.items():
+        shown.query_params[key] = value
+    if view != "overview":
+        shown.switch_page(f"views/{view}.py")
+    shown.run()
+    assert [e.value for e in shown.exception] == []
+    return shown
+
+
+def title(shown: AppTest) -> str:
+    return " | ".join(str(t.value).replace("\\", "") for t in shown.title)
+
+
+def words(shown: AppTest) -> str:
+    """Everything a reader sees as text on the page."""
+    parts = [*shown.title, *shown.markdown, *shown.caption, *shown.text, *shown.error, *shown.warning, *shown.code]
+    return "\n".join(str(p.value).replace("\\", "") for p in parts)
+
+
+def traces(shown: AppTest) -> int:
+    return sum(len(json.loads(chart.proto.spec)["data"]) for chart in shown.get("plotly_chart"))
+
+
+WITH_REPORT = {
+    "overview": "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–8, a fact about the file",
+    "alerts": "1 of 6 clients stands out",
+    "contributions": "contributed most",
+    "change_points": "at or above 0.50",
+    "clusters": "The series fall into",
+    "compare": "changed rank",
+    "scheduler": "Computing 7 of 12 epochs covers",
+    "report": "Take the result with you",
+}
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_with_a_report(filled: Filled, view: str) -> None:
+    shown = opened(filled.folder, view, filled.runs["report"])
+    assert {**WITHOUT_RUN, **WITH_REPORT}[view] in title(shown)
+
+
+WITH_TABLE = {
+    "overview": "of 6 clients",
+    "alerts": "client",
+    "scheduler": "A contribution table is already computed: there is nothing to schedule",
+}
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_of_a_table(filled: Filled, view: str) -> None:
+    shown = opened(filled.folder, view, filled.runs["table"])
+    assert {**WITHOUT_RUN, **WITH_REPORT, **WITH_TABLE}[view] in title(shown)
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_without_any_run(tmp_path: Path, view: str) -> None:
+    shown = opened(tmp_path / "empty", view)
+    assert WITHOUT_RUN.get(view, "No run yet") in title(shown)
+    assert not shown.get("plotly_chart")
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_of_a_run_whose_job_failed(filled: Filled, view: str) -> None:
+    shown = opened(filled.folder, view, filled.runs["failed"])
+    if view in WITHOUT_RUN:
+        expected = "changed rank" if view == "compare" else WITHOUT_RUN[view]
+        assert expected in title(shown)
+    else:
+        assert title(shown) == "This run has no result yet"
+        assert [e.value for e in shown.error] == ["The last job failed."]
+        assert "validation" in shown.code[0].value
+        assert "Traceback" not in words(shown)
+        assert [b.label for b in shown.button] == ["Compute"]
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_while_a_job_runs(filled: Filled, tmp_path: Path, view: str) -> None:
+    gate = tmp_path / "gate"
+    with Workspace(filled.folder, runners=RUNNERS) as workspace:
+        settings = {"starts": str(tmp_path / "starts"), "name": view, "gate": str(gate)}
+        job = workspace.jobs.submit(filled.runs["failed"].digest, settings, "gated")
+        try:
+            wait_until(lambda: workspace.jobs.find(job.id).progress is not None, "progress of the job")
+            shown = opened(filled.folder, view, filled.runs["failed"])
+        finally:
+            workspace.jobs.cancel(job.id)
+            gate.touch()
+    if view == "jobs":
+        assert title(shown) == "1 job at work"
+        assert "1 of 2 epochs" in words(shown)
+    elif view not in WITHOUT_RUN:
+        assert title(shown) == "Computing the contributions of this run"
+
+
+def test_evidence_of_an_alert_named_in_the_url(filled: Filled) -> None:
+    shown = opened(filled.folder, "alerts", filled.runs["report"], client="client-03", window="5-8")
+    assert title(shown) == "client-03 sent empty updates in epochs 5–8"
+    said = words(shown)
+    for part in ("Why it was marked", "What speaks against it", "Without client-03", "Decision", "flcontrib verify"):
+        assert part in said
+    assert "guilty" not in said.lower()
+    assert "dishonest" not in said.lower()
+
+
+def test_a_dismissal_needs_a_reason_and_stays(filled: Filled) -> None:
+    shown = opened(filled.folder, "alerts", filled.runs["hostile"], client=HOSTILE[1], window="8-12")
+    buttons = {b.label: b for b in shown.button}
+    shown.text_input[0].set_value("Ada")
+    shown.get("button_group")[-1].set_value("dismissed")
+    buttons["Record the decision"].click().run()
+    assert "reason" in shown.error[0].value
+    shown.text_area[0].set_value("a known change of data")
+    next(b for b in shown.button if b.label == "Record the decision").click().run()
+    assert "Dismissed by Ada: a known change of data" in words(shown)
+    again = opened(filled.folder, "alerts", filled.runs["hostile"], client=HOSTILE[1], window="8-12")
+    assert "Dismissed by Ada: a known change of data" in words(again)
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_hostile_names_reach_markdown_only_escaped(filled: Filled, view: str) -> None:
+    shown = opened(filled.folder, view, filled.runs["hostile"])
+    for element in (*shown.title, *shown.markdown, *shown.caption, *shown.error, *shown.warning):
+        for name in (*HOSTILE[1:], filled.runs["hostile"].name):
+            assert name not in element.value, f"{name!r} stands unescaped in a {element.type}"
+
+
+@pytest.mark.parametrize(
+    "url", [{"k": "many"}, {"k": "inf"}, {"gamma": "nan"}, {"mode": "?"}, {"utility": "??"}, {"result": "zz"}]
+)
+@pytest.mark.parametrize("view", ["scheduler", "overview"])
+def test_nonsense_in_the_url_falls_back(filled: Filled, view: str, url: dict[str, str]) -> None:
+    assert WITH_REPORT[view] in title(opened(filled.folder, view, filled.runs["report"], **url))
+
+
+def test_unknown_run_in_the_url_opens_the_first_one(filled: Filled) -> None:
+    assert WITH_REPORT["overview"] in title(
+        opened(filled.folder, "overview", replace(filled.runs["report"], digest="z"))
+    )
+
+
+@pytest.mark.slow
+def test_ten_thousand_clients_never_get_a_trace_each(tmp_path: Path) -> None:
+    with Workspace(tmp_path / "large") as workspace:
+        entry = add_large_table(workspace, tmp_path, clients=10_000, epochs=50)
+    for view in ("overview", "contributions"):
+        shown = opened(tmp_path / "large", view, entry)
+        assert 0 < traces(shown) < MOST_TRACES
