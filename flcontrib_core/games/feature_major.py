@@ -1,8 +1,8 @@
 """How does a whole chunk of flat networks run at the speed of the matrix product?
 
 A hidden state of several models is one tensor (models, features, rows), and a linear layer one batched matrix product
-into memory that is kept. Small networks run a whole chunk at once; where one model's state already fills the cache,
-parameters are still mixed by the chunk but the models run one after the other.
+into memory that is kept. Parameters are mixed for a chunk of models; small networks then run the whole chunk at once,
+and where one model's state already fills the cache, the models run one after the other.
 
 The first layer is special: its input is the same for every model, and its weights are linear in the coalition's
 weights Λ. What it makes of the input is prepared once for the base and each update; a coalition then costs
@@ -30,11 +30,13 @@ STATE_BYTES = 4 * _MiB
 """As many models run at once as keep their widest hidden state below this …"""
 ALONE_BYTES = _MiB
 """… but one at a time where a single model's widest state reaches this."""
-LARGEST_CHUNK = 128
+LARGEST_GROUP = 128
+MIXED_AT_ONCE = 32
+"""Parameters are mixed for about this many models at once: each pass reads all updates."""
 BLOCK_BYTES = 16 * _MiB
 """Validation rows are split into blocks where the widest state would exceed this."""
 PARAMETER_BYTES = 256 * _MiB
-"""Parameters are mixed for one model at a time where those of a chunk would exceed this."""
+"""No chunk's parameters take more than this; where eight models' would, models are mixed one at a time."""
 PREPARED_BYTES = 128 * _MiB
 """First-layer products are prepared up to this size."""
 
@@ -68,6 +70,21 @@ def is_flat(architecture: Architecture) -> bool:
     return all(node.op in known and len(architecture.shapes[node.name]) == 1 for node in architecture.nodes)
 
 
+def _sizes(state: int, parameter_count: int) -> tuple[int, int]:
+    """(models mixed at once, models run at once) for a widest state and a model of this size.
+
+    The first is a multiple of the second, and both of eight unless they are 1: every group is full, so that every
+    matrix product has the same shape.
+    """
+    fitting = PARAMETER_BYTES // (4 * parameter_count) // 8 * 8
+    if fitting == 0:
+        return 1, 1
+    together = min(LARGEST_GROUP, max(8, STATE_BYTES // state // 16 * 16), fitting)
+    if state >= ALONE_BYTES:
+        together = 1
+    return together * max(1, min(MIXED_AT_ONCE, fitting) // together), together
+
+
 class FeatureMajorExecutor:
     """Runs chunks of flat networks; not for use by two threads at once (its buffers are its own)."""
 
@@ -78,10 +95,7 @@ class FeatureMajorExecutor:
         exact = all(node.op in _EXACT for node in architecture.nodes)
         columns = self.rows if exact else padded_rows(self.rows)
         state = 4 * columns * max(architecture.shapes[node.name][0] for node in architecture.nodes)
-        self.chunk = 8 if state >= ALONE_BYTES else min(LARGEST_CHUNK, max(8, STATE_BYTES // state // 8 * 8))
-        if 4 * self.chunk * architecture.parameter_count > PARAMETER_BYTES:
-            self.chunk = 1
-        self.together = 1 if state >= ALONE_BYTES else self.chunk
+        self.chunk, self.together = _sizes(state, max(1, architecture.parameter_count))
         blocks = math.ceil(self.together * state / BLOCK_BYTES)
         self.block_rows = columns if blocks == 1 else padded_rows(math.ceil(columns / blocks))
         features = F.pad(x.reshape(self.rows, -1).T, (0, columns - self.rows))  # (features, columns)

@@ -142,6 +142,15 @@ def test_very_large_models_are_mixed_one_at_a_time(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(alone.evaluate(vectors)[0], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("state", [100, 5_000, 100_000, 524_289, 3_000_000])
+@pytest.mark.parametrize("parameters", [1, 1_000, 180_000, 1_500_000, 9_000_000, 50_000_000])
+def test_groups_always_fill_their_chunk_within_memory(state: int, parameters: int) -> None:
+    chunk, together = feature_major._sizes(state, parameters)
+    assert chunk % together == 0
+    assert chunk == together == 1 or chunk % 8 == 0
+    assert 4 * chunk * parameters <= 256 << 20
+
+
 def test_a_live_module_gives_the_same_values() -> None:
     rng = np.random.default_rng(6)
     torch.manual_seed(6)
