@@ -1,0 +1,171 @@
+"""One server, one Chromium, and a witness of everything a page asks for, prints or pops up."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, WebError
+
+from flcontrib_core.workspace import Workspace
+from tests.app.filled_workspace import Filled, fill, wait_until
+from tests.browser.provide_browser import on_path
+from tests.workspace.recorded import scratch_folder
+
+ROOT = Path(__file__).parents[2]
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+)
+MILLISECONDS = 60_000
+"""How long an element may take on a busy machine; nothing is measured by it."""
+SEARCH_FOR_BASE = re.compile(r"/[a-z_]+/_stcore/(health|host-config)$")
+"""On a deep link Streamlit's client looks for its server under the page's path (404), then under the root."""
+WIDE = {"width": 1440, "height": 1000}
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, object]:
+    found = on_path()
+    return {"args": list(FLAGS), **({"executable_path": found} if found else {})}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running dashboard and the workspace behind it."""
+
+    address: str
+    filled: Filled
+
+    def url(self, page: str = "", run: str = "report", **query: str) -> str:
+        return f"{self.address}/{page}?{urlencode({'run': self.filled.runs[run].digest[:16], **query})}"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=5) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Served]:
+    """``flcontrib serve`` on a free port, on a workspace of its own; nothing it started outlives the session."""
+    with scratch_folder() as folder:
+        filled = fill(folder)
+        port = free_port()
+        command = [sys.executable, "-m", "flcontrib_core.cli", "serve", "--workspace", str(filled.folder)]
+        output = (folder / "server.txt").open("wb")
+        paths = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
+        server = subprocess.Popen(
+            [*command, "--port", str(port)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": paths},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        address = f"http://localhost:{port}"
+        try:
+            wait_until(lambda: answers(address) or server.poll() is not None, "an answer of the server")
+            assert server.poll() is None, (folder / "server.txt").read_text()
+            yield Served(address, filled)
+            assert server.poll() is None, f"the server ended by itself:\n{(folder / 'server.txt').read_text()}"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGTERM)
+            server.wait(timeout=60)
+            output.close()
+            with Workspace(filled.folder) as workspace:
+                for job in workspace.jobs.list():
+                    if job.active:
+                        workspace.jobs.cancel(job.id)
+
+
+@dataclass
+class Witness:
+    """What happened in the browser beside what was asked for."""
+
+    own_host: str
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+
+    def watch(self, context: BrowserContext) -> None:
+        context.on("request", self._request)
+        context.on("console", self._console)
+        context.on("dialog", self._dialog)
+        context.on("weberror", self._error)
+
+    def outside(self) -> list[str]:
+        """Requests that left for another host; inline data has none."""
+        return [u for u in self.requests if urlsplit(u).scheme not in ("data", "blob") and self.own_host not in u]
+
+    def _request(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not SEARCH_FOR_BASE.search(str(message.location.get("url", ""))):
+            self.complaints.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def _error(self, error: WebError) -> None:
+        self.complaints.append(str(error.error))
+
+
+Opener = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(served: Served, browser: Browser) -> Iterator[Opener]:
+    """Opens a page in a browser of its own; at the end no outside request, dialog or console error is accepted."""
+    witness = Witness(urlsplit(served.address).netloc)
+    contexts: list[BrowserContext] = []
+
+    def opener(url: str, *, theme: str = "light", width: int = WIDE["width"]) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": WIDE["height"]},
+            color_scheme="dark" if theme == "dark" else "light",
+            accept_downloads=True,
+        )
+        context.set_default_timeout(MILLISECONDS)
+        context.set_default_navigation_timeout(MILLISECONDS)
+        witness.watch(context)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(url)
+        return page
+
+    yield opener
+    for context in contexts:
+        context.close()
+    assert witness.outside() == []
+    assert witness.dialogs == []
+    assert witness.complaints == []

@@ -1,0 +1,141 @@
+"""Is the dashboard safe from what it shows, and readable by link, keyboard, small screen, dark theme and machine?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pyarrow.parquet as parquet
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Download, Page, expect
+
+from tests.app.filled_workspace import HOSTILE
+from tests.browser.conftest import MILLISECONDS, Opener, Served
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=MILLISECONDS)
+PAGES = {
+    "": "clients",
+    "alerts": "clients",
+    "contributions": "contributed most",
+    "change_points": "at or above",
+    "clusters": "The series fall",
+    "compare": "client",
+    "scheduler": "Computing",
+    "upload": "Bring in a run",
+    "jobs": "No job is running",
+    "report": "Take the result",
+    "help": "What the words mean",
+}
+NAVIGATION = "[data-testid=stSidebarNavItems]"
+STREAMLITS_OWN = {"list": {"enabled": False}, "listitem": {"enabled": False}}
+"""Streamlit groups the navigation's <li> in <div>s inside the <ul>: no page can change that."""
+EVIDENCE = {"client": "client-03", "window": "5-8"}
+
+
+def settled(page: Page, words: str) -> None:
+    """Until the page's own heading stands and no script runs any more."""
+    expect(page.get_by_role("heading", level=1)).to_contain_text(words)
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+
+
+def saved(page: Page, name: str) -> tuple[Download, bytes]:
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name=name, exact=True).click()
+    return waiting.value, waiting.value.path().read_bytes()
+
+
+def test_copied_link_shows_the_same_evidence(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("alerts", **EVIDENCE))
+    settled(page, "client-03 sent empty updates in epochs 5–8")
+    page.get_by_role("radio", name="Accuracy").or_(page.get_by_role("button", name="Accuracy")).first.click()
+    expect(page).to_have_url(re.compile("utility=accuracy"))
+    other = open_page(page.url)
+    settled(other, "client-03 sent empty updates in epochs 5–8")
+    expect(other.get_by_test_id("stPlotlyChart").first).to_contain_text("Accuracy", ignore_case=True)
+
+
+def test_report_and_tables_can_be_taken_away(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("report"))
+    settled(page, "Take the result")
+    download, content = saved(page, "Report (HTML)")
+    assert download.suggested_filename == "report.html"
+    assert content.lstrip().lower().startswith(b"<!doctype html")
+    assert b"client-03" in content
+    names = [n for n in page.get_by_test_id("stDownloadButton").all_inner_texts() if n.endswith((".csv", ".parquet"))]
+    assert {n.rsplit(".")[-1] for n in names} == {"csv", "parquet"}
+    for name in names:
+        _, content = saved(page, name)
+        if name.endswith(".csv"):
+            assert len(list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))) > 6
+        else:
+            assert parquet.read_table(io.BytesIO(content)).num_rows >= 6
+
+
+def test_camera_saves_a_chart_as_png(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url(""))
+    settled(page, "clients")
+    chart = page.get_by_test_id("stPlotlyChart").filter(has=page.locator(".modebar-btn")).first
+    chart.hover()
+    with page.expect_download() as waiting:
+        chart.locator(".modebar-btn").first.click()
+    assert waiting.value.suggested_filename.endswith(".png")
+    assert waiting.value.path().read_bytes().startswith(b"\x89PNG\r\n")
+
+
+@pytest.mark.parametrize("view", list(PAGES))
+def test_hostile_names_stay_text(served: Served, open_page: Opener, view: str) -> None:
+    """No element comes out of a name; what would run, pop up or be fetched is caught by the witness."""
+    page = open_page(served.url(view, run="hostile"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+    page.mouse.move(700, 500)
+    assert page.locator('img[src="x"], img[src*="outside"], a[href*="outside"], [onerror], [onmouseover]').count() == 0
+    assert "alert(" not in " ".join(page.locator("script:not([src])").all_inner_texts())
+    if view == "":
+        expect(page.get_by_text(HOSTILE[1]).first).to_be_visible()
+        expect(page.get_by_text(HOSTILE[2]).first).to_be_visible()
+
+
+def test_hostile_evidence_is_shown_literally(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("alerts", run="hostile", client=HOSTILE[1], window="8-12"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text(HOSTILE[1])
+    expect(page.get_by_text(f"Without {HOSTILE[1]}")).to_be_visible()
+    assert page.locator('img[src="x"]').count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", list(PAGES))
+def test_small_screen_needs_no_sideways_scrolling(served: Served, open_page: Opener, view: str, theme: str) -> None:
+    page = open_page(served.url(view), theme=theme, width=375)
+    settled(page, PAGES[view])
+    background = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
+    assert background == ("rgb(15, 18, 24)" if theme == "dark" else "rgb(255, 255, 255)")
+    for inner in ("html", '[data-testid="stMain"]', '[data-testid="stMainBlockContainer"]'):
+        wide = page.locator(inner).evaluate("e => e.scrollWidth - e.clientWidth")
+        assert wide <= 0, f"{inner} of {view or 'overview'} is {wide} px too wide"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("view", "query", "words"),
+    [("", {}, "clients"), ("alerts", EVIDENCE, "sent empty updates"), ("scheduler", {}, "Computing")],
+)
+def test_axe_finds_nothing_serious(
+    served: Served, open_page: Opener, view: str, query: dict[str, str], words: str, theme: str
+) -> None:
+    page = open_page(served.url(view, **query), theme=theme)
+    settled(page, words)
+    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    everything_else = Axe().run(page, context={"exclude": [[NAVIGATION]]})
+    navigation = Axe().run(page, context=NAVIGATION, options={"rules": STREAMLITS_OWN})
+    found = [*everything_else.response["violations"], *navigation.response["violations"]]
+    serious = [
+        f"{v['id']}: {n['target']} {n['html'][:160]} {n.get('failureSummary', '')[:200]}"
+        for v in found
+        if v["impact"] in ("serious", "critical")
+        for n in v["nodes"]
+    ]
+    assert serious == []

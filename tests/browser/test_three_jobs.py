@@ -1,0 +1,121 @@
+"""Do the reader's three jobs work from end to end: bring in a run, inspect an alert, tune the budget?"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from flcontrib_core.workspace import JobState, Workspace
+from tests.app.filled_workspace import RUNNERS, TINY, make_tiny_log, wait_until
+from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=MILLISECONDS)
+VERDICT = "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–8, a fact about the file"
+EVIDENCE = "client-03 sent empty updates in epochs 5–8"
+
+
+def test_first_screen_says_the_verdict_and_draws_it(served: Served, open_page: Opener) -> None:
+    page = open_page(served.address)
+    expect(page.get_by_role("heading", level=1)).to_have_text(VERDICT)
+    expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    expect(page.get_by_text("See the evidence").first).to_be_visible()
+
+
+def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_path: Path) -> None:
+    log = make_tiny_log(
+        tmp_path / "other.flrun", replace(TINY, name="Another tiny run", epochs=6, seed=7, more_attacks=())
+    )
+    page = open_page(served.url("upload"))
+    page.locator("input[type=file]").set_input_files(log)
+    expect(page.get_by_text("Ready: Another tiny run")).to_be_visible()
+    expect(page.get_by_test_id("stMetric").filter(has_text="Evaluations")).to_contain_text(re.compile(r"\d"))
+    page.get_by_role("button", name="Compute").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(
+        re.compile("of 6 clients stands? out|None of the 6 clients|of 6 clients changed")
+    )
+    expect(page.get_by_text("6 of 6 epochs computed")).to_be_visible()
+
+
+def test_broken_log_shows_all_faults_and_the_page_lives(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("upload"))
+    page.locator("input[type=file]").set_input_files(ROOT / "sample_runs" / "broken.flrun")
+    expect(page.get_by_text("broken.flrun was refused: 6 problems")).to_be_visible()
+    table = page.get_by_test_id("stDataFrame")
+    for code in ("E_CLIENT_SIZE", "E_NONFINITE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER", "E_LABEL"):
+        expect(table).to_contain_text(code)
+    page.get_by_role("link", name="Help").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("What the words mean"))
+    with Workspace(served.filled.folder) as workspace:
+        assert "A recording that went wrong" not in [r.name for r in workspace.runs()]
+
+
+def test_table_from_upload_to_result(served: Served, open_page: Opener, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(-0.02, 0.004, size=(10, 5))
+    with (tmp_path / "five-clients.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["epoch", "client", "loss"])
+        rows.writerows([t + 1, f"c{i}", f"{values[t, i]:.6f}"] for t in range(10) for i in range(5))
+    page = open_page(served.url("upload"))
+    page.locator("input[type=file]").set_input_files(tmp_path / "five-clients.csv")
+    expect(page.get_by_text(re.compile("^Ready: "))).to_be_visible()
+    page.get_by_role("button", name="Compute").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("of (the )?5 clients"))
+
+
+def test_job_is_the_workspaces_not_the_browsers(served: Served, open_page: Opener, tmp_path: Path) -> None:
+    """A reload, a second browser and a killed worker: both see the same, and a lost worker is said at once."""
+    with Workspace(served.filled.folder, runners=RUNNERS) as workspace:
+        wait_until(lambda: not any(j.active for j in workspace.jobs.poll()), "an empty queue")
+        settings = {"starts": str(tmp_path / "starts"), "name": "gated", "gate": str(tmp_path / "gate")}
+        job = workspace.jobs.submit(served.filled.runs["failed"].digest, settings, "gated")
+        wait_until(lambda: workspace.jobs.find(job.id).progress is not None, "progress of the job")
+        page = open_page(served.url("jobs"))
+        expect(page.get_by_role("heading", level=1)).to_have_text("1 job at work")
+        expect(page.get_by_text("1 of 2 epochs").first).to_be_visible()
+        page.reload()
+        expect(page.get_by_text("1 of 2 epochs").first).to_be_visible()
+        other = open_page(served.url("", run="failed"))
+        expect(other.get_by_role("heading", level=1)).to_have_text("Computing the contributions of this run")
+        os.kill(int((tmp_path / "starts").read_text().split()[1]), signal.SIGKILL)
+        expect(page.get_by_role("heading", level=1)).to_have_text("No job is running")
+        expect(page.get_by_text("its process ended unexpectedly").first).to_be_visible()
+        expect(other.get_by_role("heading", level=1)).to_have_text("This run has no result yet")
+        assert workspace.jobs.find(job.id).state is JobState.LOST
+
+
+def test_alert_to_evidence_to_decision(served: Served, open_page: Opener) -> None:
+    page = open_page(served.address)
+    page.get_by_role("link", name="See the evidence").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(EVIDENCE)
+    expect(page.get_by_text("What speaks against it")).to_be_visible()
+    page.get_by_role("radio", name="Acknowledged").or_(page.get_by_role("button", name="Acknowledged")).first.click()
+    page.get_by_label("Your name").fill("Grace")
+    page.get_by_label("Reason").fill("asked the client")
+    page.get_by_role("button", name="Record the decision").click()
+    expect(page.get_by_text("Acknowledged by Grace: asked the client")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Acknowledged by Grace: asked the client")).to_be_visible()
+    inbox = open_page(served.url("alerts"))
+    expect(inbox.get_by_test_id("stDataFrame")).to_contain_text("Acknowledged")
+
+
+def test_arrow_key_moves_the_budget_and_the_link(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("scheduler"))
+    title = page.get_by_role("heading", level=1)
+    expect(title).to_contain_text("Computing 7 of 12 epochs")
+    page.get_by_role("slider").first.focus()
+    for budget in (8, 9):
+        page.keyboard.press("ArrowRight")
+        expect(title).to_contain_text(f"Computing {budget} of 12 epochs")
+        expect(page).to_have_url(re.compile(rf"[?&]k={budget}(&|$)"))
+    second = open_page(page.url)
+    expect(second.get_by_role("heading", level=1)).to_have_text(title.inner_text())
