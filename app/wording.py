@@ -5,6 +5,8 @@ The tool never calls a client dishonest: it says what was observed, how sure it 
 
 from __future__ import annotations
 
+import math
+
 MINUS = "−"
 THIN = "\u2009"
 
@@ -17,6 +19,12 @@ def signed(value: float | None, digits: int = 3) -> str:
     if float(text) == 0.0:
         return "0"
     return ("+" if value > 0 else MINUS) + text
+
+
+def digits_for(*values: float) -> int:
+    """Decimals at which numbers of this size still differ: 2 for 0.4, 3 for 0.013, 4 for 0.0026; never above 6."""
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    return 2 if largest == 0 else min(6, max(2, 1 - math.floor(math.log10(largest))))
 
 
 def probability(value: float | None) -> str:

@@ -112,14 +112,15 @@ def cumulative_alt(facts: CumulativeFacts) -> str:
     for curve in facts.focus:
         marked = ", ".join(wording.window(*w) for w in curve.windows)
         lines.append(
-            f"{curve.client} ends at {wording.signed(float(curve.credit[-1]), 2)}"
+            f"{curve.client} ends at {wording.signed(float(curve.credit[-1]), wording.digits_for(curve.credit[-1]))}"
             + (f", marked window {marked}." if marked else ".")
         )
     if facts.others:
         ends = facts.quantiles[:, -1]
+        digits = wording.digits_for(*ends)
         lines.append(
-            f"The middle 80 % of the {facts.others} others end between {wording.signed(float(ends[0]), 2)} "
-            f"and {wording.signed(float(ends[-1]), 2)}."
+            f"The middle 80 % of the {facts.others} others end between {wording.signed(float(ends[0]), digits)} "
+            f"and {wording.signed(float(ends[-1]), digits)}."
         )
     return " ".join(lines)
 

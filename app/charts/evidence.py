@@ -86,8 +86,9 @@ def evidence_alt(facts: EvidenceFacts) -> str:
     where = "" if facts.window is None else f" Marked window: epochs {wording.window(*facts.window)}."
     changes = ", ".join(f"{wording.window(a, b)} ({p:.2f})" for a, b, p in facts.groups) or "none"
     harmful = int((facts.values[1:] < 0).sum())
+    end = float(facts.credit[-1])
     return (
-        f"{facts.client}: running {facts.axis} ends at {wording.signed(float(facts.credit[-1]), 2)}.{where} "
+        f"{facts.client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}.{where} "
         f"Probable changes at {changes}. {harmful} of {int((facts.state[1:] == 1).sum())} computed epochs are harmful."
     )
 

@@ -116,6 +116,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
     x = list(range(1, epochs + 1))
     y = list(range(count, 0, -1))
     scale = [[i / 4, c] for i, c in enumerate(p.heat)]
+    digits = wording.digits_for(facts.limit)
     figure.add_heatmap(
         x=x,
         y=y,
@@ -139,7 +140,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
             "thickness": 9,
             "outlinewidth": 0,
             "tickvals": [-facts.limit, 0, facts.limit],
-            "ticktext": [f"≤ {wording.signed(-facts.limit, 2)}", "0", f"≥ {wording.signed(facts.limit, 2)}"],
+            "ticktext": [f"≤ {wording.signed(-facts.limit, digits)}", "0", f"≥ {wording.signed(facts.limit, digits)}"],
             "tickfont": {"size": 11, "color": p.secondary},
         },
     )

@@ -66,9 +66,10 @@ def ranking_alt(facts: RankingFacts) -> str:
     if not facts.rows:
         return "No client took part."
     best, worst = facts.rows[0], facts.rows[-1]
+    digits = wording.digits_for(best.total, worst.total)
     return (
-        f"Total {facts.axis} per client, best first: {best.client} {wording.signed(best.total, 2)} to "
-        f"{worst.client} {wording.signed(worst.total, 2)}."
+        f"Total {facts.axis} per client, best first: {best.client} {wording.signed(best.total, digits)} to "
+        f"{worst.client} {wording.signed(worst.total, digits)}."
     )
 
 
@@ -95,6 +96,7 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Fig
     reach = [v for r in rows for v in (r.total - _width(r), r.total + _width(r))] + [0.0]
     room = (max(reach) - min(reach) or 1.0) * 0.07
     low, high = min(reach) - room, max(reach) + room
+    digits = wording.digits_for(*(r.total for r in rows))
     for place, r in zip(places, rows, strict=True):
         colour = (p.help if r.total > 0 else p.harm) if r.clear else p.secondary
         if r.half_width > 0:
@@ -119,7 +121,7 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Fig
             x=1,
             xref="paper",
             y=place,
-            text=wording.signed(r.total, 2),
+            text=wording.signed(r.total, digits),
             showarrow=False,
             xanchor="left",
             xshift=12,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
-from app import controls, state, wording
+from app import controls, findings, state, wording
 from app.charts.comparison import draw_ranks, rank_alt, rank_facts, rank_rows
 from flcontrib_core import AuditReport, compare_reports
+from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.workspace import ResultEntry
 
 
@@ -57,6 +60,11 @@ def difference_table(rows: dict, utility: str, only: bool) -> list[dict[str, obj
     return table
 
 
+def alert_words(alert: dict[str, Any]) -> str:
+    where = f", epochs {wording.window(*alert['window'])}" if alert["window"] else ""
+    return f"{alert['client']}: {findings.KIND_WORDS[VerdictKind(alert['verdict'])].lower()}{where}"
+
+
 workspace = state.workspace()
 names = {r.digest: r.name for r in workspace.runs()}
 results = [r for r in workspace.results(kind="audit") if r.available]
@@ -80,7 +88,7 @@ else:
     else:
         utility = controls.pick_utility(tuple(shared))
         facts = rank_facts(pair[0], pair[1], utility, ("Baseline", "Compared"))
-        top.title(title_of(rows, facts.moved))
+        top.title(title_of(rows, facts.moved) if facts.rows else "The two runs have no client in common")
         left, right = st.columns([1, 1.2], gap="small")
         with left, st.container(border=True, height="stretch", gap="xsmall"):
             st.markdown("**Ranks**")
@@ -89,7 +97,7 @@ else:
                     draw_ranks(facts, state.theme()), rank_alt(facts), rank_rows(facts), "ranks", name="ranks"
                 )
             else:
-                st.text("The two runs have no client in common.")
+                st.text("Ranks can be compared where the same clients took part.")
         with right, st.container(border=True, height="stretch", gap="xsmall"):
             st.markdown("**Totals**")
             only = st.toggle("Only differences")
@@ -100,5 +108,4 @@ else:
                 st.text("No difference.")
             st.markdown("**Alerts**")
             for words, alerts in zip(("Baseline", "Compared"), rows["alerts"], strict=True):
-                said = "; ".join(f"{x['client']} {x['verdict']} {x['window'] or ''}" for x in alerts) or "none"
-                st.text(f"{words}: {said}")
+                st.text(f"{words}: {'; '.join(alert_words(x) for x in alerts) or 'none'}")

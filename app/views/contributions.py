@@ -35,14 +35,17 @@ def totals_table(report: AuditReport, utility: str, fill: FillPolicy) -> list[di
     positive = float(credit[credit > 0].sum())
     took_part = history.participated.sum(axis=0)
     computed = (history.participated & history.computed[:, None]).sum(axis=0)
+    digits = max(3, wording.digits_for(*credit.tolist()))
     rows = []
     for i in np.argsort(-credit, kind="stable"):
         size = history.data_sizes[i] if history.data_sizes else None
         rows.append(
             {
                 "Client": history.client_ids[i],
-                "Total": wording.signed(float(credit[i])),
-                "± 95 %": "exact" if half[i] == 0 else ("no interval" if np.isnan(half[i]) else f"{half[i]:.3f}"),
+                "Total": wording.signed(float(credit[i]), digits),
+                "± 95 %": "exact"
+                if half[i] == 0
+                else ("no interval" if np.isnan(half[i]) else f"{half[i]:.{digits}f}"),
                 "Share of the help": float(100 * max(credit[i], 0.0) / positive) if positive > 0 else None,
                 "Took part": int(took_part[i]),
                 "Computed": int(computed[i]),

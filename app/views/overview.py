@@ -22,7 +22,7 @@ if shown is not None:
     first = report.history.utilities[0]
     marked = tuple(dict.fromkeys(a.client for a in alerts))
     small = cumulative_facts(report, first, marked)
-    cards = st.columns(3, gap="small")
+    cards = st.columns(min(len(alerts), 2) + 1, gap="small")
     for place, alert in zip(cards, alerts[:2], strict=False):
         with place, st.container(border=True, height="stretch", gap="xsmall"):
             with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):

@@ -89,7 +89,7 @@ WITH_REPORT = {
     "contributions": "contributed most",
     "change_points": "at or above 0.50",
     "clusters": "The series fall into",
-    "compare": "changed rank",
+    "compare": "no client in common",
     "scheduler": "Computing 7 of 12 epochs covers",
     "report": "Take the result with you",
 }
@@ -125,7 +125,7 @@ def test_page_without_any_run(tmp_path: Path, view: str) -> None:
 def test_page_of_a_run_whose_job_failed(filled: Filled, view: str) -> None:
     shown = opened(filled.folder, view, filled.runs["failed"])
     if view in WITHOUT_RUN:
-        expected = "changed rank" if view == "compare" else WITHOUT_RUN[view]
+        expected = "no client in common" if view == "compare" else WITHOUT_RUN[view]
         assert expected in title(shown)
     else:
         assert title(shown) == "This run has no result yet"
