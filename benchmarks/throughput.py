@@ -63,7 +63,7 @@ def run(scale: str) -> list[Measurement]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        turns = 5 if scale == "small" else 15
+        turns = 12 if scale == "small" else 30
         rows = [row for case in CASES for row in _compare(_of_mlp(case), case, turns)]
         if scale == "full":
             rows += [row for case in MORE_CASES for row in _compare(_of_mlp(case), case, turns)]

@@ -26,13 +26,15 @@ from flcontrib_core.games.utilities import padded_rows
 from flcontrib_core.runs.model_spec import INPUT, Node
 
 _MiB = 1 << 20
-STATE_BYTES = 4 * _MiB
+STATE_BYTES = 2 * _MiB
 """As many models run at once as keep their widest hidden state below this …"""
 ALONE_BYTES = _MiB
 """… but one at a time where a single model's widest state reaches this."""
-LARGEST_GROUP = 128
+LARGEST_GROUP = 64
 MIXED_AT_ONCE = 32
-"""Parameters are mixed for about this many models at once: each pass reads all updates."""
+"""Larger models are mixed about this many at a time, because each pass reads all updates …"""
+LARGER_MODEL = 1 << 16
+"""… from this many parameters on. Smaller ones are mixed as they run: a request rarely fills the last chunk."""
 BLOCK_BYTES = 16 * _MiB
 """Validation rows are split into blocks where the widest state would exceed this."""
 PARAMETER_BYTES = 256 * _MiB
@@ -82,7 +84,8 @@ def _sizes(state: int, parameter_count: int) -> tuple[int, int]:
     together = min(LARGEST_GROUP, max(8, STATE_BYTES // state // 16 * 16), fitting)
     if state >= ALONE_BYTES:
         together = 1
-    return together * max(1, min(MIXED_AT_ONCE, fitting) // together), together
+    mixed = MIXED_AT_ONCE if parameter_count >= LARGER_MODEL else 8
+    return together * max(1, min(mixed, fitting) // together), together
 
 
 class FeatureMajorExecutor:
