@@ -19,7 +19,7 @@ _MARKDOWN = frozenset("\\`*_{}[]()#+-.!|<>~$:&^")
 
 def text_of(value: str) -> str:
     """A name or sentence as literal text inside markdown: every character markdown could read is escaped."""
-    return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in value)
+    return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in wording.visible(value))
 
 
 def head(entry: RunEntry, trail: str, *badges: tuple[str, str]) -> None:

@@ -9,6 +9,7 @@ import math
 
 MINUS = "−"
 THIN = "\u2009"
+_DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def signed(value: float | None, digits: int = 3) -> str:
@@ -19,6 +20,11 @@ def signed(value: float | None, digits: int = 3) -> str:
     if float(text) == 0.0:
         return "0"
     return ("+" if value > 0 else MINUS) + text
+
+
+def visible(text: str) -> str:
+    """Text whose invisible direction marks are spelled out: 'ab[U+202E]gpj.exe' must not read 'abexe.jpg'."""
+    return "".join(f"[U+{ord(c):04X}]" if c in _DIRECTION_MARKS else c for c in text)
 
 
 def digits_for(*values: float) -> int:

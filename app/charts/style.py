@@ -13,6 +13,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from app import wording
+
 FONT = '"Source Sans", sans-serif'
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "hexagon")
@@ -95,7 +97,7 @@ def client_styles(client_ids: tuple[str, ...], mode: str) -> dict[str, ClientSty
 
 def plain(text: str) -> str:
     """A client's name as text in Plotly, which would read <…> and &…; as markup."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return wording.visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def translucent(colour: str, alpha: float) -> str:

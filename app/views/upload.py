@@ -17,11 +17,16 @@ from flcontrib_core.workspace import RunEntry
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
 RECORD = """from flcontrib_core import RunRecorder
 
-with RunRecorder("run", clients=[("a", 120), ("b", 80)],
-                 parameters=[(n, p.shape) for n, p in model.state_dict().items()],
-                 initial=model.state_dict()) as recorder:
+with RunRecorder(
+    "run",
+    clients=[("a", 120), ("b", 80)],
+    parameters=[(n, p.shape) for n, p
+                in model.state_dict().items()],
+    initial=model.state_dict(),
+) as recorder:
     for epoch in range(epochs):
-        updates = {c: train(model, data[c]) for c in chosen}
+        updates = {c: train(model, data[c])
+                   for c in chosen}
         apply(model, updates)
         recorder.epoch(updates)
     recorder.bundle("run.flrun")"""

@@ -1,0 +1,32 @@
+"""Are numbers and names written so that a reader cannot misread them?"""
+
+from __future__ import annotations
+
+import pytest
+
+from app import controls, wording
+from app.charts.style import plain
+
+
+@pytest.mark.parametrize(
+    ("values", "digits"), [((0.4, 0.01), 2), ((0.013, -0.002), 3), ((0.0026,), 4), ((1e-12,), 6), ((0.0,), 2), ((), 2)]
+)
+def test_digits_follow_the_size(values: tuple[float, ...], digits: int) -> None:
+    assert wording.digits_for(*values) == digits
+
+
+def test_numbers_that_differ_look_different() -> None:
+    totals = [0.0129, 0.0117, 0.0026]
+    shown = {wording.signed(t, wording.digits_for(*totals)) for t in totals}
+    assert shown == {"+0.013", "+0.012", "+0.003"}
+
+
+def test_direction_marks_are_spelled_out_in_text_and_charts() -> None:
+    name = "ab\u202egpj.exe"
+    assert plain(name) == "ab[U+202E]gpj.exe"
+    assert controls.text_of(name).replace("\\", "") == "ab[U+202E]gpj.exe"
+
+
+def test_names_are_neither_markdown_nor_markup() -> None:
+    assert controls.text_of("![x](http://a.b)") == r"\!\[x\]\(http\:\/\/a\.b\)".replace(r"\/", "/")
+    assert plain("<b>&amp;</b>") == "&lt;b&gt;&amp;amp;&lt;/b&gt;"
