@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 
 import plotly.graph_objects as go
@@ -14,12 +15,17 @@ from flcontrib_core import csv_safe
 from flcontrib_core.workspace import Job, JobState, RunEntry
 
 PICTURE_SCALE = 2
+_ADDRESS_START = re.compile(r"https?:(?=//)|www(?=\.)|@", re.IGNORECASE)
 _MARKDOWN = frozenset("\\`*_{}[]()#+-.!|<>~$:&^")
 
 
 def text_of(value: str) -> str:
-    """A name or sentence as literal text inside markdown: every character markdown could read is escaped."""
-    return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in wording.visible(value))
+    """A name or sentence as literal text inside markdown: every character markdown could read is escaped.
+
+    Addresses become links from the text alone, escaped or not; a word joiner, which has no width, keeps them text.
+    """
+    unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", wording.visible(value))
+    return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in unlinked)
 
 
 def head(entry: RunEntry, trail: str, *badges: tuple[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from app import controls, wording
@@ -27,6 +29,14 @@ def test_direction_marks_are_spelled_out_in_text_and_charts() -> None:
     assert controls.text_of(name).replace("\\", "") == "ab[U+202E]gpj.exe"
 
 
+@pytest.mark.parametrize("address", ["http://a.b/c", "HTTPS://a.b", "www.a.b", "x@a.bc"])
+def test_addresses_never_become_links(address: str) -> None:
+    """Markdown's automatic links start at http://, https://, www. and around @, also in escaped text."""
+    shown = controls.text_of(address).replace("\\", "")
+    assert shown.replace("\u2060", "") == address
+    assert not re.search(r"https?://|www\.|@\w", shown, re.IGNORECASE)
+
+
 def test_names_are_neither_markdown_nor_markup() -> None:
-    assert controls.text_of("![x](http://a.b)") == r"\!\[x\]\(http\:\/\/a\.b\)".replace(r"\/", "/")
+    assert controls.text_of("![x](y)") == r"\!\[x\]\(y\)"
     assert plain("<b>&amp;</b>") == "&lt;b&gt;&amp;amp;&lt;/b&gt;"
