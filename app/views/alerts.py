@@ -136,7 +136,7 @@ def decision(shown: state.Shown, alert: Alert) -> None:
             try:
                 state.workspace().alerts.decide(entry.id, wanted or entry.state, by, reason)
             except FLContribError as refused:
-                st.error(str(refused))
+                st.error(controls.text_of(str(refused)))
             else:
                 st.rerun()
     for past in reversed(entry.history):

@@ -69,7 +69,7 @@ if shown is not None:
             try:
                 own = extract_files(shown.result.digest, client, shown)
             except FLContribError as lacking:
-                st.error(str(lacking))
+                st.error(controls.text_of(str(lacking)))
             else:
                 with st.container(horizontal=True):
                     st.download_button("Extract (HTML)", own["html"], "extract.html", "text/html")

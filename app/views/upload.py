@@ -58,13 +58,14 @@ def take_in(path: Path, name: str) -> None:
     tick("received")
     found = check_run_log(path, on_stage=tick)
     if not found.ok:
-        st.error(f"{name} was refused: {wording.several(len(found.errors), 'problem')}. Nothing of it is kept.")
+        problems = wording.several(len(found.errors), "problem")
+        st.error(controls.text_of(f"{name} was refused: {problems}. Nothing of it is kept."))
         problems_table(found)
         return
     try:
         entry = state.workspace().add_run(path, name=None)
     except FLContribError as refused:
-        st.error(str(refused))
+        st.error(controls.text_of(str(refused)))
         return
     place.markdown("\u2003".join(f":green[✓] {s}" for s in STAGES))
     st.session_state["uploaded"] = entry.digest
@@ -86,7 +87,7 @@ def preflight(entry: RunEntry) -> None:
         try:
             price = state.price(entry.digest, settings)
         except FLContribError as lacking:
-            st.error(str(lacking))
+            st.error(controls.text_of(str(lacking)))
             return
         cells[2].metric("Evaluations", "–" if price.evaluations is None else wording.count(price.evaluations))
         cells[3].metric("About", "–" if price.seconds is None else wording.seconds(price.seconds))
@@ -124,7 +125,7 @@ with left:
         if path.exists():
             take_in(path, path.name)
         else:
-            st.error(f"There is no {folder} on the server.")
+            st.error(controls.text_of(f"There is no {folder} on the server."))
     uploaded = st.session_state.get("uploaded")
     entry = None if uploaded is None else state.workspace().find_run(uploaded)
     if entry is not None:

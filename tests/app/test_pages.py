@@ -186,6 +186,16 @@ def test_hostile_names_reach_markdown_only_escaped(filled: Filled, view: str) ->
             assert name not in element.value, f"{name!r} stands unescaped in a {element.type}"
 
 
+def test_name_of_a_refused_file_is_text(filled: Filled) -> None:
+    shown = opened(filled.folder, "upload", filled.runs["report"])
+    name = "![x](http://outside.invalid/x.png).csv"
+    shown.file_uploader[0].upload(name, b"no,table\n1,2\n", "text/csv").run()
+    assert [e.value for e in shown.exception] == []
+    said = shown.error[0].value
+    assert "refused" in said
+    assert name not in said
+
+
 @pytest.mark.parametrize(
     "url", [{"k": "many"}, {"k": "inf"}, {"gamma": "nan"}, {"mode": "?"}, {"utility": "??"}, {"result": "zz"}]
 )
