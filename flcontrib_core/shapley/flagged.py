@@ -1,0 +1,26 @@
+"""Whose update stands out so far that sub-models with and without it have little in common?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flcontrib_core.vocabulary import CoalitionGame, LogitGame
+
+FLAG_RATIO = 3.0
+
+
+def flagged_players(game: CoalitionGame) -> tuple[int, ...]:
+    """Players whose update is more than 3 times as long as the median, where the game tells its updates.
+
+    Fewer than three updates have no majority to stand out from: then nobody is flagged.
+    """
+    if not isinstance(game, LogitGame) or game.players < 3:
+        return ()
+    norms = np.sqrt(np.maximum(np.diag(game.gram()), 0.0))
+    return tuple(np.flatnonzero(norms > FLAG_RATIO * np.median(norms)).tolist())
+
+
+def flag_words(flagged: tuple[int, ...]) -> str:
+    """The finding as part of a sentence."""
+    who = ", ".join(str(player) for player in flagged)
+    return f"the update of participant {who} is more than {FLAG_RATIO:g} times the median length"

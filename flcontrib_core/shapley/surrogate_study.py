@@ -1,0 +1,218 @@
+"""How does the surrogate spend evaluations, turn them into values, and know when to stop?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from flcontrib_core.errors import NonFiniteUtility, SettingsError
+from flcontrib_core.shapley.coalitions import all_coalitions, distinct_coalitions, everybody
+from flcontrib_core.shapley.costs import surrogate_cost
+from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.exact import exact_estimate, shapley_from_table
+from flcontrib_core.shapley.flagged import flag_words, flagged_players
+from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.sampled_shapley import sampled_shapley, shapley_of_differences
+from flcontrib_core.shapley.simplex_features import AdaptiveFeatures, FixedFeatures
+from flcontrib_core.shapley.simplex_kernel import metric_factor
+from flcontrib_core.shapley.surrogate_design import Cell, next_coalitions
+from flcontrib_core.shapley.surrogate_error import SMOOTH, STEPS, standard_errors
+from flcontrib_core.shapley.surrogate_model import Evidence, Subject, SurrogateModel
+from flcontrib_core.shapley.thresholds import UNIT_RANGE
+from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, PlayerByUtility
+
+SMALL_TABLE, LARGE_TABLE = 12, 16
+"""Players up to which the predicted table is always filled, and up to which it is where that is worth its cost."""
+SAMPLES = 16384
+_DESIGN, _ERROR, _VALUES = 1, 2, 3
+"""Independent random streams, so that what one part draws never moves another."""
+_READING = 32
+"""Multiply-adds that turning one predicted output into utilities is worth in the cost model."""
+_TABLE_WORTH = 16.0
+"""A table may cost this many times the evaluations behind it; they set the accuracy, it only completes them."""
+_ROUNDING = 1e-6
+"""Differences below this share of the largest utility are float32 rounding."""
+
+
+def moves_in_steps(utility: str) -> bool:
+    """Whether the utility counts rows (accuracy and its kin, combinations included) instead of varying smoothly."""
+    return any(name in utility for name in UNIT_RANGE)
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What the surrogates know of a game besides its values."""
+
+    gram: FloatArray
+    """(players, players) ΔΔᵀ, or the identity where the game does not tell its updates"""
+    price: float
+    """Multiply-adds of one evaluation"""
+    row: float
+    """What one validation row moves a utility that counts rows: 1/V, or 0 where nothing is known"""
+
+
+class Study:
+    """One epoch under study: what was evaluated, the fit, and what follows from it."""
+
+    def __init__(self, subject: Subject, oracle: CoalitionOracle, grounds: Grounds, flagged: BoolArray, seed: int):
+        """Evaluates everybody and each alone. With ``flagged`` players the others' coalitions are fitted apart."""
+        self.subject, self.oracle, self.grounds, self.seed = subject, oracle, grounds, seed
+        self.players = n = oracle.players
+        self.cells = [(Cell(flagged, None), metric_factor(grounds.gram))]
+        start = [everybody(n), np.eye(n, dtype=bool)]
+        if flagged.any():
+            apart = (Cell(flagged, False), metric_factor(grounds.gram, ~flagged))
+            self.cells = [apart, (Cell(flagged, True), metric_factor(grounds.gram))]
+            start.append(~flagged[None])
+        self.adaptive = bool(np.allclose(subject.weights(np.eye(n, dtype=bool)).sum(axis=1), 1.0))
+        if not self.adaptive:  # under fixed weights ∅ is a point like any other, and free
+            start.append(np.zeros((1, n), dtype=bool))
+        coalitions = np.unique(np.concatenate(start), axis=0)
+        values, outputs = subject.evaluate(coalitions)
+        self.evidence = Evidence(coalitions, values, outputs, np.asarray(np.isfinite(outputs).all(axis=1)))
+        self.model = self._fit()
+
+    @property
+    def evaluated(self) -> int:
+        """Distinct coalitions evaluated, ∅ being free."""
+        return int(self.evidence.coalitions.any(axis=1).sum())
+
+    def _fit(self) -> SurrogateModel:
+        for cell, _ in self.cells:
+            if np.count_nonzero(cell.holds(self.evidence.coalitions) & self.evidence.usable) < 2:
+                raise NonFiniteUtility(
+                    f"{self.oracle.where or 'this epoch'}: the logits of nearly all evaluated sub-models are not "
+                    f"finite (first {self.diverged()[0]}); nothing is left to fit. Leave the epoch out."
+                )
+        return SurrogateModel(self.subject, self.evidence, self.cells)
+
+    def diverged(self) -> list[str]:
+        """The coalitions whose logits were not finite, by their players."""
+        names = self.oracle.player_names or [str(player) for player in range(self.players)]
+        rows = self.evidence.coalitions[~self.evidence.usable]
+        return ["{" + ", ".join(names[player] for player in np.flatnonzero(row).tolist()) + "}" for row in rows]
+
+    def grow(self, target: int) -> None:
+        """Evaluates up to ``target`` coalitions in all (fewer where a family is exhausted), and fits again."""
+        rng = np.random.default_rng([self.seed, _DESIGN, target])
+        more = target - self.evaluated
+        found: list[CoalitionMatrix] = []
+        for index, fitted in enumerate(self.model.cells):
+            share = -(-(more - sum(map(len, found))) // (len(self.cells) - index))
+            evaluated = self.evidence.coalitions[fitted.cell.holds(self.evidence.coalitions)]
+            place = partial(self.model.points, factor=fitted.factor)
+            chosen = fitted.regressions[0]
+            found.append(next_coalitions(fitted.cell, evaluated, chosen.points, place, chosen.kernel, share, rng))
+        coalitions = np.concatenate(found)
+        if len(coalitions):
+            self.evidence = self.evidence.extended(coalitions, *self.subject.evaluate(coalitions))
+            self.model = self._fit()
+
+    def values(self) -> tuple[PlayerByUtility, PlayerByUtility]:
+        """(players, utilities) Shapley values of the completed game, and their sampling errors (0 from a table)."""
+        evidence, n = self.evidence, self.players
+        if self._fills_table():
+            table = np.empty((1 << n, evidence.values.shape[1]))
+            for masks, members in all_coalitions(n):
+                table[masks] = self.model.predict(members)
+            table[evidence.coalitions @ (1 << np.arange(n))] = evidence.values
+            found = shapley_from_table(table)
+            errors = np.zeros_like(found)
+        else:
+            rng = np.random.default_rng([self.seed, _VALUES])
+            shares = self.subject.weights(everybody(n))[0]
+            main_directions = metric_factor(self.grounds.gram)[:, ::-1]
+            features = (AdaptiveFeatures if self.adaptive else FixedFeatures)(shares, main_directions)
+            found, errors = sampled_shapley(self.model.predict, self.subject.weights, features, n, SAMPLES, rng)
+            missed = evidence.values - self.model.predict(evidence.coalitions)
+            found = found + shapley_of_differences(evidence.coalitions, missed)
+        whole = evidence.values[evidence.coalitions.all(axis=1)][0]
+        return found + (whole - found.sum(axis=0)) / n, errors
+
+    def _fills_table(self) -> bool:
+        evaluated, columns = self.evidence.outputs.shape
+        filling = 2.0**self.players * columns * (evaluated + _READING)
+        worth = filling <= _TABLE_WORTH * evaluated * self.grounds.price
+        return self.players <= SMALL_TABLE or (self.players <= LARGE_TABLE and worth)
+
+    def errors(self, steps: BoolArray) -> PlayerByUtility:
+        """(players, utilities) standard errors of the values; ``steps`` says which utilities count rows."""
+        grain = np.where(steps, 0.29 * self.grounds.row, 0.0)  # 0.29 = 1/√12: uniform rounding
+        independence = np.where(steps, STEPS, SMOOTH)
+        return standard_errors(self.model, grain, independence, np.random.default_rng([self.seed, _ERROR]))
+
+
+def study_epoch(
+    name: str,
+    subject: Callable[[], Subject],
+    oracle: CoalitionOracle,
+    grounds: Grounds,
+    rng: np.random.Generator,
+    settings: EstimatorSettings,
+) -> ShapleyEstimate:
+    """The surrogates' common course: start, grow in nested steps of 2n, look from 4n (flagged: 8n) on, stop.
+
+    ``subject`` is made only once the request is known to be in order: making it may already evaluate.
+    """
+    n = oracle.players
+    steps = np.array([moves_in_steps(utility) for utility in oracle.utilities])
+    flagged = np.zeros(n, dtype=bool)
+    if steps.any():
+        flagged[list(flagged_players(oracle.game))] = True
+    most = surrogate_cost(n, settings).most
+    if most >= distinct_coalitions(n):
+        return exact_estimate(oracle, notes=(f"{name}: {distinct_coalitions(n)} evaluations are all coalitions",))
+    least = n + 1 + int(flagged.any())
+    if most < least:
+        raise SettingsError(
+            f"{name} starts with {least} evaluations for {n} participants (everybody and each alone); "
+            f"found evaluations = {most}. Allow at least {least}, better {4 * n}."
+        )
+    study = Study(subject(), oracle, grounds, flagged, seed=int(rng.integers(1 << 62)))
+    first_look = most if settings.evaluations is not None else min(most, (8 if flagged.any() else 4) * n)
+    for target in [*range(2 * n, most, 2 * n), most]:
+        study.grow(target)
+        if target < first_look:
+            continue
+        values, sampling = study.values()
+        errors = np.hypot(study.errors(steps), sampling)
+        spread = values.std(axis=0)
+        rounding = _ROUNDING * np.abs(study.evidence.values).max(axis=0)
+        flat = spread <= np.where(steps, np.maximum(0.1 * grounds.row, rounding), rounding)
+        wide = 1.96 * errors.max(axis=0) > settings.precision * spread
+        if not (wide & ~flat).any():
+            break
+    unreliable = steps & flagged.any() | bool(study.diverged())
+    return ShapleyEstimate(
+        values,
+        errors,
+        study.evaluated,
+        exact=False,
+        method=name,
+        notes=tuple(_notes(study, name, flat, wide & ~flat, settings)),
+        unreliable=tuple(np.array(oracle.utilities)[unreliable].tolist()),
+    )
+
+
+def _notes(study: Study, name: str, flat: BoolArray, wide: BoolArray, settings: EstimatorSettings) -> list[str]:
+    """What a reader of the result should know."""
+    utilities = np.array(study.oracle.utilities)
+    notes = []
+    flagged = tuple(np.flatnonzero(study.cells[0][0].flagged).tolist())
+    if flagged:
+        notes.append(f"{name}: {flag_words(flagged)}; coalitions without it were fitted apart")
+    diverged = study.diverged()
+    if diverged:
+        named = ", ".join(diverged[:5]) + (f" and {len(diverged) - 5} more" if len(diverged) > 5 else "")
+        notes.append(f"{name}: the sub-models of {named} have logits that are not finite; kept out of the fit")
+    if flat.any():
+        notes.append(f"{name}: no difference between clients in {', '.join(utilities[flat])}")
+    if wide.any():
+        notes.append(
+            f"{name}: after {study.evaluated} evaluations the interval of {', '.join(utilities[wide])} "
+            f"is wider than {settings.precision:g} sd"
+        )
+    return notes
