@@ -187,7 +187,8 @@ class ModuleEvaluator(Evaluator):
                     view = view.contiguous(memory_format=memory_format)
                 named[parameter.name] = view
                 position += parameter.count
-            return lambda batch: torch.func.functional_call(model, named, (batch,))
+            # Weights that the module shares stand twice in the vector, with equal numbers: each name gets its own.
+            return lambda batch: torch.func.functional_call(model, named, (batch,), tie_weights=False)
 
         with torch.inference_mode():
             logits = model(x[:2])

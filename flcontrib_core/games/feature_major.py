@@ -40,7 +40,7 @@ BLOCK_BYTES = 16 * _MiB
 PARAMETER_BYTES = 256 * _MiB
 """No chunk's parameters take more than this; where eight models' would, models are mixed one at a time."""
 PREPARED_BYTES = 128 * _MiB
-"""First-layer products are prepared up to this size."""
+"""First layers are prepared where neither the products nor their mixtures take more than this."""
 
 _ELEMENTWISE: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
@@ -150,15 +150,15 @@ class FeatureMajorExecutor:
         }
 
     def _prepared(self, players: int) -> list[Node]:
-        """First layers for which mixing outputs is cheaper than mixing weights, by shape alone."""
-        return [
-            node
-            for node in self._nodes
-            if node.op == "linear"
-            and node.inputs[0] == INPUT
-            and 0 < players < self._shape[node.fields["weight"]][1]
-            and 4 * (players + 1) * self._shape[node.fields["weight"]][0] * self.rows <= PREPARED_BYTES
-        ]
+        """First layers for which mixing outputs is cheaper than mixing weights and fits in memory, by shape alone."""
+        chosen: list[Node] = []
+        for node in self._nodes:
+            if node.op == "linear" and node.inputs[0] == INPUT:
+                out, width = self._shape[node.fields["weight"]]
+                kept, mixed = (players + 1) * self.rows, self.chunk * self.block_rows
+                if 0 < players < width and 4 * out * max(kept, mixed) <= PREPARED_BYTES:
+                    chosen.append(node)
+        return chosen
 
     def _first_layer(self, node: Node, vector: Tensor, x: Tensor) -> Tensor:
         """(out · rows,) the layer's output for one parameter vector (or update)."""
@@ -173,11 +173,11 @@ class FeatureMajorExecutor:
         found: dict[str, Tensor] = {}
         rows = self._x[block].shape[1]
         for node in self._nodes:
-            if node.op == "linear" and node.inputs[0] == INPUT:
+            if models.has_first_layer(node.name, block):
                 out = self._shape[node.fields["weight"]][0]
                 result = self._buffer(f"{node.name} mixed", self.chunk, out, rows)
-                if models.form_first_layer(node.name, block, result.view(self.chunk, -1)):
-                    found[node.name] = result
+                models.form_first_layer(node.name, block, result.view(self.chunk, -1))
+                found[node.name] = result
         return found
 
     def _run(self, group: slice, x: Tensor, prepared: dict[str, Tensor]) -> Tensor:

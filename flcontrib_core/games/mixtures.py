@@ -24,8 +24,12 @@ class ParameterChunk(Protocol):
         """Writes the parameters of all models in this span of the flat vector: (models, length)."""
         ...
 
-    def form_first_layer(self, node: str, block: int, out: Tensor) -> bool:
-        """Writes a prepared first layer's output (models, out·rows); False where none was prepared."""
+    def has_first_layer(self, node: str, block: int) -> bool:
+        """Was this first layer's output prepared for this block of rows?"""
+        ...
+
+    def form_first_layer(self, node: str, block: int, out: Tensor) -> None:
+        """Writes the prepared layer's output for all models: (models, out·rows)."""
         ...
 
 
@@ -38,8 +42,11 @@ class GivenChunk:
     def form(self, span: slice, out: Tensor) -> None:
         out.copy_(self.matrix[:, span])
 
-    def form_first_layer(self, node: str, block: int, out: Tensor) -> bool:
+    def has_first_layer(self, node: str, block: int) -> bool:
         return False
+
+    def form_first_layer(self, node: str, block: int, out: Tensor) -> None:
+        raise LookupError(f"nothing is prepared for given parameters (node {node!r})")
 
 
 @dataclass(frozen=True)
@@ -74,12 +81,12 @@ class MixedChunk:
         # addmm broadcasts the base over the models: eq. (fl_sub_model) for the whole chunk.
         torch.addmm(self.mixture.base[span], self.weights, self.mixture.updates[:, span], out=out)
 
-    def form_first_layer(self, node: str, block: int, out: Tensor) -> bool:
-        prepared = self.mixture.products.get((node, block))
-        if prepared is None:
-            return False
-        torch.addmm(prepared[0], self.weights, prepared[1], out=out)
-        return True
+    def has_first_layer(self, node: str, block: int) -> bool:
+        return (node, block) in self.mixture.products
+
+    def form_first_layer(self, node: str, block: int, out: Tensor) -> None:
+        of_base, of_updates = self.mixture.products[node, block]
+        torch.addmm(of_base, self.weights, of_updates, out=out)
 
 
 class ParameterBuffers:
@@ -91,8 +98,8 @@ class ParameterBuffers:
     def __init__(self, models: int, device: torch.device) -> None:
         self._models = models
         self._device = device
-        self._buffers: dict[int, Tensor] = {}
-        self._formed: set[int] = set()
+        self._buffers: dict[tuple[int, int], Tensor] = {}
+        self._formed: set[tuple[int, int]] = set()
 
     def take(self, chunk: ParameterChunk) -> None:
         """From now on, ``of`` answers for this chunk."""
@@ -101,13 +108,13 @@ class ParameterBuffers:
 
     def of(self, span: slice) -> Tensor:
         """(models, length)"""
-        if span.start not in self._buffers:
-            self._buffers[span.start] = torch.empty(self._models, span.stop - span.start, device=self._device)
-        buffer = self._buffers[span.start]
-        if span.start not in self._formed:
-            self._chunk.form(span, buffer)
-            self._formed.add(span.start)
-        return buffer
+        key = (span.start, span.stop)
+        if key not in self._buffers:
+            self._buffers[key] = torch.empty(self._models, span.stop - span.start, device=self._device)
+        if key not in self._formed:
+            self._chunk.form(span, self._buffers[key])
+            self._formed.add(key)
+        return self._buffers[key]
 
 
 def as_tensor(array: NDArray[Any], device: str = "cpu") -> Tensor:

@@ -14,7 +14,7 @@ from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.evaluator import Evaluator, ModuleEvaluator
 from flcontrib_core.games.feature_major import is_flat
 from flcontrib_core.games.submodels import EpochGame, coalition_weights
-from flcontrib_core.games.trace import parameters_of, trace_module
+from flcontrib_core.games.trace import flat_parameters, parameters_of, trace_module
 from flcontrib_core.runs.run_log import ParameterSpec, Validation
 from tests.games.models import jittered, load_vector
 from tests.games.test_trace import example_rows
@@ -85,6 +85,17 @@ def test_a_module_that_looks_at_memory_keeps_its_layout() -> None:
     assert ModuleEvaluator(module, validation, ["loss"]).recipe()["layout"] == "contiguous"
     module, _, validation = _setting("sequential convolutions", 20, 5)
     assert ModuleEvaluator(module, validation, ["loss"]).recipe()["layout"] == "channels-last"
+
+
+def test_a_live_module_may_share_weights() -> None:
+    torch.manual_seed(6)
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+    module[2].weight = module[0].weight
+    rng = np.random.default_rng(6)
+    validation = Validation(rng.standard_normal((9, 4), dtype=np.float32), rng.integers(0, 4, 9), None)
+    _, logits = ModuleEvaluator(module, validation, ["loss"]).evaluate(flat_parameters(module)[None])
+    with torch.no_grad():
+        np.testing.assert_allclose(logits[0], module(torch.from_numpy(validation.x)).numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_sequential_and_graph_form_are_one_model() -> None:
