@@ -6,10 +6,10 @@ known elsewhere: v_s is the mean posterior variance of the unevaluated coalition
 
     b² = 1.2 (1 + n/m) Σ_s (1 − m_s / C(n,s))² (σ_s² v_s + grain²) (1/s + 1/(n−s)) / (n N_s),
 
-m being the residuals at hand, m_s the evaluated coalitions of size s and N_s the number of independent errors among
-the C(n,s) of that size: between 1 (all err alike) and C(n,s) (each for itself). The standard
-error of player i is b g_i / rms(g), where g_i² = [P aᵀ (posterior covariance) a P]_ii, a the Shapley coefficients of the unevaluated coalitions, P = I − 11ᵀ/n,
-shares the error out among the players.
+m being the residuals at hand, m_s the evaluated coalitions of size s and N_s the number of independent errors among the
+C(n,s) of that size: between 1 (all err alike) and C(n,s) (each for itself). The standard error of player i is
+b g_i / rms(g): g_i² = [P aᵀ (posterior covariance) a P]_ii, a being the Shapley coefficients of the unevaluated
+coalitions and P = I − 11ᵀ/n, shares the error out among the players.
 
 N_s = C(n,s)^0.4 for smooth utilities and C(n,s)^0.6 for those that count rows is a heuristic, calibrated on 43 epochs
 (Adult, COMPAS, Fashion-MNIST, digits; n = 10 and 14) that are not among those reported in benchmarks/surrogate.py.

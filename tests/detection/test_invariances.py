@@ -15,7 +15,9 @@ from tests.detection.made_histories import made_history
 
 def _facts(detection: Detection) -> dict[str, object]:
     alerts = {(a.client, a.verdict, a.window, round(a.score, 6), a.sensitivity_holds) for a in detection.alerts}
-    clients = {(c.client, c.verdict, c.window, None if c.score is None else round(c.score, 6)) for c in detection.clients}
+    clients = {
+        (c.client, c.verdict, c.window, None if c.score is None else round(c.score, 6)) for c in detection.clients
+    }
     return {"alerts": alerts, "clients": clients}
 
 
