@@ -24,14 +24,14 @@ from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.costs import Cost, refuse_foreign_options
 from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
 from flcontrib_core.shapley.exact import exact_estimate
+from flcontrib_core.shapley.flagged import flag_words, flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import cost_of, epoch_estimator
-from flcontrib_core.vocabulary import CoalitionGame, LogitGame
+from flcontrib_core.vocabulary import LogitGame
 
 ALWAYS_EXACT = 5
 OPAQUE_EXACT = 12
 FLAGGED_EXACT = 12
-FLAG_RATIO = 3.0
 
 
 def within(players: int, multiply_adds: float | None, limit: float) -> bool:
@@ -44,17 +44,6 @@ def within(players: int, multiply_adds: float | None, limit: float) -> bool:
 def exact_is_cheap(players: int, multiply_adds: float | None, settings: EstimatorSettings) -> bool:
     """Step 1 of the rule."""
     return players <= ALWAYS_EXACT or within(players, multiply_adds, settings.exact_multiply_adds)
-
-
-def flagged_players(game: CoalitionGame) -> tuple[int, ...]:
-    """Players whose update is more than 3 times as long as the median, where the game tells its updates.
-
-    Fewer than three updates have no majority to stand out from: then nobody is flagged.
-    """
-    if not isinstance(game, LogitGame) or game.players < 3:
-        return ()
-    norms = np.sqrt(np.maximum(np.diag(game.gram()), 0.0))
-    return tuple(np.flatnonzero(norms > FLAG_RATIO * np.median(norms)).tolist())
 
 
 def precision_reached(estimate: ShapleyEstimate, precision: float, resolution: float = 0.0) -> bool:
@@ -110,8 +99,8 @@ class Auto:
             return exact_estimate(oracle, notes=(f"auto: exact is cheap for {n} participants",))
         flagged = flagged_players(game)
         if flagged and n <= FLAGGED_EXACT:
-            return exact_estimate(oracle, notes=(f"auto: exact, because {_flag_words(flagged)}",))
-        why = f"auto: {_flag_words(flagged)}" if flagged else f"auto: exact is not cheap for {n} participants"
+            return exact_estimate(oracle, notes=(f"auto: exact, because {flag_words(flagged)}",))
+        why = f"auto: {flag_words(flagged)}" if flagged else f"auto: exact is not cheap for {n} participants"
         estimate = self._surrogate(oracle, rng, settings, why)
         resolution = 0.1 / game.validation_rows if isinstance(game, LogitGame) else 0.0
         if precision_reached(estimate, settings.precision, resolution) and not estimate.unreliable:
@@ -131,8 +120,3 @@ class Auto:
         name = "surrogate" if isinstance(oracle.game, LogitGame) else "surrogate-blackbox"
         estimate = epoch_estimator(name).estimate(oracle, rng, settings)
         return replace(estimate, notes=(why, *estimate.notes))
-
-
-def _flag_words(flagged: tuple[int, ...]) -> str:
-    who = ", ".join(str(player) for player in flagged)
-    return f"the update of participant {who} is more than {FLAG_RATIO:g} times the median length"

@@ -28,13 +28,27 @@ _RIDGE = 1e-10
 
 
 def sample_sizes(players: int, samples: int) -> IntArray:
-    """(n + 1,) coalitions to draw of each size 1 … n − 1, about ``samples`` in all; small sizes vary most."""
+    """(n + 1,) coalitions to draw of each size 1 … n − 1, about ``samples`` in all; small sizes vary most.
+
+    Every size gets enough that each player is a member, and no member, at least twice; a size with few coalitions is
+    taken whole and leaves its share to the others.
+    """
     sizes = np.arange(1, players)
     shares = 1.0 / sizes + 0.25 / (players - sizes)
-    least = 2 * np.maximum(-(-players // sizes), -(-players // (players - sizes)))
-    drawn = np.maximum(least, np.round(samples * shares / shares.sum())).astype(np.int64)
+    least = 2.0 * np.maximum(-(-players // sizes), -(-players // (players - sizes)))
+    most = np.array([float(min(math.comb(players, int(size)), samples)) for size in sizes])
+    drawn = np.minimum(least, most)
+    for _ in range(players):
+        filled = drawn >= most
+        left = samples - drawn[filled].sum()
+        if filled.all() or left <= 0:
+            break
+        given = np.clip(left * shares / shares[~filled].sum(), least, most)
+        drawn = np.where(filled, most, np.minimum(given, most))
+        if not ((drawn >= most) & ~filled).any():
+            break
     planned = np.zeros(players + 1, dtype=np.int64)
-    planned[1:players] = [min(int(m), math.comb(players, int(s))) for m, s in zip(drawn, sizes, strict=True)]
+    planned[1:players] = np.round(drawn)
     return planned
 
 

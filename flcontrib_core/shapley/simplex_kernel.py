@@ -19,6 +19,9 @@ LINEAR = 10.0
 """Prior variance of the part of an output that is linear in λ, in units of the curved part's."""
 _ROWS_FOR_CHOICE = 400
 """Evaluated coalitions that take part in the choice of length and noise, spread over all: cubic cost stays small."""
+_OVERSHOOT = 0.1
+"""Predictions stay within the evaluated range of their column, or this share of it beyond either end: the link's
+inverse is exponential far out, and an attacked epoch's loss was overshot ten-thousandfold without."""
 _DEGENERATE = 1e-12
 
 
@@ -119,6 +122,8 @@ class Regression:
         self.centre = outputs.mean(axis=0)
         self._centred = outputs - self.centre
         self._centred32: Float32Array = self._centred.astype(np.float32)
+        low, high = outputs.min(axis=0), outputs.max(axis=0)
+        self._low, self._high = low - _OVERSHOOT * (high - low), high + _OVERSHOOT * (high - low)
         self.kernel = kernel or choose_kernel(points, self._centred)
         covariance = similarity(points, points, self.kernel.length)
         covariance[np.diag_indices_from(covariance)] += self.kernel.noise
@@ -134,12 +139,12 @@ class Regression:
         """(|points|, columns). The shares are formed in float64, the large product in float32."""
         predicted: Float32Array = self.shares(points).astype(np.float32) @ self._centred32
         predicted += self.centre.astype(np.float32)
-        return predicted
+        return np.clip(predicted, self._low.astype(np.float32), self._high.astype(np.float32), out=predicted)
 
     def leave_one_out(self) -> FloatArray:
         """(evaluated, columns) what the regression would say of each evaluated coalition without having seen it."""
         correction = (self.precision @ self._centred) / np.diag(self.precision)[:, None]
-        return np.asarray(self._centred - correction + self.centre)
+        return np.asarray(np.clip(self._centred - correction + self.centre, self._low, self._high))
 
     def posterior(self, points: SimplexPoints) -> FloatArray:
         """(|points|, |points|) covariance left after the evaluations, in units of the outputs' scale."""

@@ -22,7 +22,7 @@ from flcontrib_core.shapley.surrogate_design import Cell, next_coalitions
 from flcontrib_core.shapley.surrogate_error import SMOOTH, STEPS, standard_errors
 from flcontrib_core.shapley.surrogate_model import Evidence, Subject, SurrogateModel
 from flcontrib_core.shapley.thresholds import UNIT_RANGE
-from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, PlayerByUtility
+from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, PlayerByUtility, UtilityMatrix
 
 SMALL_TABLE, LARGE_TABLE = 12, 16
 """Players up to which the predicted table is always filled, and up to which it is where that is worth its cost."""
@@ -55,17 +55,32 @@ class Grounds:
 
 
 class Study:
-    """One epoch under study: what was evaluated, the fit, and what follows from it."""
+    """One epoch under study: what was evaluated, the fits, and what follows from them."""
 
-    def __init__(self, subject: Subject, oracle: CoalitionOracle, grounds: Grounds, flagged: BoolArray, seed: int):
-        """Evaluates everybody and each alone. With ``flagged`` players the others' coalitions are fitted apart."""
+    def __init__(
+        self,
+        subject: Subject,
+        oracle: CoalitionOracle,
+        grounds: Grounds,
+        steps: BoolArray,
+        flagged: BoolArray,
+        seed: int,
+    ) -> None:
+        """Evaluates everybody and each alone.
+
+        ``steps`` (utilities,) says which count rows. With ``flagged`` players those are read from a fit of their own
+        for the coalitions without them, because a regression across both kinds is confidently wrong about accuracy;
+        the smooth ones are not, and lose by the split.
+        """
         self.subject, self.oracle, self.grounds, self.seed = subject, oracle, grounds, seed
+        self.steps, self.flagged = steps, flagged
         self.players = n = oracle.players
-        self.cells = [(Cell(flagged, None), metric_factor(grounds.gram))]
+        whole = [(Cell(flagged, None), metric_factor(grounds.gram))]
         start = [everybody(n), np.eye(n, dtype=bool)]
+        self.families = [(np.ones(len(steps), dtype=bool), whole)]
         if flagged.any():
-            apart = (Cell(flagged, False), metric_factor(grounds.gram, ~flagged))
-            self.cells = [apart, (Cell(flagged, True), metric_factor(grounds.gram))]
+            without = (Cell(flagged, False), metric_factor(grounds.gram, ~flagged))
+            self.families = [(~steps, whole), (steps, [without, (Cell(flagged, True), whole[0][1])])]
             start.append(~flagged[None])
         self.adaptive = bool(np.allclose(subject.weights(np.eye(n, dtype=bool)).sum(axis=1), 1.0))
         if not self.adaptive:  # under fixed weights ∅ is a point like any other, and free
@@ -73,21 +88,23 @@ class Study:
         coalitions = np.unique(np.concatenate(start), axis=0)
         values, outputs = subject.evaluate(coalitions)
         self.evidence = Evidence(coalitions, values, outputs, np.asarray(np.isfinite(outputs).all(axis=1)))
-        self.model = self._fit()
+        self.models = self._fit()
 
     @property
     def evaluated(self) -> int:
         """Distinct coalitions evaluated, ∅ being free."""
         return int(self.evidence.coalitions.any(axis=1).sum())
 
-    def _fit(self) -> SurrogateModel:
-        for cell, _ in self.cells:
+    def _fit(self) -> list[tuple[BoolArray, SurrogateModel]]:
+        """Models and the utilities (a mask) each is asked for; the last one guides the design."""
+        for cell, _ in self.families[-1][1]:
             if np.count_nonzero(cell.holds(self.evidence.coalitions) & self.evidence.usable) < 2:
                 raise NonFiniteUtility(
                     f"{self.oracle.where or 'this epoch'}: the logits of nearly all evaluated sub-models are not "
                     f"finite (first {self.diverged()[0]}); nothing is left to fit. Leave the epoch out."
                 )
-        return SurrogateModel(self.subject, self.evidence, self.cells)
+        asked = [(mask, cells) for mask, cells in self.families if mask.any()]
+        return [(mask, SurrogateModel(self.subject, self.evidence, cells)) for mask, cells in asked]
 
     def diverged(self) -> list[str]:
         """The coalitions whose logits were not finite, by their players."""
@@ -99,17 +116,25 @@ class Study:
         """Evaluates up to ``target`` coalitions in all (fewer where a family is exhausted), and fits again."""
         rng = np.random.default_rng([self.seed, _DESIGN, target])
         more = target - self.evaluated
+        guide = self.models[-1][1]
         found: list[CoalitionMatrix] = []
-        for index, fitted in enumerate(self.model.cells):
-            share = -(-(more - sum(map(len, found))) // (len(self.cells) - index))
+        for index, fitted in enumerate(guide.cells):
+            share = -(-(more - sum(map(len, found))) // (len(guide.cells) - index))
             evaluated = self.evidence.coalitions[fitted.cell.holds(self.evidence.coalitions)]
-            place = partial(self.model.points, factor=fitted.factor)
+            place = partial(guide.points, factor=fitted.factor)
             chosen = fitted.regressions[0]
             found.append(next_coalitions(fitted.cell, evaluated, chosen.points, place, chosen.kernel, share, rng))
         coalitions = np.concatenate(found)
         if len(coalitions):
             self.evidence = self.evidence.extended(coalitions, *self.subject.evaluate(coalitions))
-            self.model = self._fit()
+            self.models = self._fit()
+
+    def predict(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
+        """(coalitions, utilities) as the fits see them."""
+        values = np.empty((len(coalitions), len(self.steps)))
+        for mask, model in self.models:
+            values[:, mask] = model.predict(coalitions)[:, mask]
+        return values
 
     def values(self) -> tuple[PlayerByUtility, PlayerByUtility]:
         """(players, utilities) Shapley values of the completed game, and their sampling errors (0 from a table)."""
@@ -117,7 +142,7 @@ class Study:
         if self._fills_table():
             table = np.empty((1 << n, evidence.values.shape[1]))
             for masks, members in all_coalitions(n):
-                table[masks] = self.model.predict(members)
+                table[masks] = self.predict(members)
             table[evidence.coalitions @ (1 << np.arange(n))] = evidence.values
             found = shapley_from_table(table)
             errors = np.zeros_like(found)
@@ -126,8 +151,8 @@ class Study:
             shares = self.subject.weights(everybody(n))[0]
             main_directions = metric_factor(self.grounds.gram)[:, ::-1]
             features = (AdaptiveFeatures if self.adaptive else FixedFeatures)(shares, main_directions)
-            found, errors = sampled_shapley(self.model.predict, self.subject.weights, features, n, SAMPLES, rng)
-            missed = evidence.values - self.model.predict(evidence.coalitions)
+            found, errors = sampled_shapley(self.predict, self.subject.weights, features, n, SAMPLES, rng)
+            missed = evidence.values - self.predict(evidence.coalitions)
             found = found + shapley_of_differences(evidence.coalitions, missed)
         whole = evidence.values[evidence.coalitions.all(axis=1)][0]
         return found + (whole - found.sum(axis=0)) / n, errors
@@ -138,11 +163,15 @@ class Study:
         worth = filling <= _TABLE_WORTH * evaluated * self.grounds.price
         return self.players <= SMALL_TABLE or (self.players <= LARGE_TABLE and worth)
 
-    def errors(self, steps: BoolArray) -> PlayerByUtility:
-        """(players, utilities) standard errors of the values; ``steps`` says which utilities count rows."""
-        grain = np.where(steps, 0.29 * self.grounds.row, 0.0)  # 0.29 = 1/√12: uniform rounding
-        independence = np.where(steps, STEPS, SMOOTH)
-        return standard_errors(self.model, grain, independence, np.random.default_rng([self.seed, _ERROR]))
+    def errors(self) -> PlayerByUtility:
+        """(players, utilities) standard errors of the values, sampling apart."""
+        grain = np.where(self.steps, 0.29 * self.grounds.row, 0.0)  # 0.29 = 1/√12: uniform rounding
+        independence = np.where(self.steps, STEPS, SMOOTH)
+        errors = np.empty((self.players, len(self.steps)))
+        for mask, model in self.models:
+            rng = np.random.default_rng([self.seed, _ERROR])
+            errors[:, mask] = standard_errors(model, grain, independence, rng)[:, mask]
+        return errors
 
 
 def study_epoch(
@@ -171,21 +200,22 @@ def study_epoch(
             f"{name} starts with {least} evaluations for {n} participants (everybody and each alone); "
             f"found evaluations = {most}. Allow at least {least}, better {4 * n}."
         )
-    study = Study(subject(), oracle, grounds, flagged, seed=int(rng.integers(1 << 62)))
+    study = Study(subject(), oracle, grounds, steps, flagged, seed=int(rng.integers(1 << 62)))
     first_look = most if settings.evaluations is not None else min(most, (8 if flagged.any() else 4) * n)
     for target in [*range(2 * n, most, 2 * n), most]:
         study.grow(target)
         if target < first_look:
             continue
         values, sampling = study.values()
-        errors = np.hypot(study.errors(steps), sampling)
+        errors = np.hypot(study.errors(), sampling)
         spread = values.std(axis=0)
         rounding = _ROUNDING * np.abs(study.evidence.values).max(axis=0)
         flat = spread <= np.where(steps, np.maximum(0.1 * grounds.row, rounding), rounding)
         wide = 1.96 * errors.max(axis=0) > settings.precision * spread
         if not (wide & ~flat).any():
             break
-    unreliable = steps & flagged.any() | bool(study.diverged())
+    early = study.evaluated < 8 * n
+    unreliable = (steps | early) & flagged.any() | bool(study.diverged())
     return ShapleyEstimate(
         values,
         errors,
@@ -201,9 +231,9 @@ def _notes(study: Study, name: str, flat: BoolArray, wide: BoolArray, settings: 
     """What a reader of the result should know."""
     utilities = np.array(study.oracle.utilities)
     notes = []
-    flagged = tuple(np.flatnonzero(study.cells[0][0].flagged).tolist())
-    if flagged:
-        notes.append(f"{name}: {flag_words(flagged)}; coalitions without it were fitted apart")
+    if study.flagged.any():
+        who = tuple(np.flatnonzero(study.flagged).tolist())
+        notes.append(f"{name}: {flag_words(who)}; coalitions without it were fitted apart")
     diverged = study.diverged()
     if diverged:
         named = ", ".join(diverged[:5]) + (f" and {len(diverged) - 5} more" if len(diverged) > 5 else "")

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from flcontrib_core.shapley import auto
-from flcontrib_core.shapley.auto import Auto, exact_is_cheap, flagged_players, precision_reached
+from flcontrib_core.shapley.auto import Auto, exact_is_cheap, precision_reached
 from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
 from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.flagged import flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from tests.shapley.closed_form import smooth_game
 from tests.shapley.logit_game import LinearEpoch
