@@ -31,7 +31,7 @@ STATE_BYTES = 2 * _MiB
 ALONE_BYTES = _MiB
 """… but one at a time where a single model's widest state reaches this."""
 LARGEST_GROUP = 64
-MIXED_AT_ONCE = 32
+MIXED_AT_ONCE = 16
 """Larger models are mixed about this many at a time, because each pass reads all updates …"""
 LARGER_MODEL = 1 << 16
 """… from this many parameters on. Smaller ones are mixed as they run: a request rarely fills the last chunk."""

@@ -173,4 +173,4 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 def test_a_large_model_never_exists_for_all_coalitions() -> None:
     """10⁷ parameters, 5 players, 31 coalitions: all sub-models together would take 1.3 GB; a worker stays far below."""
     told = subprocess.run([sys.executable, "-c", _LARGE_MODEL], capture_output=True, text=True, check=True)
-    assert int(told.stdout) < 450, "MiB beyond the updates themselves"
+    assert int(told.stdout) < 200, "MiB beyond the updates themselves"
