@@ -66,7 +66,13 @@ def chart(figure: go.Figure, alt: str, rows: Sequence[dict[str, object]], key: s
         st.toggle("Show as table", key=f"{key}-table")
         with st.popover("Export", width="content"):
             st.download_button(
-                "CSV", as_csv(rows), file_name=f"{name}.csv", mime="text/csv", key=f"{key}-csv", width="stretch"
+                "CSV",
+                as_csv(rows),
+                file_name=f"{name}.csv",
+                mime="text/csv",
+                key=f"{key}-csv",
+                width="stretch",
+                on_click="ignore",
             )
             st.segmented_control(
                 "Picture", ["png", "svg"], default="png", key=f"{key}-format", format_func=lambda f: str(f).upper()

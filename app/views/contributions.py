@@ -121,4 +121,6 @@ if shown is not None:
                 "Took part": st.column_config.NumberColumn("Took part", help="epochs"),
             },
         )
-        st.download_button("Totals as CSV", controls.as_csv(rows), file_name="totals.csv", mime="text/csv")
+        st.download_button(
+            "Totals as CSV", controls.as_csv(rows), file_name="totals.csv", mime="text/csv", on_click="ignore"
+        )

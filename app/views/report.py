@@ -46,8 +46,10 @@ if shown is not None:
         )
         files = report_files(shown.result.digest, head, shown)
         with st.container(horizontal=True):
-            st.download_button("Report (HTML)", files["html"], "report.html", "text/html", type="primary")
-            st.download_button("Report (JSON)", files["json"], "report.json", "application/json")
+            st.download_button(
+                "Report (HTML)", files["html"], "report.html", "text/html", type="primary", on_click="ignore"
+            )
+            st.download_button("Report (JSON)", files["json"], "report.json", "application/json", on_click="ignore")
         st.code("flcontrib verify report.json RUN.flrun", language="bash")
         st.caption(controls.text_of(f"Audit log of this workspace ends at {head}"))
     with right, st.container(border=True, height="stretch", gap="small"):
@@ -55,7 +57,7 @@ if shown is not None:
         st.caption("Every value with its state (computed, absent, not computed) and error.")
         with st.container(horizontal=True):
             for name, content in table_files(shown.result.digest, shown).items():
-                st.download_button(name, content, name, key=f"table-{name}")
+                st.download_button(name, content, name, key=f"table-{name}", on_click="ignore")
     with st.container(border=True, gap="small"):
         st.markdown("**For one client**")
         st.caption(
@@ -72,8 +74,10 @@ if shown is not None:
                 st.error(controls.text_of(str(lacking)))
             else:
                 with st.container(horizontal=True):
-                    st.download_button("Extract (HTML)", own["html"], "extract.html", "text/html")
-                    st.download_button("Extract (JSON)", own["json"], "extract.json", "application/json")
+                    st.download_button("Extract (HTML)", own["html"], "extract.html", "text/html", on_click="ignore")
+                    st.download_button(
+                        "Extract (JSON)", own["json"], "extract.json", "application/json", on_click="ignore"
+                    )
     with st.container(border=True, gap="small"):
         st.markdown("**Delete this run**")
         st.caption("Removes the stored log and what was computed from it. The audit log keeps that it was here.")

@@ -43,7 +43,9 @@ def problems_table(found: CheckResult) -> None:
     ]
     if rows:
         st.dataframe(rows, hide_index=True, width="stretch")
-        st.download_button("Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv")
+        st.download_button(
+            "Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv", on_click="ignore"
+        )
 
 
 def take_in(path: Path, name: str) -> None:
