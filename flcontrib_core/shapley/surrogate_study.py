@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from flcontrib_core.blas import one_blas_thread
 from flcontrib_core.errors import NonFiniteUtility, SettingsError
 from flcontrib_core.shapley.coalitions import all_coalitions, distinct_coalitions, everybody
 from flcontrib_core.shapley.costs import surrogate_cost
@@ -52,6 +53,18 @@ class Grounds:
     """Multiply-adds of one evaluation"""
     row: float
     """What one validation row moves a utility that counts rows: 1/V, or 0 where nothing is known"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the evaluations so far amount to."""
+
+    values: PlayerByUtility
+    errors: PlayerByUtility
+    flat: BoolArray
+    """(utilities,) no difference between clients: below a tenth of a row, or below rounding"""
+    wide: BoolArray
+    """(utilities,) not flat, and the widest 95 % half-width exceeds the precision asked for (or is not known)"""
 
 
 class Study:
@@ -157,6 +170,16 @@ class Study:
         whole = evidence.values[evidence.coalitions.all(axis=1)][0]
         return found + (whole - found.sum(axis=0)) / n, errors
 
+    def look(self, precision: float) -> Look:
+        """Values, errors and a verdict on both."""
+        values, sampling = self.values()
+        errors = np.hypot(self.errors(), sampling)
+        spread = values.std(axis=0)
+        rounding = _ROUNDING * np.abs(self.evidence.values).max(axis=0)
+        flat = spread <= np.where(self.steps, np.maximum(0.1 * self.grounds.row, rounding), rounding)
+        precise = 1.96 * errors.max(axis=0) <= precision * spread
+        return Look(values, errors, flat, ~(precise | flat))
+
     def _fills_table(self) -> bool:
         evaluated, columns = self.evidence.outputs.shape
         filling = 2.0**self.players * columns * (evaluated + _READING)
@@ -200,34 +223,29 @@ def study_epoch(
             f"{name} starts with {least} evaluations for {n} participants (everybody and each alone); "
             f"found evaluations = {most}. Allow at least {least}, better {4 * n}."
         )
-    study = Study(subject(), oracle, grounds, steps, flagged, seed=int(rng.integers(1 << 62)))
-    first_look = most if settings.evaluations is not None else min(most, (8 if flagged.any() else 4) * n)
-    for target in [*range(2 * n, most, 2 * n), most]:
-        study.grow(target)
-        if target < first_look:
-            continue
-        values, sampling = study.values()
-        errors = np.hypot(study.errors(), sampling)
-        spread = values.std(axis=0)
-        rounding = _ROUNDING * np.abs(study.evidence.values).max(axis=0)
-        flat = spread <= np.where(steps, np.maximum(0.1 * grounds.row, rounding), rounding)
-        wide = 1.96 * errors.max(axis=0) > settings.precision * spread
-        if not (wide & ~flat).any():
-            break
+    with one_blas_thread():
+        study = Study(subject(), oracle, grounds, steps, flagged, seed=int(rng.integers(1 << 62)))
+        first_look = most if settings.evaluations is not None else min(most, (8 if flagged.any() else 4) * n)
+        for target in [*range(2 * n, most, 2 * n), most]:
+            study.grow(target)
+            if target >= first_look:
+                look = study.look(settings.precision)
+                if not look.wide.any():
+                    break
     early = study.evaluated < 8 * n
     unreliable = (steps | early) & flagged.any() | bool(study.diverged())
     return ShapleyEstimate(
-        values,
-        errors,
+        look.values,
+        look.errors,
         study.evaluated,
         exact=False,
         method=name,
-        notes=tuple(_notes(study, name, flat, wide & ~flat, settings)),
+        notes=tuple(_notes(name, study, look, settings)),
         unreliable=tuple(np.array(oracle.utilities)[unreliable].tolist()),
     )
 
 
-def _notes(study: Study, name: str, flat: BoolArray, wide: BoolArray, settings: EstimatorSettings) -> list[str]:
+def _notes(name: str, study: Study, look: Look, settings: EstimatorSettings) -> list[str]:
     """What a reader of the result should know."""
     utilities = np.array(study.oracle.utilities)
     notes = []
@@ -238,11 +256,11 @@ def _notes(study: Study, name: str, flat: BoolArray, wide: BoolArray, settings: 
     if diverged:
         named = ", ".join(diverged[:5]) + (f" and {len(diverged) - 5} more" if len(diverged) > 5 else "")
         notes.append(f"{name}: the sub-models of {named} have logits that are not finite; kept out of the fit")
-    if flat.any():
-        notes.append(f"{name}: no difference between clients in {', '.join(utilities[flat])}")
-    if wide.any():
+    if look.flat.any():
+        notes.append(f"{name}: no difference between clients in {', '.join(utilities[look.flat])}")
+    if look.wide.any():
         notes.append(
-            f"{name}: after {study.evaluated} evaluations the interval of {', '.join(utilities[wide])} "
+            f"{name}: after {study.evaluated} evaluations the interval of {', '.join(utilities[look.wide])} "
             f"is wider than {settings.precision:g} sd"
         )
     return notes
