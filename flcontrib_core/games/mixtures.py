@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
+_COLUMNS = 1 << 14
+"""Parameters mixed per product: the base is written first and added to, and should still be in cache then."""
+
+
 class ParameterChunk(Protocol):
     """The parameters of one full chunk of models."""
 
@@ -78,8 +82,11 @@ class MixedChunk:
     """(models, players) float32"""
 
     def form(self, span: slice, out: Tensor) -> None:
-        # addmm broadcasts the base over the models: eq. (fl_sub_model) for the whole chunk.
-        torch.addmm(self.mixture.base[span], self.weights, self.mixture.updates[:, span], out=out)
+        base, updates = self.mixture.base[span], self.mixture.updates[:, span]
+        for start in range(0, len(base), _COLUMNS):
+            part = slice(start, start + _COLUMNS)
+            # addmm broadcasts the base over the models: eq. (fl_sub_model) for the whole chunk.
+            torch.addmm(base[part], self.weights, updates[:, part], out=out[:, part])
 
     def has_first_layer(self, node: str, block: int) -> bool:
         return (node, block) in self.mixture.products

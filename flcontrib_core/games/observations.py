@@ -23,6 +23,7 @@ from flcontrib_core.contribution_history import RawChannels
 from flcontrib_core.games.sketches import (
     UpdateDistance,
     blocks_of,
+    largest_cosine_to_earlier,
     mean_cosine_to_the_others,
     repeated_updates,
     sketch_updates,
@@ -197,7 +198,12 @@ def assemble_channels(
         prints = [row.tobytes() for row in seen.fingerprint]
         copy_of[epoch, members] = _copies(members, prints, seen.norm)
         fingerprints |= {(epoch, client): print_ for client, print_ in zip(members, prints, strict=True)}
-    own, repeats = _across_epochs(run, observations, per_client["norm"], fingerprints, distance or update_distance(run))
+    own, closest, repeats = _across_epochs(
+        run, observations, per_client["norm"], fingerprints, distance or update_distance(run)
+    )
+    bit_equal = np.zeros(shape, dtype=bool)
+    for epoch, client in np.argwhere(repeats > 0).tolist():
+        bit_equal[epoch, client] = fingerprints[epoch, client] == fingerprints[int(repeats[epoch, client]), client]
     return RawChannels(
         solo_margin=per_client["solo_margin"],
         solo_class_margin=np.full((*shape, 0), np.nan) if class_margin is None else class_margin,
@@ -212,6 +218,8 @@ def assemble_channels(
         copy_of=copy_of,
         validation_rows=rows,
         sketch_dimensions=dimensions,
+        repeat_bit_equal=bit_equal,
+        closest_own_cosine=closest,
     )
 
 
@@ -233,9 +241,9 @@ def _across_epochs(
     norm: FloatArray,
     fingerprints: Mapping[tuple[int, int], bytes],
     distance: UpdateDistance,
-) -> tuple[FloatArray, IntArray]:
-    """(T + 1, clients) own cosine and repeated epoch, with the sketches of a bounded group of clients in memory."""
-    own = np.full(norm.shape, np.nan)
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """(T + 1, clients) own cosine, closest earlier one and repeated epoch; a bounded group of sketches is in memory."""
+    own, closest = np.full(norm.shape, np.nan), np.full(norm.shape, np.nan)
     repeats = np.zeros(norm.shape, dtype=np.int64)
     moved: BoolArray = norm > 0  # NaN (absent, not observed) is not
     for group in _groups_of_clients(moved.sum(axis=0), observations):
@@ -254,10 +262,11 @@ def _across_epochs(
                 continue
             directions = np.array(sketches.pop(client), dtype=np.float32)  # (k, dimensions)
             own[epochs, client] = mean_cosine_to_the_others(directions)
+            closest[epochs, client] = largest_cosine_to_earlier(directions)
             sizes = norm[epochs, client]
             for earlier, later in repeated_updates(client, epochs, sizes, directions, fingerprints, distance):
                 repeats[later, client] = earlier
-    return own, repeats
+    return own, closest, repeats
 
 
 def _groups_of_clients(updates: IntArray, observations: Mapping[int, EpochObservation]) -> Iterator[list[int]]:
@@ -275,5 +284,3 @@ def _groups_of_clients(updates: IntArray, observations: Mapping[int, EpochObserv
         group.append(client)
         taken += size
     yield group
-
-

@@ -82,6 +82,19 @@ def mean_cosine_to_the_others(directions: Float32Array) -> FloatArray:
     return np.asarray((np.einsum("ij,j->i", rows, rows.sum(axis=0)) - 1.0) / (len(rows) - 1))
 
 
+def largest_cosine_to_earlier(directions: Float32Array) -> FloatArray:
+    """(k,) largest dot product of each row with the rows before it; NaN for the first.
+
+    Rounded to six digits, so that the bits do not depend on how a matrix library splits its sums.
+    """
+    rows = directions.astype(np.float64)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    largest = np.full(len(rows), np.nan)
+    for position in range(1, len(rows)):
+        largest[position] = np.round(np.max(rows[:position] @ rows[position]), 6)
+    return largest
+
+
 def repeated_updates(
     client: int,
     epochs: IntArray,
