@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-
 _COLUMNS = 1 << 14
 """Parameters mixed per product: the base is written first and added to, and should still be in cache then."""
 
