@@ -11,6 +11,7 @@ from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
 from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.shapley.registry import BUILT_IN
 from flcontrib_core.vocabulary import FillPolicy, WeightMode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -18,25 +19,36 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 BUDGET_OPTIONS = [
     click.option("--epochs", metavar="1,4,7", help="Compute exactly these epochs."),
     click.option("--budget", metavar="0.5|12", help="A share of the epochs (with a point) or a number of epochs."),
-    click.option("--fairness", type=click.Choice([m.value for m in FairnessMode]), help="How epochs are chosen."),
+    click.option("--fairness", type=click.Choice([m.value for m in FairnessMode]),
+                 help=f"How epochs are chosen. Default: {BudgetSettings().fairness.value}."),
     click.option("--gamma", type=float, help="Weight of fairness against coverage (0.03 to 3 is the useful range)."),
     click.option("--at-most", is_flag=True, help="Allow fewer than k epochs (the paper's reading)."),
     click.option("--paper-denominator", is_flag=True, help="Keep |v(F0)| in the epoch weights' denominator."),
     click.option("--weight-utility", metavar="NAME", help="Utility whose movement weighs an epoch. Default: loss."),
 ]
 ESTIMATOR_OPTIONS = [
-    click.option("--estimator", metavar="NAME", help="auto, exact, surrogate, complementary, monte-carlo, gtg, …"),
-    click.option("--evaluations", type=int, metavar="N", help="Distinct coalition evaluations per epoch."),
-    click.option("--precision", type=float, metavar="X", help="Stop when 95 % half-widths ≤ X · sd of the values."),
+    click.option("--estimator", metavar="NAME",
+                 help=f"{', '.join(BUILT_IN)}, or shapiq:NAME for one of shapiq's. Default: auto (exact where that is "
+                      "cheap, else the surrogate)."),
+    click.option("--evaluations", type=int, metavar="N",
+                 help="Distinct coalition evaluations per epoch. Default: as many as the estimator needs."),
+    click.option("--precision", type=float, metavar="X",
+                 help="Stop when the largest 95 % half-width is X times the spread (sd) of the values over clients. "
+                      f"Default: {EstimatorSettings().precision}."),
     click.option("--truncate", is_flag=True, help="monte-carlo: stop a permutation when the rest adds nothing."),
     click.option("--antithetic", is_flag=True, help="monte-carlo: use each permutation with its reverse."),
     click.option("--allow-unobserved", is_flag=True, help="comfedsv: complete columns that were never observed."),
-    click.option("--utility", "utilities", multiple=True, metavar="NAME", help="loss, accuracy, macro-f1, … (repeat)"),
-    click.option("--weights", type=click.Choice([m.value for m in WeightMode]), help="Sub-model weights."),
+    click.option("--utility", "utilities", multiple=True, metavar="NAME",
+                 help="loss, accuracy, macro-f1, worst-class-recall, demographic-parity-gap, or a sum such as "
+                      f"0.7*loss-0.3*accuracy; repeat for more. Default: {', '.join(AssessSettings().utilities)}."),
+    click.option("--weights", type=click.Choice([m.value for m in WeightMode]),
+                 help="Weights inside a coalition: shared anew among its members (adaptive, the default), or kept from "
+                      "the whole epoch (fixed)."),
     click.option("--nonfinite", type=click.Choice(["refuse", "absent"]), default="refuse", show_default=True,
                  help="NaN or infinite updates: refuse the log, or count them as not taking part."),
     click.option("--paper", is_flag=True, help="The paper's settings throughout."),
-    click.option("--fill", type=click.Choice([m.value for m in FillPolicy]), help="Skipped epochs in totals."),
+    click.option("--fill", type=click.Choice([m.value for m in FillPolicy]),
+                 help="What a skipped epoch adds to totals. Default: equal (its increment, shared equally)."),
     click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: small values are good."),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice."),
 ]  # fmt: skip
