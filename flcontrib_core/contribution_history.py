@@ -50,6 +50,10 @@ class RawChannels:
     """(T + 1, clients) 1 + position of another participant with the bit-equal update in that epoch, 0 = none."""
     validation_rows: int
     sketch_dimensions: int
+    repeat_bit_equal: EpochByClientMask | None = None
+    """(T + 1, clients) where the update of ``repeat_of`` is repeated bit for bit; None = not recorded."""
+    closest_own_cosine: EpochByClient | None = None
+    """Largest cosine of Δ_it to an *earlier* update of the same client; NaN for its first. None = not recorded."""
 
 
 @dataclass(frozen=True)
