@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import streamlit as st
 
 from app import controls, state, wording
-from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings, CheckResult, check_run_log
-from flcontrib_core.errors import FLContribError
+from app.drop_zone import drop_zone
+from app.receiving import ROUTE, TOKEN_HEADER, Delivery, Ticket, door
+from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings
+from flcontrib_core.errors import FLContribError, Problem
 from flcontrib_core.workspace import RunEntry
 
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
+PIECE_BYTES = 1 << 20
 RECORD = """from flcontrib_core import RunRecorder
 
 with RunRecorder(
@@ -36,44 +40,84 @@ strategy = record(FedAvg(), "run", clients={"a": 120, "b": 80},
                   model=model, validation=(x, y))"""
 
 
-def problems_table(found: CheckResult) -> None:
+def ticks(reached: Collection[str]) -> str:
+    return "\u2003".join(f":green[✓] {s}" if s in reached else f":gray[· {s}]" for s in STAGES)
+
+
+def problems_table(problems: tuple[Problem, ...]) -> None:
     rows: list[dict[str, object]] = [
         {"Code": p.code, "Where": p.where, "Found": p.found, "Expected": p.expected, "What to do": p.fix}
-        for p in (*found.errors, *found.warnings)
+        for p in problems
     ]
-    if rows:
-        st.dataframe(rows, hide_index=True, width="stretch")
-        st.download_button(
-            "Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv", on_click="ignore"
-        )
+    st.dataframe(rows, hide_index=True, width="stretch")
+    st.download_button(
+        "Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv", on_click="ignore"
+    )
 
 
-def take_in(path: Path, name: str) -> None:
-    """Validates with ticks, then stores the run; a refused bundle leaves nothing but a record of its refusal."""
-    reached: list[str] = []
+def take_in(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> None:
+    """Checks with ticks, then stores the run; a refused log leaves nothing but a record of its refusal."""
+    delivery = Delivery(filename, nonfinite)
     place = st.empty()
 
-    def tick(stage: str) -> None:
-        reached.append(stage)
-        place.markdown("\u2003".join(f":green[✓] {s}" if s in reached else f":gray[· {s}]" for s in STAGES))
+    def show(stage: str) -> None:
+        place.markdown(ticks(delivery.stages))
 
-    tick("received")
-    found = check_run_log(path, on_stage=tick)
-    if not found.ok:
-        problems = wording.several(len(found.errors), "problem")
-        st.error(controls.text_of(f"{name} was refused: {problems}. Nothing of it is kept."))
-        problems_table(found)
+    delivery.bring_in(state.workspace(), source, on_stage=show)
+    place.empty()
+    st.session_state["delivery"] = delivery
+
+
+def outcome(delivery: Delivery) -> None:
+    """What came of the newest log: how far it got, every problem at once, or what it will cost to compute."""
+    st.markdown(ticks(delivery.stages))
+    entry = None if delivery.run is None else state.workspace().find_run(delivery.run)
+    if delivery.problems:
+        problems = wording.several(len(delivery.problems), "problem")
+        st.error(controls.text_of(f"{delivery.filename} was refused: {problems}. Nothing of it is kept."))
+        problems_table(delivery.problems)
+    elif delivery.failure:
+        st.error(controls.text_of(f"{delivery.filename}: {delivery.failure}"))
+    if delivery.remarks:
+        remarks = wording.several(len(delivery.remarks), "remark")
+        st.warning(f"Accepted with {remarks}; they follow into every export.")
+        problems_table(delivery.remarks)
+    if entry is not None:
+        preflight(entry)
+
+
+def large_logs(nonfinite: str) -> None:
+    """The streaming route, in the browser and from a terminal; its end shows on this page either way."""
+    token = st.session_state.setdefault("upload-token", door.tickets.issue())
+    ticket = door.tickets.holder(token)
+    if ticket is None:
+        del st.session_state["upload-token"]
+        st.rerun()
+    query = "?nonfinite=absent" if nonfinite == "absent" else ""
+    if drop_zone(token, query):
+        st.session_state["delivery"] = ticket.delivery
+    address = urlsplit(st.context.url or "")
+    with st.popover("From a terminal", width="content"):
+        st.code(
+            f"curl -T run.flrun -H '{TOKEN_HEADER}: {token}' {address.scheme}://{address.netloc}{ROUTE}/{query}",
+            language="bash",
+            wrap_lines=True,
+        )
+        st.caption("The token is this session's own and is valid for twelve hours.")
+    watch_terminal(ticket)
+
+
+@st.fragment(run_every=2.0)
+def watch_terminal(ticket: Ticket) -> None:
+    """Shows a log that comes from a terminal, and its outcome when it is here."""
+    delivery = ticket.delivery
+    if delivery is None or delivery is st.session_state.get("delivery"):
         return
-    try:
-        entry = state.workspace().add_run(path, name=None)
-    except FLContribError as refused:
-        st.error(controls.text_of(str(refused)))
-        return
-    place.markdown("\u2003".join(f":green[✓] {s}" for s in STAGES))
-    st.session_state["uploaded"] = entry.digest
-    if found.warnings:
-        st.warning(f"Accepted with {wording.several(len(found.warnings), 'remark')}; they follow into every export.")
-        problems_table(found)
+    if delivery.status is None:
+        st.caption(controls.text_of(f"Receiving {delivery.filename}: {delivery.received / (1 << 20):,.0f} MB"))
+    else:
+        st.session_state["delivery"] = delivery
+        st.rerun()
 
 
 def preflight(entry: RunEntry) -> None:
@@ -99,7 +143,7 @@ def preflight(entry: RunEntry) -> None:
             job = state.workspace().jobs.submit(entry.digest, settings.record())
             state.remember(run=entry.digest[:16], result=None)
             st.session_state["followed"] = job.id
-            st.session_state.pop("uploaded", None)
+            st.session_state.pop("delivery", None)
             st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
 
 
@@ -108,33 +152,34 @@ st.caption("A run log (.flrun), or a table of contributions or coalition utiliti
 left, right = st.columns([1.3, 1], gap="small")
 with left:
     given = st.file_uploader("Run log or table", type=["flrun", "zip", "csv", "parquet"], max_upload_size=200)
-    if given is not None and st.session_state.get("seen") != given.file_id:
-        suffix = Path(given.name).suffix
-        handle, temporary = tempfile.mkstemp(suffix=suffix)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(given.getbuffer())
-            take_in(Path(temporary), given.name)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
-    folder = st.text_input(
-        "Or a path on the server",
-        placeholder="/data/run or /data/run.flrun",
-        help="For large logs: nothing is sent through the browser.",
+    absent = st.toggle(
+        "Count a client whose update is not finite as absent",
+        help="Without it such a log is refused. With it the client sits out that epoch, and the report says so.",
     )
-    if st.button("Take it in") and folder:
-        path = Path(folder)
-        if path.exists():
-            take_in(path, path.name)
-        else:
-            st.error(controls.text_of(f"There is no {folder} on the server."))
-    uploaded = st.session_state.get("uploaded")
-    entry = None if uploaded is None else state.workspace().find_run(uploaded)
-    if entry is not None:
-        preflight(entry)
+    how = "absent" if absent else "refuse"
+    if given is not None and st.session_state.get("seen") != (given.file_id, how):
+        st.session_state["seen"] = (given.file_id, how)
+        take_in(iter(partial(given.read, PIECE_BYTES), b""), given.name, how)
+    with st.expander("Larger than 200 MB"):
+        if door.open:
+            large_logs(how)
+        folder = st.text_input(
+            "A path on the server",
+            placeholder="/data/run or /data/run.flrun",
+            help="A recording's folder or a file: nothing is sent through the browser.",
+        )
+        if st.button("Take it in") and folder:
+            path = Path(folder)
+            if path.exists():
+                take_in(path, path.name, how)
+            else:
+                st.error(controls.text_of(f"There is no {folder} on the server."))
+    newest = st.session_state.get("delivery")
+    if newest is not None:
+        outcome(newest)
 with right, st.container(border=True):
     st.markdown("**Record your own training**")
     loop, flower = st.tabs(["PyTorch loop", "Flower"])
     loop.code(RECORD, language="python", wrap_lines=True)
     flower.code(FLOWER, language="python", wrap_lines=True)
-    st.caption("Logs above 200 MB: give the path on the server, or use `flcontrib audit` on the command line.")
+    st.caption("No browser at hand? `flcontrib audit` does the same on the command line.")

@@ -60,7 +60,7 @@ def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -
     """Starts Streamlit in a child process beside its configuration, and waits for it."""
     import importlib.util
 
-    found = importlib.util.find_spec("app.streamlit_app")
+    found = importlib.util.find_spec("app.server")
     if found is None or found.origin is None:
         raise MissingPart("the dashboard (package app) is not installed; install FLContrib again")
     environment = dict(os.environ)

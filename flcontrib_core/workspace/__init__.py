@@ -9,6 +9,7 @@ from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.kept_arrays import EpochCheckpoints, ResultEntry, StoredResult
 from flcontrib_core.workspace.memory import MemoryShelf, MemoryStatistics, UtilityMemory
 from flcontrib_core.workspace.objects import text_array, text_of
+from flcontrib_core.workspace.run_intake import TooLarge
 from flcontrib_core.workspace.store import Workspace, default_path
 from flcontrib_core.workspace.stored_runs import DeletedRun, RunEntry
 
@@ -36,6 +37,7 @@ __all__ = [
     "ResultEntry",
     "RunEntry",
     "StoredResult",
+    "TooLarge",
     "UtilityMemory",
     "Workspace",
     "alert_identity",

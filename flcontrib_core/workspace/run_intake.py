@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from flcontrib_core.errors import RunLogError, SettingsError, WorkspaceError
+from flcontrib_core.errors import Problem, RunLogError, SettingsError, WorkspaceError
 from flcontrib_core.runs.run_log import Run, RunLog
 
 RunSource = str | os.PathLike[str] | BinaryIO | Iterable[bytes]
@@ -24,8 +24,28 @@ RunSource = str | os.PathLike[str] | BinaryIO | Iterable[bytes]
 OnStage = Callable[[str], None]
 """Hears the stages of a reading as they are passed (``flcontrib_core.runs.bundle.STAGES``)."""
 
+OnRemarks = Callable[[tuple[Problem, ...]], None]
+"""Hears what was noticed in a run that was accepted all the same."""
+
 TABLES = (".csv", ".parquet")
 _CHUNK = 1 << 20
+_LONGEST_NAME = 200
+
+
+class TooLarge(WorkspaceError):
+    """An upload is larger than was allowed; nothing of it is kept."""
+
+    def __init__(self, largest: int) -> None:
+        self.largest = largest
+        super().__init__(
+            f"the upload is larger than {largest:,} bytes; add it from the command line instead "
+            "(flcontrib audit), or give its path on the server"
+        )
+
+
+def bare_name(filename: str) -> str:
+    """A sender's name for a file without its folders; it is shown and tells tables apart, but never names a file."""
+    return filename.replace("\\", "/").rsplit("/", 1)[-1][-_LONGEST_NAME:]
 
 
 @dataclass(frozen=True)
@@ -44,6 +64,14 @@ class Reading:
         suffix = Path(name).suffix.lower()
         kept: Literal["refuse", "absent"] = "absent" if nonfinite == "absent" else "refuse"
         return cls(kept, tuple(sorted(lower_is_better)), suffix if suffix in TABLES else "")
+
+    def fitting(self, content: Path) -> Reading:
+        """The same options for what the file is, where that differs from what its name says."""
+        with content.open("rb") as file:
+            head = file.read(4)
+        if head == b"PK\3\4":
+            return replace(self, table="")
+        return replace(self, table=".parquet") if head == b"PAR1" else self
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Reading:
@@ -66,9 +94,12 @@ def read_run(
         shutil.copyfile(path, table)
         if companion is not None:
             shutil.copyfile(companion, data_sizes_beside(table))
-        run = read_run_log(
-            table, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better, on_stage=on_stage
-        )
+        try:
+            run = read_run_log(
+                table, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better, on_stage=on_stage
+            )
+        except RunLogError as refused:
+            raise in_words(refused, table, path.name) from refused
     return _called(run, name)
 
 
@@ -81,19 +112,24 @@ def data_sizes_beside(table: Path) -> Path:
 
 def in_words(refused: RunLogError, internal: Path, name: str) -> RunLogError:
     """The same problems, placed in the file the sender knows instead of the one it was received into."""
-    internals = (str(internal), internal.name)
-    return RunLogError(
-        tuple(replace(p, where=name or "the upload") if p.where in internals else p for p in refused.problems)
-    )
+    return RunLogError(tuple(replace(p, where=_known_place(p.where, internal, name)) for p in refused.problems))
+
+
+def _known_place(where: str, internal: Path, name: str) -> str:
+    """'table.csv row 7' as 'results.csv row 7'."""
+    for ours in (str(internal), internal.name):
+        if where == ours or where.startswith(f"{ours} "):
+            return name + where[len(ours) :]
+    return where
 
 
 def chunks_of(source: BinaryIO | Iterable[bytes], largest: int | None) -> Iterator[bytes]:
-    """The bytes as they arrive; raises WorkspaceError once there are too many."""
+    """The bytes as they arrive; raises TooLarge once there are too many."""
     received = 0
     for chunk in _chunks(source):
         received += len(chunk)
         if largest is not None and received > largest:
-            raise WorkspaceError(f"the upload is larger than {largest:,} bytes; add it from the command line instead")
+            raise TooLarge(largest)
         yield chunk
 
 

@@ -35,7 +35,7 @@ from flcontrib_core.workspace.memory import (
     restore_shelves,
 )
 from flcontrib_core.workspace.objects import ObjectStore, set_aside
-from flcontrib_core.workspace.run_intake import OnStage, RunSource
+from flcontrib_core.workspace.run_intake import OnRemarks, OnStage, RunSource
 from flcontrib_core.workspace.schema import MIGRATIONS, Migration
 from flcontrib_core.workspace.stored_runs import DeletedRun, RunEntry, StoredRuns, family_of
 
@@ -68,9 +68,7 @@ class Workspace:
         self._disk = disk or Disk()
         self._staging = Staging(self.path / "incoming", self._disk)
         quarantine = self.path / "quarantine"
-        file = IndexFile(
-            self.path / "index.sqlite", quarantine, self._disk, self._rebuild, self._loss, migrations
-        )
+        file = IndexFile(self.path / "index.sqlite", quarantine, self._disk, self._rebuild, self._loss, migrations)
         self._index = Index(file, self._disk)
         self.objects = ObjectStore(self.path / "objects", quarantine, self._staging, self._disk)
         self.log = AuditLog(self._index, self.path / "log", self._staging, now)
@@ -108,14 +106,24 @@ class Workspace:
         nonfinite: str = "refuse",
         lower_is_better: Iterable[str] = (),
         largest: int | None = None,
+        filename: str | None = None,
         on_stage: OnStage | None = None,
+        on_remarks: OnRemarks | None = None,
     ) -> RunEntry:
         """Takes a run in (path, directory, open file or chunks); the same run twice is one entry.
 
-        Raises RunLogError when it is refused. ``largest`` caps an upload's bytes; ``on_stage`` hears the checks pass.
+        Raises RunLogError when it is refused. ``largest`` caps an upload's bytes, ``filename`` is its sender's name
+        for it; ``on_stage`` hears the checks pass and ``on_remarks`` what was noticed on the way.
         """
         return self._runs.add(
-            source, name, nonfinite=nonfinite, lower_is_better=lower_is_better, largest=largest, on_stage=on_stage
+            source,
+            name,
+            nonfinite=nonfinite,
+            lower_is_better=lower_is_better,
+            largest=largest,
+            filename=filename,
+            on_stage=on_stage,
+            on_remarks=on_remarks,
         )
 
     def runs(self) -> tuple[RunEntry, ...]:

@@ -26,9 +26,11 @@ from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.kept_arrays import report_damage
 from flcontrib_core.workspace.objects import ObjectStore
 from flcontrib_core.workspace.run_intake import (
+    OnRemarks,
     OnStage,
     Reading,
     RunSource,
+    bare_name,
     chunks_of,
     data_sizes_beside,
     in_words,
@@ -105,32 +107,39 @@ class StoredRuns:
         nonfinite: str = "refuse",
         lower_is_better: Iterable[str] = (),
         largest: int | None = None,
+        filename: str | None = None,
         on_stage: OnStage | None = None,
+        on_remarks: OnRemarks | None = None,
     ) -> RunEntry:
         """Takes a run in; durable when it returns. A run that is here already is returned as it is.
 
         Raises RunLogError when the reader refuses it: then nothing stays but an entry with hash, size and problems.
-        ``largest``: give up after so many bytes. ``on_stage`` hears the reader's stages as they are passed.
+        ``largest``: give up after so many bytes. ``filename``: the sender's, where the source has none of its own.
+        ``on_stage`` hears the reader's stages as they are passed, ``on_remarks`` what was noticed in an accepted run.
         """
         path = Path(source) if isinstance(source, str | os.PathLike) else None
-        called = name or (path.stem if path is not None else "")
-        reading = Reading.of(path.name if path is not None else called, nonfinite, lower_is_better)
+        file = path.name if path is not None else bare_name(filename or name or "")
+        called = name or (Path(file).stem if path is not None or filename else file)
+        reading = Reading.of(file, nonfinite, lower_is_better)
         with storage_faults(self._root), ExitStack() as stack:
             staged = stack.enter_context(self._stage(source, reading, largest))
             sizes = data_sizes_beside(path) if path is not None and reading.table else None
             beside = None
             if sizes is not None and sizes.is_file():
                 beside = stack.enter_context(self._stage(sizes, reading, largest))
+            reading = reading.fitting(staged.path)
             try:
                 run = read_run(staged.path, reading, called, None if beside is None else beside.path, on_stage)
             except RunLogError as refused:
-                told = in_words(refused, staged.path, called)
+                told = in_words(refused, staged.path, file or "the upload")
                 self._remember_refusal(staged, called, told)
                 raise told from refused
             if isinstance(run, RunLog):
                 run.close()
             described = _described(run, name or run.name, reading, staged, beside)
-            described["source"] = called if path is None else path.name
+            described["source"] = file
+            if on_remarks is not None:
+                on_remarks(run.warnings)
             return self._take_in(run.digest, described, staged, beside)
 
     def list(self) -> tuple[RunEntry, ...]:

@@ -1,0 +1,112 @@
+"""What answers on the dashboard's port? Streamlit, and beside it one route that takes large logs as a stream.
+
+``file_uploader`` holds a whole file in memory. ``PUT /intake/NAME`` writes it to the workspace as it comes, piece by
+piece, and checks it there: memory stays flat, and nothing is left of an upload that breaks off or is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import streamlit as st
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from app import state
+from app.receiving import (
+    LARGEST_UPLOAD,
+    ROUTE,
+    TOKEN_HEADER,
+    BrokenOff,
+    Delivery,
+    Refusal,
+    door,
+    foreign,
+    too_long,
+)
+
+PIECE_BYTES = 1 << 20
+SILENCE_SECONDS = 120.0
+"""A sender that says nothing for so long has gone."""
+
+
+async def take_in(request: Request) -> JSONResponse:
+    """PUT: receives one log, checks it and keeps it; answers with its sha256 and what was found."""
+    turned_away = foreign(request.headers, st.get_option("server.allowedHosts") or ())
+    ticket = door.tickets.holder(request.headers.get(TOKEN_HEADER, ""))
+    if turned_away is None and ticket is None:
+        words = f"Send the token that the upload page shows in the header {TOKEN_HEADER}."
+        turned_away = Refusal(401, "E_UPLOAD_TOKEN", words)
+    turned_away = turned_away or too_long(request.headers, door.largest)
+    if turned_away is None and not door.claim_slot():
+        turned_away = Refusal(503, "E_UPLOAD_BUSY", "Other uploads are under way; try again when one has ended.")
+    if turned_away is not None or ticket is None:
+        assert turned_away is not None
+        return _answer({"code": turned_away.code, "error": turned_away.words}, turned_away.status)
+    nonfinite = "absent" if request.query_params.get("nonfinite") == "absent" else "refuse"
+    delivery = ticket.delivery = Delivery(request.path_params["name"], nonfinite)
+    arriving = _pulled(_pieces(request.stream()))
+    try:
+        await anyio.to_thread.run_sync(partial(delivery.bring_in, state.workspace(), arriving, largest=door.largest))
+    finally:
+        door.free_slot()
+    return _answer(_told(delivery), delivery.status or 500)
+
+
+def _pulled(pieces: AsyncIterator[bytes]) -> Iterator[bytes]:
+    """The stream as a thread reads it: a piece is asked for when the one before is on disk."""
+
+    async def following() -> bytes:
+        try:
+            with anyio.fail_after(SILENCE_SECONDS):
+                return await anext(pieces, b"")
+        except (ClientDisconnect, TimeoutError) as gone:
+            raise BrokenOff from gone
+
+    while piece := anyio.from_thread.run(following):
+        yield piece
+
+
+async def _pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The request's small chunks, gathered."""
+    gathered = bytearray()
+    async for chunk in stream:
+        gathered += chunk
+        if len(gathered) >= PIECE_BYTES:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
+
+
+def _told(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "filename": delivery.filename,
+        "bytes": delivery.received,
+        "sha256": delivery.sha256,
+        "run": delivery.run,
+        "error": delivery.failure or (f"refused: {len(delivery.problems)} problems" if delivery.problems else ""),
+        "problems": [asdict(p) for p in delivery.problems],
+        "remarks": [asdict(p) for p in delivery.remarks],
+    }
+
+
+def _answer(content: dict[str, Any], status: int) -> JSONResponse:
+    return JSONResponse(content, status, {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+
+
+door.open = True
+door.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
+app = st.App(
+    Path(__file__).with_name("streamlit_app.py"),
+    routes=[Route(f"{ROUTE}/{{name:path}}", take_in, methods=["PUT"])],
+)
