@@ -62,7 +62,7 @@ class Delivery:
     failure: str = ""
     """Why it ended without being read: broken off, too large, no space."""
     status: int | None = None
-    """How it ended, in HTTP's numbers; None while it comes."""
+    """How it ended, in HTTP's numbers: 201 kept, 200 received whole and refused; None while it comes."""
 
     def bring_in(
         self,
@@ -90,7 +90,7 @@ class Delivery:
                 on_remarks=self._remark,
             )
         except RunLogError as refused:
-            self.problems, self.status = refused.problems, 422
+            self.problems, self.status = refused.problems, 200
         except FLContribError as fault:
             self.failure, self.status = str(fault), _STATUS.get(type(fault), 500)
         else:

@@ -21,7 +21,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from app import state
 from app.receiving import (
     LARGEST_UPLOAD,
     ROUTE,
@@ -41,6 +40,8 @@ SILENCE_SECONDS = 120.0
 
 async def take_in(request: Request) -> JSONResponse:
     """PUT: receives one log, checks it and keeps it; answers with its sha256 and what was found."""
+    from app import state  # its caches want a running server
+
     turned_away = foreign(request.headers, st.get_option("server.allowedHosts") or ())
     ticket = door.tickets.holder(request.headers.get(TOKEN_HEADER, ""))
     if turned_away is None and ticket is None:

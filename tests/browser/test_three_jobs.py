@@ -35,7 +35,7 @@ def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_p
         tmp_path / "other.flrun", replace(TINY, name="Another tiny run", epochs=6, seed=7, more_attacks=())
     )
     page = open_page(served.url("upload"))
-    page.locator("input[type=file]").set_input_files(log)
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(log)
     expect(page.get_by_text("Ready: Another tiny run")).to_be_visible()
     expect(page.get_by_test_id("stMetric").filter(has_text="Evaluations")).to_contain_text(re.compile(r"\d"))
     page.get_by_role("button", name="Compute").click()
@@ -47,7 +47,7 @@ def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_p
 
 def test_broken_log_shows_all_faults_and_the_page_lives(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("upload"))
-    page.locator("input[type=file]").set_input_files(ROOT / "sample_runs" / "broken.flrun")
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(ROOT / "sample_runs" / "broken.flrun")
     expect(page.get_by_text("broken.flrun was refused: 6 problems")).to_be_visible()
     table = page.get_by_test_id("stDataFrame")
     for code in ("E_CLIENT_SIZE", "E_NONFINITE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER", "E_LABEL"):
@@ -65,8 +65,8 @@ def test_table_from_upload_to_result(served: Served, open_page: Opener, tmp_path
         rows.writerow(["epoch", "client", "loss"])
         rows.writerows([t + 1, f"c{i}", f"{values[t, i]:.6f}"] for t in range(10) for i in range(5))
     page = open_page(served.url("upload"))
-    page.locator("input[type=file]").set_input_files(tmp_path / "five-clients.csv")
-    expect(page.get_by_text(re.compile("^Ready: "))).to_be_visible()
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "five-clients.csv")
+    expect(page.get_by_text("Ready: five-clients")).to_be_visible()
     page.get_by_role("button", name="Compute").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("of (the )?5 clients"))
 

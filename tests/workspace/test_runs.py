@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flcontrib_core.errors import RunLogError, WorkspaceError
+from flcontrib_core.errors import Problem, RunLogError, WorkspaceError
 from flcontrib_core.runs.bundle import STAGES, read_run_log
 from flcontrib_core.runs.run_log import RunLog, UtilityTable
 from flcontrib_core.workspace import DamagedObject, Workspace
@@ -209,3 +209,30 @@ def test_options_of_reading_are_kept_with_the_run(workspace: Workspace, folder: 
     entry = workspace.add_run(table, lower_is_better=["error"])
     assert "error" in workspace.open_run(entry.digest).lower_is_better  # type: ignore[union-attr]
     assert json.loads(json.dumps(workspace.log.entries("run-added")[0].body))["reading"]["lower_is_better"] == ["error"]
+
+
+@pytest.mark.parametrize("filename", ["../../table.csv", "/etc/table.csv", "a\\..\\table.csv", "table.csv"])
+def test_a_senders_file_name_says_what_it_is_but_never_where(workspace: Workspace, filename: str) -> None:
+    table = b"epoch,client,loss\n1,a,0.5\n1,b,0.25\n"
+    entry = workspace.add_run([table], filename=filename)
+    assert (entry.name, entry.source, entry.kind) == ("table", "table.csv", "contribution-table")
+
+
+def test_a_problem_is_placed_in_the_senders_file(workspace: Workspace) -> None:
+    with pytest.raises(RunLogError) as refused:
+        workspace.add_run([b"epoch,client,loss\n1,a,many\n"], filename="rounds.csv")
+    assert refused.value.problems[0].where == "rounds.csv row 1"
+
+
+def test_a_bundle_under_a_tables_name_is_a_bundle(workspace: Workspace, bundle: Path) -> None:
+    entry = workspace.add_run([bundle.read_bytes()], filename="really.csv")
+    assert entry.kind == "log"
+    assert workspace.open_run(entry.digest).epoch_count == entry.epochs
+
+
+def test_remarks_of_an_accepted_run_are_told(workspace: Workspace) -> None:
+    heard: list[tuple[Problem, ...]] = []
+    bundle = next(Path(__file__).parents[2].glob("sample_runs/free-rider*.flrun"))
+    entry = workspace.add_run(bundle, on_remarks=heard.append)
+    assert heard == [workspace.open_run(entry.digest).warnings]
+    assert heard[0]

@@ -1,0 +1,16 @@
+"""The dashboard's server with tokens handed out on standard output: ``python -m tests.app.streaming_server PORT``.
+
+Prints two tokens, one per line, then serves the workspace named by FLCONTRIB_WORKSPACE until it is ended.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from app.receiving import door
+from app.server import app
+
+if __name__ == "__main__":
+    for _ in range(2):
+        print(door.tickets.issue(), flush=True)
+    app.run(config={"server.port": int(sys.argv[1])})

@@ -1,0 +1,316 @@
+"""Does the streaming route take large logs in flat memory, and turn away everybody else without leaving a trace?"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from app.receiving import ROUTE, TOKEN_HEADER, Tickets, foreign, too_long
+from flcontrib_core import RunRecorder
+from flcontrib_core.workspace import Workspace
+from tests.app.filled_workspace import wait_until
+from tests.workspace.recorded import bundle_run, scratch_folder
+
+ROOT = Path(__file__).parents[2]
+MIB = 1 << 20
+LARGEST = 320 * MIB
+EXTRA_BYTES = 192 * MIB
+"""How much a server may grow while 300 MB pass through it: less than a copy of them, more than the reader's needs."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    status: int
+    told: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """A server of its own, the workspace behind it and two sessions' tokens."""
+
+    port: int
+    folder: Path
+    process: subprocess.Popen[str]
+    tokens: tuple[str, str]
+
+    def put(self, body: bytes | Path, name: str = "run.flrun", token: str | None = None, **headers: str) -> Sent:
+        given = {TOKEN_HEADER: self.tokens[0] if token is None else token}
+        given |= {key.replace("_", "-"): value for key, value in headers.items()}
+        connection = http.client.HTTPConnection("localhost", self.port, timeout=240)
+        try:
+            if isinstance(body, Path):
+                given["Content-Length"] = str(body.stat().st_size)
+                with body.open("rb") as content:
+                    connection.request("PUT", f"{ROUTE}/{name}", content, given)
+            else:
+                connection.request("PUT", f"{ROUTE}/{name}", body, given)
+            reply = connection.getresponse()
+            told = reply.read()
+            return Sent(reply.status, json.loads(told) if reply.getheader("Content-Type") == "application/json" else {})
+        finally:
+            connection.close()
+
+    def left_over(self) -> list[str]:
+        return [p.name for p in (self.folder / "incoming").iterdir()] if (self.folder / "incoming").exists() else []
+
+    def runs(self) -> list[str]:
+        with Workspace(self.folder) as workspace:
+            return [r.digest for r in workspace.runs()]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Streaming]:
+    with scratch_folder() as folder, (folder / "output.txt").open("w") as errors, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+        probe.close()
+        settings = {
+            "PYTHONPATH": str(ROOT),
+            "FLCONTRIB_WORKSPACE": str(folder / "workspace"),
+            "FLCONTRIB_SAMPLES": "0",
+            "FLCONTRIB_LARGEST_UPLOAD": str(LARGEST),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.app.streaming_server", str(port)],
+            cwd=ROOT,
+            env={**os.environ, **settings},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            first, second = (process.stdout.readline().strip() for _ in range(2))
+            wait_until(lambda: listens(port) or process.poll() is not None, "an answer of the server")
+            assert process.poll() is None, (folder / "output.txt").read_text()
+            yield Streaming(port, folder / "workspace", process, (first, second))
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=60)
+            process.stdout.close()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return bundle_run(tmp_path_factory.mktemp("log") / "run").read_bytes()
+
+
+def test_a_log_is_taken_in_and_its_sha256_answered(server: Streaming, log: bytes) -> None:
+    sent = server.put(log)
+    assert sent.status == 201
+    assert sent.told["sha256"] == hashlib.sha256(log).hexdigest()
+    assert sent.told["bytes"] == len(log)
+    assert sent.told["run"] in server.runs()
+    assert server.left_over() == []
+
+
+def test_a_refused_log_answers_every_problem_and_leaves_only_a_record(server: Streaming) -> None:
+    body = (ROOT / "sample_runs" / "broken.flrun").read_bytes()
+    before = server.runs()
+    sent = server.put(body, "broken.flrun")
+    assert sent.status == 200
+    assert {"E_CLIENT_SIZE", "E_NONFINITE", "E_SHAPE"} <= {p["code"] for p in sent.told["problems"]}
+    assert (server.runs(), server.left_over()) == (before, [])
+    with Workspace(server.folder) as workspace:
+        assert hashlib.sha256(body).hexdigest() in [e.subject for e in workspace.log.entries("upload-refused")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Origin": "http://outside.invalid"}, "E_UPLOAD_ORIGIN"),
+        ({"Origin": "null"}, "E_UPLOAD_ORIGIN"),
+        ({"Sec_Fetch_Site": "cross-site"}, "E_UPLOAD_ORIGIN"),
+        ({"Host": "outside.invalid"}, "E_UPLOAD_HOST"),
+    ],
+)
+def test_another_site_is_turned_away_even_with_the_token(
+    server: Streaming, log: bytes, headers: dict[str, str], code: str
+) -> None:
+    sent = server.put(log, **headers)
+    assert (sent.status, sent.told["code"]) == (403, code)
+
+
+@pytest.mark.parametrize("wrong", ["", "x", ".", "0123456789abcdef.", "SECRET_OF_ANOTHER"])
+def test_without_its_token_nobody_may_send(server: Streaming, log: bytes, wrong: str) -> None:
+    mixed = server.tokens[0].split(".")[0] + "." + server.tokens[1].split(".")[1]
+    sent = server.put(log, token=mixed if wrong == "SECRET_OF_ANOTHER" else wrong)
+    assert (sent.status, sent.told["code"]) == (401, "E_UPLOAD_TOKEN")
+
+
+def test_a_browser_of_another_site_gets_no_leave_to_try(server: Streaming) -> None:
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=60)
+    asks = {"Origin": "http://outside.invalid", "Access-Control-Request-Method": "PUT"}
+    connection.request("OPTIONS", f"{ROUTE}/x", headers=asks)
+    reply = connection.getresponse()
+    reply.read()
+    connection.close()
+    assert reply.getheader("Access-Control-Allow-Origin") is None
+
+
+def test_more_than_the_cap_is_not_read(server: Streaming) -> None:
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=60)
+    connection.putrequest("PUT", f"{ROUTE}/huge.flrun")
+    connection.putheader(TOKEN_HEADER, server.tokens[0])
+    connection.putheader("Content-Length", str(LARGEST + 1))
+    connection.endheaders()
+    reply = connection.getresponse()  # before a byte of the body was sent
+    told = json.loads(reply.read())
+    connection.close()
+    assert (reply.status, told["code"]) == (413, "E_UPLOAD_SIZE")
+    assert "command line" in told["error"]
+
+
+def test_more_than_the_cap_without_announcing_it_is_cut_off(server: Streaming) -> None:
+    """Chunked transfer says no length; the answer comes when the cap is passed."""
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=240)
+    piece = bytes(MIB)
+    connection.putrequest("PUT", f"{ROUTE}/endless.flrun")
+    connection.putheader(TOKEN_HEADER, server.tokens[0])
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+    with suppress(BrokenPipeError, ConnectionResetError):  # the server may hang up while we still send
+        for _ in range(LARGEST // MIB + 2):
+            connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+        connection.send(b"0\r\n\r\n")
+        assert connection.getresponse().status == 413
+    connection.close()
+    wait_until(lambda: server.left_over() == [], "the cut-off upload to be gone")
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(server: Streaming) -> None:
+    before = server.runs()
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=60)
+    connection.putrequest("PUT", f"{ROUTE}/half.flrun")
+    connection.putheader(TOKEN_HEADER, server.tokens[1])
+    connection.putheader("Content-Length", str(64 * MIB))
+    connection.endheaders()
+    for _ in range(8):
+        connection.send(bytes(MIB))
+    wait_until(lambda: server.left_over() != [], "a staged file")
+    connection.close()
+    wait_until(lambda: server.left_over() == [], "the staged file to be gone")
+    assert server.runs() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2F..%2Fescaped.flrun", "%2Ftmp%2Fescaped.flrun", "a%5C..%5Cescaped.flrun", "", "%00"]
+)
+def test_a_name_is_never_a_place(server: Streaming, log: bytes, name: str) -> None:
+    outside = sorted(p.name for p in server.folder.parent.iterdir())
+    sent = server.put(log, name)
+    assert sent.status in (201, 400), "taken in under its content's name, or turned away as a path"
+    assert sorted(p.name for p in server.folder.parent.iterdir()) == outside
+    assert not list(server.folder.rglob("*escaped*"))
+    assert not Path("/tmp/escaped.flrun").exists()
+    assert server.left_over() == []
+
+
+def test_a_table_is_known_by_the_senders_name(server: Streaming) -> None:
+    body = (ROOT / "sample_runs" / "contributions-table.csv").read_bytes()
+    sent = server.put(body, "five%20rounds.csv")
+    assert sent.status == 201
+    with Workspace(server.folder) as workspace:
+        entry = workspace.find_run(sent.told["run"])
+        assert entry is not None
+        assert (entry.name, entry.source, entry.kind) == ("five rounds", "five rounds.csv", "contribution-table")
+
+
+def test_the_same_log_sent_twice_at_once_is_one_run(server: Streaming, tmp_path: Path) -> None:
+    body = bundle_run(tmp_path / "twice", seed=99).read_bytes()
+    answers: list[Sent] = []
+    senders = [
+        threading.Thread(target=lambda t=token: answers.append(server.put(body, token=t))) for token in server.tokens
+    ]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    assert [a.status for a in answers] == [201, 201]
+    assert len({a.told["run"] for a in answers}) == 1
+    assert server.runs().count(answers[0].told["run"]) == 1
+
+
+def test_three_hundred_megabytes_pass_in_flat_memory(server: Streaming, tmp_path: Path) -> None:
+    """A whole, valid log of that size, checked and kept; the server's memory is watched from outside."""
+    numbers, clients, epochs = 1_320_000, 4, 15
+    rng = np.random.default_rng(4)
+    with RunRecorder(
+        tmp_path / "large",
+        clients=[(f"c{i}", 10) for i in range(clients)],
+        parameters=[("w", (numbers,))],
+        initial=np.zeros(numbers, dtype=np.float32),
+        durable=False,
+    ) as recorder:
+        for _ in range(epochs):
+            recorder.epoch(rng.standard_normal((clients, numbers), dtype=np.float32))
+    bundle = tmp_path / "large.flrun"
+    with zipfile.ZipFile(bundle, "w", zipfile.ZIP_STORED) as out:
+        for part in sorted(p for p in (tmp_path / "large").rglob("*") if p.is_file()):
+            out.write(part, part.relative_to(tmp_path / "large"))
+    assert bundle.stat().st_size > 300 * MIB
+    process = psutil.Process(server.process.pid)
+    before, peak, done = process.memory_info().rss, 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.02):
+            peak = max(peak, process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        sent = server.put(bundle, "large.flrun")
+    finally:
+        done.set()
+        watcher.join()
+    assert sent.status == 201, sent.told
+    assert peak - before < EXTRA_BYTES, f"grew by {(peak - before) / MIB:.0f} MB"
+
+
+def test_tickets_are_bounded_and_expire() -> None:
+    tickets = Tickets(most=3, seconds=1000.0)
+    issued = [tickets.issue() for _ in range(5)]
+    assert [tickets.holder(t) is not None for t in issued] == [False, False, True, True, True]
+    assert Tickets(seconds=-1.0).holder(issued[-1]) is None
+    old = Tickets(seconds=-1.0)
+    assert old.holder(old.issue()) is None
+
+
+def test_a_program_without_origin_is_not_foreign() -> None:
+    hosts = ["localhost", "[::1]"]
+    assert foreign({"host": "localhost:8501"}, hosts) is None
+    assert foreign({"host": "[::1]:8501"}, hosts) is None
+    assert foreign({"host": "localhost:8501", "origin": "http://localhost:8501"}, hosts) is None
+    assert foreign({"host": "localhost:8501", "origin": "http://localhost:9999"}, hosts) is not None
+    assert foreign({}, hosts) is not None
+    assert foreign({"host": "[::1"}, hosts) is not None
+
+
+@pytest.mark.parametrize(("length", "refused"), [("7", False), ("8", False), ("9", True), ("x", False), ("-1", False)])
+def test_announced_length_against_the_cap(length: str, refused: bool) -> None:
+    assert (too_long({"content-length": length}, 8) is not None) == refused
