@@ -12,7 +12,7 @@ from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection import wording
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.channels import CHANNEL_NAMES, SKIPPED_FIRST_EPOCHS
-from flcontrib_core.detection.class_mix import ClassMoves, class_moves
+from flcontrib_core.detection.class_mix import class_moves
 from flcontrib_core.detection.evidence import window_facts
 from flcontrib_core.detection.exact_checks import ExactFinding
 from flcontrib_core.detection.findings import (
@@ -88,7 +88,7 @@ def _window_alert(reading: Reading, found: FoundWindow, held: Sensitivity | None
     facts = window_facts(history, channels, found.client, rows, window)
     scores = channel_evidence(channels, found, reading.model)
     moves = class_moves(history, channels, found.client, rows)
-    kind = _window_kind(persistent, moves)
+    kind = _window_kind(persistent, moves is not None and moves.mix_changed(scores))
     why = wording.window_reason(facts, found, scores)
     against = wording.counter_evidence(facts, reading.moved_too(found), _validation_rows(history))
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
@@ -116,12 +116,10 @@ def _window_alert(reading: Reading, found: FoundWindow, held: Sensitivity | None
     )
 
 
-def _window_kind(persistent: bool, moves: ClassMoves | None) -> VerdictKind:
+def _window_kind(persistent: bool, mix_changed: bool) -> VerdictKind:
     if persistent:
         return VerdictKind.PERSISTENTLY_HARMFUL
-    if moves is not None and moves.mix_changed:
-        return VerdictKind.CLASS_MIX_CHANGED
-    return VerdictKind.POISONING_WINDOW
+    return VerdictKind.CLASS_MIX_CHANGED if mix_changed else VerdictKind.POISONING_WINDOW
 
 
 def _persistent_alert(reading: Reading, client: int) -> Alert:
@@ -219,6 +217,9 @@ def _notes(reading: Reading) -> tuple[str, ...]:
         elif coverage < WEAKENING_COVERAGE:
             text += " Budgets below 0.75 weaken detection."
         notes.append(text)
+    for window in reading.search.mirrored:
+        name, where = reading.history.client_ids[window.client], wording.span(drawn_window(reading.channels, window))
+        notes.append(f"{name} also stands out in {where}, as a reflection of a louder change by another client.")
     read = reading.history.participated & reading.history.computed[:, None]
     if any(np.isnan(errors[read]).any() for errors in reading.history.standard_errors.values()):
         notes.append("Some values come without a standard error: their uncertainty could not be counted.")

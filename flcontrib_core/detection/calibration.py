@@ -3,7 +3,7 @@
 Thresholds are not chosen, they are measured: on honest simulated runs the largest score of each run has an
 exponential tail, S > s with probability ∝ exp(−s/β). The fitted tail gives the score that a wanted share of honest
 runs exceeds; ln(m/8)·β corrects for the number of clients among which the largest was taken. The shipped numbers
-stand in ``calibration.json`` with their provenance; ``flcontrib_core.detection.calibrate`` makes them again.
+stand in ``calibration.json`` with their provenance; ``flcontrib calibrate`` makes them again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ REFERENCE_CLIENTS = 8
 TAIL_SHARE = 0.2
 """The tail is fitted to this share of the largest run maxima."""
 LARGEST_PROBABILITY = 0.99
+LEAST_COMPARABLE = 100
+"""Honest runs of a similar regime from which a false-alarm rate is read; with fewer, all regimes together."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class HonestRun:
     """u of the loudest window of kind 1 or 2 (all channels)"""
     largest_value_only: float
     """the same, read as a table"""
+    alerts_online: bool | None = None
+    """Did any look at the growing run alert at the online preset? None = the run was not replayed."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +82,21 @@ class Calibration:
         return float(self.presets[name])
 
     def false_alarms(
-        self, threshold: float, clients: int, participation: float, value_only: bool
+        self, threshold: float, clients: int, participation: float, value_only: bool, online: bool = False
     ) -> tuple[int, int, str]:
-        """(honest runs that alert, runs, which runs): comparable ones where at least 100 are known, else all."""
+        """(honest runs that alert, runs, which runs): comparable ones where at least 100 are known, else all.
+
+        ``online`` counts runs with an alert at *any* look while they grew, at the online preset.
+        """
+        known = [r for r in self.honest_runs if not online or r.alerts_online is not None]
         similar = [
-            r
-            for r in self.honest_runs
-            if 0.5 <= clients / r.clients <= 2.0 and abs(participation - r.participation) <= 0.25
+            r for r in known if 0.5 <= clients / r.clients <= 2.0 and abs(participation - r.participation) <= 0.25
         ]
         chosen, words = similar, f"{max(2, clients // 2)}–{2 * clients} clients, similar participation"
-        if len(similar) < 100:
-            chosen, words = list(self.honest_runs), "all regimes (too few comparable runs)"
+        if len(similar) < LEAST_COMPARABLE:
+            chosen, words = known, "all regimes (too few comparable runs)"
+        if online:
+            return sum(bool(r.alerts_online) for r in chosen), len(chosen), f"{words}, read again after every epoch"
         loud = sum((r.largest_value_only if value_only else r.largest) > threshold for r in chosen)
         return loud, len(chosen), words
 
@@ -114,13 +122,18 @@ def fit_tail(maxima: FloatArray, clients: FloatArray, rate: float) -> Threshold:
 
 
 def fit_probability(u: FloatArray, changed: FloatArray) -> tuple[float, float]:
-    """Logistic regression of "this client really changed" on u, by Newton's method: (slope, intercept)."""
+    """Logistic regression of "this client really changed" on u, by Newton's method: (slope, intercept).
+
+    A weak Gaussian prior (deviation 10) keeps the fit finite where the two groups do not overlap.
+    """
     x = np.stack([np.clip(u, -10, 10), np.ones(len(u))], axis=1)
-    beta = np.array([1.0, 0.0])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-x @ beta))
-        curvature = x.T @ (x * (p * (1 - p))[:, None]) + 1e-6 * np.eye(2)
-        step = np.linalg.solve(curvature, x.T @ (changed - p))
+    beta = np.array([0.5, 0.0])
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
+        gradient = x.T @ (changed - p) - 0.01 * beta
+        curvature = x.T @ (x * (p * (1 - p))[:, None]) + 0.01 * np.eye(2)
+        step = np.linalg.solve(curvature, gradient)
+        step *= min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-12))
         beta = beta + step
         if np.abs(step).max() < 1e-9:
             break
@@ -146,6 +159,7 @@ def to_json(calibration: Calibration) -> str:
                 r.epochs,
                 round(r.largest, 2),
                 round(r.largest_value_only, 2),
+                r.alerts_online,
             ]
             for r in calibration.honest_runs
         ],
@@ -167,7 +181,7 @@ def from_json(text: str) -> Calibration:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """A calibration written by ``flcontrib_core.detection.calibrate``."""
+    """A calibration written by ``flcontrib calibrate``."""
     return from_json(path.read_text(encoding="utf-8"))
 
 

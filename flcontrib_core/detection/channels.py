@@ -1,8 +1,13 @@
 """Which comparable numbers does each participant show in each epoch?
 
-Seven named channels, turned so that *up is suspicious* and put on one scale, so that one window model can read them
+Eight named channels, turned so that *up is suspicious* and put on one scale, so that one window model can read them
 all. A client is only ever compared with the other participants of the same epoch; absent and not-computed cells are
-missing (NaN), never zero; epochs without participants do not exist here. DETECTION.md gives the recipe.
+missing (NaN), never zero; epochs without participants do not exist here.
+
+Departures from the measured design, each found on tuning runs: the peer direction (mean cosine to the others) and the
+echo (closeness to an own earlier update, for repeats under a little noise) are channels of their own; the worst class
+is followed class by class, so that one class suffering through a whole window counts; sizes and spreads are bent
+instead of cut at the far end.
 """
 
 from __future__ import annotations
@@ -22,12 +27,15 @@ OWN_DIRECTION = "own direction"
 PEER_DIRECTION = "peer direction"
 SIZE = "size"
 SPREAD = "spread"
-CHANNEL_NAMES = (VALUE, MARGIN, WORST_CLASS, OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD)
+ECHO = "echo"
+CHANNEL_NAMES = (VALUE, MARGIN, WORST_CLASS, OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD, ECHO)
 
 SKIPPED_FIRST_EPOCHS = 2
 """The first steps of a training are unlike all others, for every client."""
 MAD_TO_DEVIATION = 1.4826
 CLIP = 8.0
+MOST_CLASSES = 32
+"""Classes that the worst-class channel follows one by one; with more it reads the largest rise of a class's loss."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,10 @@ class ChannelRecipe:
     smallest_deviation: float
     largest_deviation: float
     """Limits of the run-pooled deviation, so that a quiet run does not turn rounding into evidence."""
+    curved_null: bool = False
+    """Honest clients bend this channel over the run, so its null hypothesis may bend too."""
+    soft_limit: float | None = None
+    """Large scores are bent (limit·arcsinh(score/limit)) instead of cut: a cut turns an honest slope into a step."""
 
 
 _LOSS_LIKE = ChannelRecipe(peer_quantile=0.25, squash=True, smallest_deviation=0.7, largest_deviation=1.2)
@@ -51,8 +63,9 @@ RECIPES: dict[str, ChannelRecipe] = {
     WORST_CLASS: _LOSS_LIKE,
     OWN_DIRECTION: _NATURAL,
     PEER_DIRECTION: _NATURAL,
-    SIZE: _NATURAL,
-    SPREAD: ChannelRecipe(peer_quantile=0.5, squash=False, smallest_deviation=0.08, largest_deviation=np.inf),
+    SIZE: ChannelRecipe(0.5, False, 0.1, np.inf, curved_null=True, soft_limit=4.0),
+    SPREAD: ChannelRecipe(0.5, False, 0.08, np.inf, soft_limit=4.0),
+    ECHO: ChannelRecipe(0.5, False, 0.4, np.inf, soft_limit=4.0),
 }
 
 
@@ -67,6 +80,8 @@ class Channels:
     """(C, E, m) up is suspicious, about unit deviation over honest cells, 0 = the client's own usual; NaN missing."""
     extra_variance: FloatArray
     """(C, E, m) variance added by a value's standard error, in the units of ``scores``; 0 where exact."""
+    class_scores: FloatArray
+    """(classes, E, m) the solo margin of each class on the same scale; (0, E, m) where unknown or too many."""
     levels: FloatArray
     """(C, E, m) the same before the client's own median is taken off: how it stands among its peers."""
     harm: FloatArray
@@ -123,7 +138,8 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
             units = scaled.typical_scale, scaled.deviation
         if np.isnan(scores[c]).all():
             unavailable[channel] = "no epoch after the second has two participants with this observation"
-    return Channels(history.client_ids, epochs, scores, extra, levels, harm, took_part, unavailable, *units)
+    by_class = _class_scores(history.channels, epochs, took_part)
+    return Channels(history.client_ids, epochs, scores, extra, by_class, levels, harm, took_part, unavailable, *units)
 
 
 def _raw_channels(
@@ -146,13 +162,30 @@ def _raw_channels(
             SIZE: np.log(raw.norm),
             SPREAD: np.log(raw.spread),
         }
-    for name, cells in found.items():
+        if raw.closest_own_cosine is not None:
+            found[ECHO] = -np.log(1.0 - np.clip(raw.closest_own_cosine, -1.0, 0.9999))
+    for name in CHANNEL_NAMES[1:]:
+        cells = found.get(name, np.full(raw.norm.shape, np.nan))
         rows = np.where(took_part & np.isfinite(cells[epochs]), cells[epochs], np.nan)
         channels[name] = rows
         if np.isnan(rows).all():
             needs_model = name in (MARGIN, WORST_CLASS)
             unavailable[name] = "needs a model and a validation set" if needs_model else "not recorded in this run"
     return channels, unavailable
+
+
+def _class_scores(raw: RawChannels | None, epochs: IntArray, took_part: BoolArray) -> FloatArray:
+    """(classes, E, m) each class's margin, up is suspicious; classes without validation rows are left out."""
+    nothing = np.zeros((0, *took_part.shape))
+    if raw is None or not 2 <= raw.solo_class_margin.shape[2] <= MOST_CLASSES:
+        return nothing
+    scored = []
+    for margin in np.moveaxis(raw.solo_class_margin[epochs], 2, 0):
+        cells = np.where(took_part & np.isfinite(margin), -margin, np.nan)
+        cells[:SKIPPED_FIRST_EPOCHS] = np.nan
+        if np.isfinite(cells).any():
+            scored.append(_on_common_scale(cells, RECIPES[WORST_CLASS], np.zeros_like(cells)).scores)
+    return np.stack(scored) if scored else nothing
 
 
 @dataclass(frozen=True)
@@ -174,11 +207,15 @@ def _on_common_scale(cells: FloatArray, recipe: ChannelRecipe, errors: FloatArra
         scale = _local_scale(cells)[:, None]
         slope = 1.0 / (scale * np.sqrt(1.0 + (relative / scale) ** 2))
         relative = np.arcsinh(relative / scale)
-    centred = relative - _column_median(relative)
+    centred = relative - column_median(relative)
     observed = np.abs(centred[np.isfinite(centred)])
     deviation = MAD_TO_DEVIATION * float(np.median(observed)) if observed.size else 0.0
     deviation = float(np.clip(deviation, recipe.smallest_deviation, recipe.largest_deviation))
-    scores = np.clip(centred / deviation, -CLIP, CLIP)
+    scores = centred / deviation
+    if recipe.soft_limit is None:
+        scores = np.clip(scores, -CLIP, CLIP)
+    else:
+        scores = recipe.soft_limit * np.arcsinh(scores / recipe.soft_limit)
     extra = np.where(np.isfinite(scores), (errors * slope / deviation) ** 2, 0.0)
     return _Scaled(scores, relative / deviation, extra, float(np.median(scale)), deviation)
 
@@ -210,11 +247,10 @@ def others_quantile(cells: FloatArray, quantile: float) -> FloatArray:
 def _local_scale(cells: FloatArray, reach: int = 4) -> FloatArray:
     """(E,) robust deviation of the participants around their epoch's median, pooled over ± ``reach`` epochs."""
     distance = np.abs(cells - _row_median(cells))
-    scale = np.zeros(len(cells))
-    for t in range(len(cells)):
-        near = distance[max(0, t - reach) : t + reach + 1]
-        near = near[np.isfinite(near)]
-        scale[t] = MAD_TO_DEVIATION * np.median(near) if near.size else 0.0
+    beyond = np.full((reach, cells.shape[1]), np.nan)
+    near = np.lib.stride_tricks.sliding_window_view(np.vstack([beyond, distance, beyond]), 2 * reach + 1, axis=0)
+    pooled = _row_median(near.reshape(len(cells), -1))[:, 0]
+    scale = MAD_TO_DEVIATION * np.where(np.isnan(pooled), 0.0, pooled)
     informative = scale[scale > 0]
     typical = float(np.median(informative)) if informative.size else 1.0
     return np.maximum(scale, 0.25 * typical)
@@ -222,10 +258,10 @@ def _local_scale(cells: FloatArray, reach: int = 4) -> FloatArray:
 
 def _row_median(cells: FloatArray) -> FloatArray:
     """(E, 1) median over the finite cells of each row; NaN for an empty row."""
-    return _column_median(cells.T).T
+    return column_median(cells.T).T
 
 
-def _column_median(cells: FloatArray) -> FloatArray:
+def column_median(cells: FloatArray) -> FloatArray:
     """(1, m) median over the finite cells of each column; NaN for an empty column (np.nanmedian would warn)."""
     ranked = np.sort(cells, axis=0)
     count = np.isfinite(cells).sum(axis=0, keepdims=True)

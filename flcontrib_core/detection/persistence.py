@@ -11,13 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.detection.channels import CHANNEL_NAMES, MARGIN, VALUE, Channels
+from flcontrib_core.detection.channels import (
+    CHANNEL_NAMES,
+    MARGIN,
+    PEER_DIRECTION,
+    SKIPPED_FIRST_EPOCHS,
+    VALUE,
+    Channels,
+    column_median,
+)
 from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
 
 LEAST_OBSERVATIONS = 6
-LOW_QUANTILE = 0.3
-"""Persistent means: even the client's better epochs stand above its peers."""
 HARMFUL_SHARE = 0.6
+SHARE_WEIGHT = 2.0
+"""What the share of harmful epochs adds to the level: honest clients with a bad level are harmful only by turns."""
 OPPOSED_SHARE = 0.9
 """Share of epochs in which an update points away from the other participants' (mean cosine below zero)."""
 
@@ -27,7 +35,8 @@ class Persistence:
     """How each client stands among its peers over the epochs that no window explains."""
 
     level: FloatArray
-    """(m,) lower quantile of the peer-relative level, mean over value and solo margin; −inf = cannot say"""
+    """(m,) median over epochs of the peer-relative level, mean over value, solo margin and peer direction; −inf =
+    cannot say"""
     harmful_share: FloatArray
     """(m,) share of the visible computed epochs with harm above zero; NaN where none is computed"""
     mean_harm: FloatArray
@@ -35,9 +44,10 @@ class Persistence:
     opposed_share: FloatArray
     """(m,) share of visible epochs whose update points away from the others; NaN where unknown"""
 
-    def harmful(self) -> BoolArray:
-        """(m,) clients whose raw values are harmful in most epochs and on average."""
-        return np.asarray((self.harmful_share >= HARMFUL_SHARE) & (self.mean_harm > 0))
+    def score(self) -> FloatArray:
+        """(m,) level and share of harmful epochs; −inf for clients that are not harmful mostly and on average."""
+        harmful = (self.harmful_share >= HARMFUL_SHARE) & (self.mean_harm > 0)
+        return np.where(harmful, self.level + SHARE_WEIGHT * np.nan_to_num(self.harmful_share), -np.inf)
 
     def opposed(self) -> BoolArray:
         return np.asarray(self.opposed_share >= OPPOSED_SHARE)
@@ -45,15 +55,14 @@ class Persistence:
 
 def persistence(channels: Channels, peer_cosine: EpochByClient | None, masked: BoolArray) -> Persistence:
     """Levels among peers over the unmasked epochs; ``peer_cosine`` has the rows of the run (T + 1)."""
-    lows = [
-        _low_quantile(np.where(masked, np.nan, channels.levels[CHANNEL_NAMES.index(name)]))
-        for name in (VALUE, MARGIN)
+    medians = [
+        _median(np.where(masked, np.nan, channels.levels[CHANNEL_NAMES.index(name)]))
+        for name in (VALUE, MARGIN, PEER_DIRECTION)
         if channels.available(name)
     ]
-    clients = len(channels.client_ids)
-    level = np.mean(lows, axis=0) if lows else np.full(clients, -np.inf)
+    level = np.mean(medians, axis=0) if medians else np.full(len(channels.client_ids), np.nan)
     harm = np.where(masked, np.nan, channels.harm)
-    harm[:2] = np.nan
+    harm[:SKIPPED_FIRST_EPOCHS] = np.nan
     cosine = (
         np.full(harm.shape, np.nan) if peer_cosine is None else np.where(masked, np.nan, peer_cosine[channels.epochs])
     )
@@ -62,14 +71,10 @@ def persistence(channels: Channels, peer_cosine: EpochByClient | None, masked: B
     )
 
 
-def _low_quantile(cells: FloatArray) -> FloatArray:
+def _median(cells: FloatArray) -> FloatArray:
     """(m,) NaN for a client with fewer than LEAST_OBSERVATIONS cells."""
-    low = np.full(cells.shape[1], np.nan)
-    for i in range(cells.shape[1]):
-        seen = cells[np.isfinite(cells[:, i]), i]
-        if len(seen) >= LEAST_OBSERVATIONS:
-            low[i] = np.quantile(seen, LOW_QUANTILE)
-    return low
+    enough = np.isfinite(cells).sum(axis=0) >= LEAST_OBSERVATIONS
+    return np.where(enough, column_median(cells)[0], np.nan)
 
 
 def _share(holds: BoolArray, cells: FloatArray) -> FloatArray:

@@ -36,6 +36,8 @@ class Reading:
     calibration: Calibration
     threshold: float
     model: WindowModel
+    online: bool = False
+    """Is this one of many looks at a growing run?"""
 
     @property
     def value_only(self) -> bool:
@@ -65,11 +67,17 @@ class Reading:
         """(honest runs that alert at this threshold, honest runs, which ones): see ``Calibration.false_alarms``."""
         cells = self.channels.participated
         participation = float(cells.mean()) if cells.size else 1.0
-        return self.calibration.false_alarms(self.threshold, cells.shape[1], participation, self.value_only)
+        return self.calibration.false_alarms(
+            self.threshold, cells.shape[1], participation, self.value_only, self.online
+        )
 
 
 def read_history(
-    history: ContributionHistory, calibration: Calibration, threshold: float, model: WindowModel
+    history: ContributionHistory,
+    calibration: Calibration,
+    threshold: float,
+    model: WindowModel,
+    online: bool = False,
 ) -> Reading:
     """See everything once: exact findings, windows with u above ``threshold``, persistence outside both."""
     channels = standardise(history)
@@ -81,6 +89,7 @@ def read_history(
     raw = history.channels
     standing = persistence(channels, None if raw is None else raw.peer_cosine, search.explained)
     limit = calibration.thresholds["persistent value-only" if experts_for(channels) == (VALUE_ONLY,) else "persistent"]
-    excess = limit.excess(standing.level, max(1, int(search.heard.sum())))
-    persistent_u = np.where(standing.harmful(), excess, -np.inf)
-    return Reading(history, channels, search, exact, exact_cells, standing, persistent_u, calibration, threshold, model)
+    persistent_u = limit.excess(standing.score(), max(1, int(search.heard.sum())))
+    return Reading(
+        history, channels, search, exact, exact_cells, standing, persistent_u, calibration, threshold, model, online
+    )

@@ -12,13 +12,33 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flcontrib_core.detection.calibration import Calibration
-from flcontrib_core.detection.channels import CHANNEL_NAMES, VALUE, Channels
-from flcontrib_core.detection.experts import EXPERTS, VALUE_ONLY, Expert, hear_experts
-from flcontrib_core.detection.windows import WindowModel, window_evidence
+from flcontrib_core.detection.channels import (
+    CHANNEL_NAMES,
+    OWN_DIRECTION,
+    SIZE,
+    SKIPPED_FIRST_EPOCHS,
+    SPREAD,
+    VALUE,
+    Channels,
+)
+from flcontrib_core.detection.experts import (
+    EXPERTS,
+    HARM,
+    SIZE_ALONE,
+    SIZE_AND_HARM,
+    VALUE_ONLY,
+    Cells,
+    Expert,
+    hear_experts,
+)
+from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 MOST_WINDOWS = 4
 """Looks per client; further windows would each need more observations than a client has left."""
+MIRROR_SHARE = 0.6
+OWN_CHANGE = 1.0
+"""nats from which a channel of the client's own updates says that they changed"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,9 @@ class Search:
     loudest: tuple[FoundWindow | None, ...]
     """One per client; None where no expert could say anything."""
     windows: tuple[FoundWindow, ...]
+    """Above the threshold, loudest first."""
+    mirrored: tuple[FoundWindow, ...]
+    """Above the threshold too, but only the reflection of another client's louder window: not reported."""
     heard: BoolArray
     """(m,) clients that at least one expert could judge"""
     explained: BoolArray
@@ -86,7 +109,8 @@ def search_windows(
         again = np.array([w.client for w in pending])
         looked, _ = _loudest(channels, team, calibration, model, explained, again, number)
         pending = [w for w in looked if w is not None and w.u > threshold]
-    return Search(first, _merged(found, channels), heard, explained)
+    windows, mirrored = _without_mirrors(_merged(found, channels), channels, model)
+    return Search(first, windows, mirrored, heard, explained)
 
 
 def _loudest(
@@ -132,32 +156,74 @@ def _merged(found: list[FoundWindow], channels: Channels) -> tuple[FoundWindow, 
     return tuple(sorted(merged, key=lambda w: (-w.u, w.client, w.start)))
 
 
+def _without_mirrors(
+    windows: tuple[FoundWindow, ...], channels: Channels, model: WindowModel
+) -> tuple[tuple[FoundWindow, ...], tuple[FoundWindow, ...]]:
+    """(kept, mirrored) windows, loudest first. Values sum to the epoch's change, so one client's attack moves others.
+
+    Two reflections are known: a client looks worse *outside* a louder client's window, because its own rest lies
+    inside it; and a client looks harmful while another sends oversized updates, though its own updates did not change.
+    """
+    kept: list[FoundWindow] = []
+    mirrored: list[FoundWindow] = []
+    for window in windows:
+        louder = [w for w in kept if w.client != window.client and w.u > window.u]
+        if _beside_louder(window, louder, channels) or _under_oversized(window, louder, channels, model):
+            mirrored.append(window)
+        else:
+            kept.append(window)
+    return tuple(kept), tuple(mirrored)
+
+
+def _beside_louder(window: FoundWindow, louder: Sequence[FoundWindow], channels: Channels) -> bool:
+    rows = np.arange(len(channels.epochs))
+    took_part = channels.participated[:, window.client] & (rows >= SKIPPED_FIRST_EPOCHS)
+    within = (rows >= window.start) & (rows <= window.end)
+    covered = np.zeros(len(rows), dtype=bool)
+    for other in louder:
+        covered[other.start : other.end + 1] = True
+    inside, outside = covered[took_part & within], covered[took_part & ~within]
+    return len(inside) > 0 and len(outside) > 0 and outside.mean() >= MIRROR_SHARE and inside.mean() <= 1 - MIRROR_SHARE
+
+
+def _under_oversized(
+    window: FoundWindow, louder: Sequence[FoundWindow], channels: Channels, model: WindowModel
+) -> bool:
+    length = window.end - window.start + 1
+    under = any(
+        other.expert in (SIZE_ALONE, SIZE_AND_HARM)
+        and min(other.end, window.end) - max(other.start, window.start) + 1 >= MIRROR_SHARE * length
+        for other in louder
+    )
+    if not under or window.expert not in (HARM, VALUE_ONLY):
+        return False
+    evidence = channel_evidence(channels, window, model)
+    return all((evidence[name] or 0.0) < OWN_CHANGE for name in (OWN_DIRECTION, SIZE, SPREAD))
+
+
 def channel_evidence(channels: Channels, window: FoundWindow, model: WindowModel) -> dict[str, float | None]:
-    """log Bayes factor of each channel for this window of this client; None where the channel is unavailable."""
-    start, end = np.array([window.start]), np.array([window.end])
-    column = slice(window.client, window.client + 1)
-    scores: dict[str, float | None] = {}
-    for c, name in enumerate(CHANNEL_NAMES):
-        evidence = window_evidence(
-            channels.scores[c][:, column], channels.extra_variance[c][:, column], start, end, model
-        )
-        value = float(evidence[0, 0])
-        scores[name] = value if channels.available(name) and np.isfinite(value) else None
-    return scores
+    """log Bayes factor of each channel for this window of this client; None where the channel cannot say."""
+    known = [name for name in CHANNEL_NAMES if channels.available(name)]
+    cells = Cells.of(channels, known, None, np.array([window.client]))
+    evidence = cells.evidence(np.array([window.start]), np.array([window.end]), model)
+    scores = {name: float(found[0, 0]) for name, found in evidence.items()}
+    return {name: scores[name] if np.isfinite(scores.get(name, np.nan)) else None for name in CHANNEL_NAMES}
 
 
 def drawn_window(channels: Channels, window: FoundWindow) -> tuple[int, int]:
     """The window in epochs of the run, its ends drawn to the middle of the gap to the client's next participation.
 
     Departure: windows that differ only in epochs in which the client was absent are equally likely; the middle of
-    the gap is the best guess of where the change happened.
+    the gap is the best guess of where the change happened. A window that begins with the client's first epoch that is
+    read is drawn from the run's beginning: the two unread epochs say nothing against it.
     """
     rows = np.flatnonzero(channels.participated[:, window.client])
+    rows = rows[rows >= SKIPPED_FIRST_EPOCHS]
     within = rows[(rows >= window.start) & (rows <= window.end)]
     if not len(within):
         return int(channels.epochs[window.start]), int(channels.epochs[window.end])
     first, last = int(within[0]), int(within[-1])
     before, after = rows[rows < first], rows[rows > last]
-    start = first - (first - int(before[-1]) - 1) // 2 if len(before) else first
+    start = first - (first - int(before[-1]) - 1) // 2 if len(before) else 0
     end = last + (int(after[0]) - last - 1) // 2 if len(after) else last
     return int(channels.epochs[start]), int(channels.epochs[end])

@@ -97,6 +97,7 @@ def _without(channels: Channels, names: tuple[str, ...]) -> Channels:
 
 def _thinned(channels: Channels, part: int) -> Channels:
     """The same run with a third of its epochs unread: what another sample of epochs would have shown."""
-    scores = channels.scores.copy()
+    scores, by_class = channels.scores.copy(), channels.class_scores.copy()
     scores[:, part::3] = np.nan
-    return replace(channels, scores=scores)
+    by_class[:, part::3] = np.nan
+    return replace(channels, scores=scores, class_scores=by_class)

@@ -43,6 +43,7 @@ def smallest_visible_shift(reading: Reading, quiet: IntArray) -> float | None:
         client_ids=tuple(str(c) for c in range(len(columns))),
         scores=scores,
         extra_variance=channels.extra_variance[:, :, columns],
+        class_scores=channels.class_scores[:, :, columns],
         harm=np.full((len(channels.epochs), len(columns)), np.nan),  # a planted shift is harmful by construction
     )
     heard = hear_experts(tried, (expert,), reading.model)[0]

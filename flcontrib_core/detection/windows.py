@@ -27,7 +27,7 @@ class WindowModel:
     slope_precision: float = 1.0
     """of the trend, with time scaled to unit variance"""
     smallest_shift: float = 1.5
-    early_penalty: float = 3.0
+    early_penalty: float = 1.5
     """nats taken off a window that starts in the first ``early_epochs``: training itself moves most there"""
     early_epochs: int = 5
     longest_share: float = 0.6
@@ -84,12 +84,18 @@ def inside(running: FloatArray, starts: IntArray, ends: IntArray) -> FloatArray:
 
 
 def window_evidence(
-    scores: FloatArray, extra_variance: FloatArray, starts: IntArray, ends: IntArray, model: WindowModel
+    scores: FloatArray,
+    extra_variance: FloatArray,
+    starts: IntArray,
+    ends: IntArray,
+    model: WindowModel,
+    curved_null: bool = False,
 ) -> FloatArray:
     """(W, m) log Bayes factor of each window and client in one channel; NaN where the channel cannot say.
 
     ``scores`` and ``extra_variance`` are (E, m); missing cells are NaN. A cell with extra variance v counts with
-    weight 1/(1 + v). A channel has its say with ≥ 1 observation inside, ≥ 2 outside and ≥ 4 in all.
+    weight 1/(1 + v). A channel has its say with ≥ 1 observation inside, ≥ 2 outside and ≥ 4 in all. ``curved_null``
+    adds a quadratic trend to H0, for a channel that honest clients bend (the size of updates).
     """
     seen = np.isfinite(scores)
     weight = np.where(seen, 1.0 / (1.0 + extra_variance), 0.0)
@@ -105,31 +111,46 @@ def window_evidence(
     rate = model.rate + 0.5 * np.maximum(squares - s_in * mean_in - s_out * mean_out, 0.0)
     shape = model.shape + 0.5 * n
     evidence = 0.5 * np.log(model.precision_inside * model.precision_outside / (k_in * k_out)) - shape * np.log(rate)
-    evidence -= _null_evidence(x, weight, shape, squares, model)
+    evidence -= _null_evidence(x, weight, squares, shape, model, curved_null)
     evidence += _log_probability_of_shift(mean_in - mean_out, rate / shape * (1 / k_in + 1 / k_out), shape, model)
     evidence -= model.early_penalty * (starts < model.early_epochs).reshape(len(starts), -1)
     return np.where((n_in >= 1) & (n - n_in >= 2) & (n >= 4), evidence, np.nan)
 
 
 def _null_evidence(
-    x: FloatArray, weight: FloatArray, shape: FloatArray, squares: FloatArray, model: WindowModel
+    x: FloatArray, weight: FloatArray, squares: FloatArray, shape: FloatArray, model: WindowModel, curved: bool
 ) -> FloatArray:
-    """(m,) log of ½·constant + ½·linear trend, without the terms that cancel against H1."""
-    time = np.arange(len(x), dtype=np.float64)[:, None]
+    """(m,) log mean evidence of constant, linear and (if ``curved``) quadratic series, without what cancels with H1."""
     total, first = weight.sum(axis=0), (weight * x).sum(axis=0)
-    safe = np.where(total > 0, total, 1.0)
-    centred = time - (weight * time).sum(axis=0) / safe
-    spread = (weight * centred**2).sum(axis=0) / safe
-    scaled = centred / np.sqrt(np.where(spread > 0, spread, 1.0))
     k = model.precision_outside + total
-    constant_rate = model.rate + 0.5 * np.maximum(squares - first**2 / k, 0.0)
-    constant = 0.5 * np.log(model.precision_outside / k) - shape * np.log(constant_rate)
-    # time is centred under the same weights, so intercept and slope do not mix
-    along = (weight * scaled * x).sum(axis=0)
-    slope_k = model.slope_precision + (weight * scaled**2).sum(axis=0)
-    trend_rate = np.maximum(constant_rate - 0.5 * along**2 / slope_k, model.rate)
-    trend = 0.5 * np.log(model.precision_outside / k * model.slope_precision / slope_k) - shape * np.log(trend_rate)
-    return np.asarray(np.logaddexp(constant, trend) + np.log(0.5))
+    log_scale = 0.5 * np.log(model.precision_outside / k)
+    rate = model.rate + 0.5 * np.maximum(squares - first**2 / k, 0.0)
+    hypotheses = [log_scale - shape * np.log(rate)]
+    for term in _trend_terms(weight, 2 if curved else 1):
+        # the terms are orthogonal under these weights and so do not mix with each other
+        slope_k = model.slope_precision + (weight * term**2).sum(axis=0)
+        rate = np.maximum(rate - 0.5 * (weight * term * x).sum(axis=0) ** 2 / slope_k, model.rate)
+        log_scale = log_scale + 0.5 * np.log(model.slope_precision / slope_k)
+        hypotheses.append(log_scale - shape * np.log(rate))
+    return np.asarray(np.logaddexp.reduce(np.stack(hypotheses), axis=0) - np.log(len(hypotheses)))
+
+
+def _trend_terms(weight: FloatArray, degree: int) -> list[FloatArray]:
+    """(E, m) time, time² …, each orthogonal to the constant and to the ones before, scaled to unit variance."""
+    total = weight.sum(axis=0)
+    safe = np.where(total > 0, total, 1.0)
+    time = np.broadcast_to(np.arange(len(weight), dtype=np.float64)[:, None], weight.shape)
+    terms: list[FloatArray] = []
+    raw = time
+    for _ in range(degree):
+        term = raw - (weight * raw).sum(axis=0) / safe
+        for earlier in terms:
+            norm = (weight * earlier**2).sum(axis=0)
+            term = term - earlier * (weight * earlier * raw).sum(axis=0) / np.where(norm > 0, norm, 1.0)
+        spread = (weight * term**2).sum(axis=0) / safe
+        terms.append(np.where(weight > 0, term / np.sqrt(np.where(spread > 1e-9, spread, 1.0)), 0.0))
+        raw = terms[0] ** 2
+    return terms
 
 
 def _log_probability_of_shift(

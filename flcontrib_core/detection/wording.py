@@ -118,8 +118,8 @@ def persistent_reason(facts: WindowFacts, harmful_share: float) -> str:
 def mix_reason(client: str, moves: ClassMoves) -> str:
     up, down = int((moves.moves > 0).sum()), int((moves.moves < 0).sum())
     return (
-        f"{client}'s update helps {up} of {len(moves.moves)} classes more and {down} less than before, at about its "
-        f"usual size ({moves.share_up:.0%} of the movement is upward): its mix of classes seems to have changed."
+        f"{client}'s update helps {up} of {len(moves.moves)} classes more and {down} less than before "
+        f"({moves.share_up:.0%} of the movement is upward): its mix of classes seems to have changed."
     )
 
 

@@ -63,6 +63,8 @@ def made_history(
         copy_of=np.zeros(shape, dtype=np.int64),
         validation_rows=rows,
         sketch_dimensions=2048,
+        repeat_bit_equal=np.zeros(shape, dtype=bool),
+        closest_own_cosine=seen(1 - np.exp(-(0.8 + 0.4 * rng.normal(size=shape)))),
     )
     return ContributionHistory(
         run_digest="made",

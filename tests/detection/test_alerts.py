@@ -96,16 +96,51 @@ def test_persistent_harm_is_told_from_a_window_and_excused_by_low_quality() -> N
     assert "low quality" in alert.counter_evidence[0]
 
 
-def test_classes_that_moved_both_ways_are_a_question() -> None:
-    history = made_history(poisoned=[(5, 12, 19)])
+def test_classes_that_moved_both_ways_are_a_question_unless_the_updates_turned() -> None:
+    history, honest = made_history(poisoned=[(5, 12, 19)]), made_history()
     assert history.channels is not None
+    assert honest.channels is not None
     margins = history.channels.solo_class_margin.copy()
     margins[12:20, 5, : CLASSES // 2] += 1.0
     margins[12:20, 5, CLASSES // 2 :] -= 0.7
-    moved = replace(history, channels=replace(history.channels, solo_class_margin=margins))
-    alert = _only(read_verdicts(moved))
+    turned = replace(history.channels, solo_class_margin=margins)
+    steady = replace(turned, own_cosine=honest.channels.own_cosine)
+    alert = _only(read_verdicts(replace(history, channels=steady)))
     assert alert.verdict is VerdictKind.CLASS_MIX_CHANGED
     assert "ask before anything else" in alert.counter_evidence[0]
+    accused = _only(read_verdicts(replace(history, channels=turned)))
+    assert accused.verdict is VerdictKind.POISONING_WINDOW
+
+
+def test_repeats_under_noise_are_heard_by_their_echo() -> None:
+    history = made_history()
+    assert history.channels is not None
+    assert history.channels.closest_own_cosine is not None
+    cosine = history.channels.closest_own_cosine.copy()
+    cosine[14:22, 4] = 0.995
+    alert = _only(read_verdicts(replace(history, channels=replace(history.channels, closest_own_cosine=cosine))))
+    assert (alert.client, alert.window, alert.expert) == ("client-04", (14, 21), "repetition")
+
+
+def test_a_client_harmed_by_an_oversized_one_is_not_accused() -> None:
+    history = made_history()
+    assert history.channels is not None
+    norm, values, margin = (
+        history.channels.norm.copy(),
+        history.values["loss"].copy(),
+        history.channels.solo_margin.copy(),
+    )
+    norm[12:20, 1] *= 5.0
+    values[12:20, 6] += 0.03
+    margin[12:20, 6] -= 0.3
+    pushed = replace(
+        history,
+        values=history.values | {"loss": values},
+        channels=replace(history.channels, norm=norm, solo_margin=margin),
+    )
+    detection = read_verdicts(pushed)
+    assert {a.client for a in detection.alerts} == {"client-01"}
+    assert any("client-06 also stands out" in note for note in detection.notes)
 
 
 def test_exact_findings_are_facts_without_probability() -> None:

@@ -73,6 +73,7 @@ def test_posterior_equals_the_library_of_others():
     torch = pytest.importorskip("torch")
     library = pytest.importorskip("bayesian_changepoint_detection")
     from bayesian_changepoint_detection.offline_likelihoods import StudentT
+
     rng = np.random.default_rng(5)
     for n in (12, 40, 75):
         x = rng.normal(size=n).cumsum()

@@ -7,7 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flcontrib_core.detection.channels import CHANNEL_NAMES, CLIP, MARGIN, VALUE, others_quantile, standardise
+from flcontrib_core.detection.channels import (
+    CHANNEL_NAMES,
+    CLIP,
+    MARGIN,
+    OWN_DIRECTION,
+    SIZE,
+    VALUE,
+    others_quantile,
+    standardise,
+)
 from flcontrib_core.errors import SettingsError
 from tests.detection.made_histories import made_history
 
@@ -106,7 +115,17 @@ def test_an_unknown_utility_is_refused() -> None:
 
 def test_scores_are_clipped() -> None:
     channels = standardise(made_history(poisoned=[(0, 10, 12)], shift=1e6))
-    assert np.nanmax(np.abs(channels.scores)) <= CLIP
+    for name in (VALUE, MARGIN, OWN_DIRECTION):
+        assert np.nanmax(np.abs(channels.of(name))) <= CLIP
+
+
+def test_sizes_are_bent_not_cut() -> None:
+    history = made_history()
+    assert history.channels is not None
+    norm = history.channels.norm.copy()
+    norm[10:13, 0] *= np.array([1e2, 1e3, 1e4])
+    bent = standardise(replace(history, channels=replace(history.channels, norm=norm))).of(SIZE)[9:12, 0]
+    assert CLIP < bent[0] < bent[1] < bent[2] < 30
 
 
 def test_equal_clients_show_nothing() -> None:

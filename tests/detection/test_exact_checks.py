@@ -83,3 +83,29 @@ def test_bit_equal_updates_name_the_other_client() -> None:
     found = find_exact(_with(history, copy_of=same))
     assert [(f.client, f.epochs) for f in found] == [(3, (5,)), (6, (5,))]
     assert "client-06" in found[0].detail
+
+
+def test_chance_repeats_of_sign_like_updates_are_not_findings() -> None:
+    history = made_history()
+    repeat = np.zeros(history.participated.shape, dtype=np.int64)
+    repeat[9, 4], repeat[20, 4], repeat[21, 4] = 3, 14, 15
+    flat = np.full(history.participated.shape, 0.9)
+    assert find_exact(_with(history, repeat_of=repeat, spread=flat)) == ()
+    bit_equal = np.zeros(history.participated.shape, dtype=bool)
+    bit_equal[9, 4] = True
+    found = find_exact(_with(history, repeat_of=repeat, spread=flat, repeat_bit_equal=bit_equal))
+    assert [f.epochs for f in found] == [(9,)]
+    repeat[21, 4] = 14
+    assert [f.epochs for f in find_exact(_with(history, repeat_of=repeat, spread=flat))] == [(20, 21)]
+
+
+def test_tiny_updates_of_a_client_that_has_learned_its_rows_are_not_zero() -> None:
+    history = made_history()
+    assert history.channels is not None
+    norm = history.channels.norm.copy()
+    norm[20:25, 5] *= 1e-3
+    assert find_exact(_with(history, norm=norm)) == ()
+    norm[25:, 5] = 0.0
+    assert find_exact(_with(history, norm=norm)) == ()
+    norm[20:25, 5] *= 1e3
+    assert [f.epochs for f in find_exact(_with(history, norm=norm))] == [tuple(range(25, 31))]

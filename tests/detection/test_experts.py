@@ -23,6 +23,7 @@ def noise(epochs: int, clients: int, seed: int, shift: float = 0.0) -> Channels:
         epochs=np.arange(1, epochs + 1),
         scores=scores,
         extra_variance=np.zeros_like(scores),
+        class_scores=np.zeros((0, epochs, clients)),
         levels=scores,
         harm=np.abs(scores[0]),
         participated=np.ones((epochs, clients), dtype=bool),

@@ -1,0 +1,95 @@
+"""What can be said while a run is still growing?
+
+The same reading, repeated after every epoch. Each look is another chance for a false alarm, so the threshold is the
+one that few honest runs exceed at *any* look (the calibration's ``online`` preset). What is reported live is
+provisional: read the finished run again, with the preset of your choice, to confirm it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.alerts import raise_alerts
+from flcontrib_core.detection.calibration import Calibration, shipped_calibration
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.reading import Reading, read_history
+from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.vocabulary import EpochByClient
+
+ONLINE_PRESET = "online"
+FIRST_LOOK = 8
+"""Epochs with participants before which no window is reported: there is too little outside to compare with."""
+PROVISIONAL = "Provisional: the run was still growing. Read it again when it has ended."
+
+
+class OnlineReader:
+    """Reads a growing history again after each epoch and returns what is new.
+
+    Windows and exact findings are reported once, when they first appear. Persistent clients and changed class mixes
+    need the whole run and are left to the final reading.
+    """
+
+    def __init__(self, calibration: Calibration | None = None, model: WindowModel | None = None) -> None:
+        self.calibration = calibration or shipped_calibration()
+        self.model = model or WindowModel()
+        self._reported: list[Alert] = []
+
+    def look(self, history: ContributionHistory) -> tuple[Alert, ...]:
+        """Alerts of the history so far that no earlier look has reported, strongest first."""
+        reading = self.read(history)
+        new = []
+        for alert in raise_alerts(reading, check_sensitivity=False):
+            early = alert.verdict is VerdictKind.POISONING_WINDOW and len(reading.channels.epochs) < FIRST_LOOK
+            if early or alert.verdict not in (VerdictKind.POISONING_WINDOW, VerdictKind.EXACT_FINDING):
+                continue
+            if not any(_same(alert, old) for old in self._reported):
+                new.append(replace(alert, counter_evidence=(PROVISIONAL, *alert.counter_evidence)))
+        self._reported.extend(new)
+        return tuple(new)
+
+    def read(self, history: ContributionHistory) -> Reading:
+        return read_history(history, self.calibration, self.calibration.preset(ONLINE_PRESET), self.model, online=True)
+
+
+def _same(alert: Alert, other: Alert) -> bool:
+    """One client, one kind, overlapping or adjoining epochs: a window that grew is not a new one."""
+    if (alert.client, alert.verdict, alert.finding) != (other.client, other.verdict, other.finding):
+        return False
+    assert alert.window is not None
+    assert other.window is not None
+    return alert.window[0] <= other.window[1] + 1 and other.window[0] <= alert.window[1] + 1
+
+
+def history_until(
+    history: ContributionHistory, epoch: int, own_cosine: EpochByClient | None = None
+) -> ContributionHistory:
+    """The history as it stood after ``epoch``, to replay a finished run.
+
+    ``own_cosine`` (epoch + 1, m) replaces the channel that looks at a client's *other* updates, which the finished
+    history computes from later ones too. Without it the replay knows a little of the future.
+    """
+    rows = epoch + 1
+    raw = history.channels
+    if raw is not None:
+        cut: dict[str, Any] = {name: value[:rows] for name, value in vars(raw).items() if isinstance(value, np.ndarray)}
+        raw = replace(raw, **cut)
+        raw = raw if own_cosine is None else replace(raw, own_cosine=own_cosine)
+    return replace(
+        history,
+        values={u: v[:rows] for u, v in history.values.items()},
+        standard_errors={u: v[:rows] for u, v in history.standard_errors.items()},
+        participated=history.participated[:rows],
+        computed=history.computed[:rows],
+        increments={u: v[:rows] for u, v in history.increments.items()},
+        server_share={u: v[:rows] for u, v in history.server_share.items()},
+        evaluations=history.evaluations[:rows],
+        estimator=history.estimator[:rows],
+        best_subset=history.best_subset[:rows],
+        leave_one_out={u: v[:rows] for u, v in history.leave_one_out.items()},
+        unreliable={u: v[:rows] for u, v in history.unreliable.items()},
+        channels=raw,
+    )

@@ -1,0 +1,82 @@
+"""Several windows of one client, reflections of another's, and where a window's ends are drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flcontrib_core.detection.calibration import shipped_calibration
+from flcontrib_core.detection.channels import standardise
+from flcontrib_core.detection.experts import CONSENSUS, HARM, VALUE_ONLY
+from flcontrib_core.detection.search import FoundWindow, drawn_window, experts_for, search_windows
+from flcontrib_core.detection.windows import WindowModel
+from tests.detection.made_histories import made_history
+
+MODEL = WindowModel()
+
+
+def _search(history, threshold=0.0, clients=None):  # type: ignore[no-untyped-def]
+    channels = standardise(history)
+    nothing = np.zeros(channels.participated.shape, dtype=bool)
+    crowd = None if clients is None else len(history.client_ids)
+    found = search_windows(channels, shipped_calibration(), threshold, MODEL, nothing, clients=clients, crowd=crowd)
+    return channels, found
+
+
+def test_every_client_has_its_loudest_window_and_few_are_found() -> None:
+    _, search = _search(made_history(poisoned=[(2, 10, 15)]))
+    assert len(search.loudest) == 8
+    assert [w.client for w in search.windows] == [2]
+    assert search.heard.all()
+    assert search.explained[9:15, 2].all()
+    assert search.explained.sum() == 6
+
+
+def test_looking_at_one_client_alone_gives_its_score_among_all() -> None:
+    history = made_history(poisoned=[(2, 10, 15)])
+    _, everybody = _search(history)
+    _, alone = _search(history, clients=np.array([2]))
+    assert alone.windows == everybody.windows
+
+
+def test_windows_without_an_observation_between_them_are_one() -> None:
+    history = made_history(poisoned=[(2, 8, 20)], seed=5, shift=7)
+    _, search = _search(history)
+    assert [(w.client, w.start, w.end) for w in search.windows] == [(2, 7, 19)]
+
+
+def test_a_table_is_heard_by_one_expert() -> None:
+    assert experts_for(standardise(made_history(with_channels=False))) == (VALUE_ONLY,)
+    assert CONSENSUS in experts_for(standardise(made_history()))
+
+
+def test_ends_are_drawn_to_the_middle_of_the_gap() -> None:
+    history = made_history()
+    took_part = history.participated.copy()
+    took_part[:, 0] = False
+    took_part[[1, 2, 4, 10, 12, 14, 20, 25], 0] = True
+    from dataclasses import replace
+
+    channels = standardise(replace(history, participated=took_part))
+    inner = FoundWindow(0, 9, 13, 1.0, HARM, 1.0, 0.0)
+    assert drawn_window(channels, inner) == (8, 16)
+    last = FoundWindow(0, 19, 24, 1.0, HARM, 1.0, 0.0)
+    assert drawn_window(channels, last) == (18, 25)
+    first = FoundWindow(0, 2, 3, 1.0, HARM, 1.0, 0.0)
+    assert drawn_window(channels, first) == (1, 6)
+
+
+def test_the_rest_of_a_run_beside_a_louder_window_is_a_reflection() -> None:
+    """A client that looks worse exactly where a louder one is quiet is not reported, but kept for the notes."""
+    history = made_history(epochs=30, poisoned=[(1, 14, 30), (5, 4, 13)], shift=5)
+    loud = made_history(epochs=30, poisoned=[(1, 14, 30)], shift=14)
+    values = {k: np.where(np.arange(8) == 1, loud.values[k], history.values[k]) for k in history.values}
+    from dataclasses import replace
+
+    assert history.channels is not None
+    assert loud.channels is not None
+    margin = np.where(np.arange(8) == 1, loud.channels.solo_margin, history.channels.solo_margin)
+    own = np.where(np.arange(8) == 1, loud.channels.own_cosine, history.channels.own_cosine)
+    mixed = replace(history, values=values, channels=replace(history.channels, solo_margin=margin, own_cosine=own))
+    _, search = _search(mixed)
+    assert [w.client for w in search.windows] == [1]
+    assert [w.client for w in search.mirrored] == [5]
