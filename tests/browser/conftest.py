@@ -21,30 +21,14 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import Filled, fill, wait_until
-from tests.browser.provide_browser import on_path
 from tests.workspace.recorded import scratch_folder
 
 ROOT = Path(__file__).parents[2]
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-)
 MILLISECONDS = 60_000
 """How long an element may take on a busy machine; nothing is measured by it."""
 SEARCH_FOR_BASE = re.compile(r"/[a-z_]+/_stcore/(health|host-config)$")
 """On a deep link Streamlit's client looks for its server under the page's path (404), then under the root."""
 WIDE = {"width": 1440, "height": 1000}
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, object]:
-    found = on_path()
-    return {"args": list(FLAGS), **({"executable_path": found} if found else {})}
 
 
 @dataclass(frozen=True)

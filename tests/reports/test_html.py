@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser
 
 from flcontrib_core.reports.chart_facts import run_facts
 from flcontrib_core.reports.client_charts import change_groups
@@ -25,7 +26,6 @@ from tests.reports.hostile import HOSTILE_NAMES
 from tests.reports.made_reports import made_report, with_names
 
 SEAL = Seal("ab" * 32, "report.json", "7:" + "cd" * 32)
-CHROMIUM = Path("/usr/bin/chromium")
 
 
 class Reader(HTMLParser):
@@ -215,25 +215,19 @@ def test_the_page_alone_names_the_digest_of_its_twin(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium")
-def test_a_real_browser_asks_nobody_and_runs_nothing(tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
+def test_a_real_browser_asks_nobody_and_runs_nothing(tmp_path: Path, browser: Browser) -> None:
     page_path, _ = write_report(with_names(made_report(), HOSTILE_NAMES[:8]), tmp_path / "report.html")
-    with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        grounds = []
-        for mode in ("light", "dark"):
-            page = browser.new_context(color_scheme=mode, viewport={"width": 375, "height": 800}).new_page()  # type: ignore[arg-type]
-            asked: list[str] = []
-            trouble: list[str] = []
-            page.on("request", lambda request, asked=asked: asked.append(request.url))
-            page.on("dialog", lambda dialog, trouble=trouble: trouble.append(dialog.message))
-            page.on("console", lambda message, trouble=trouble: trouble.append(message.text))
-            page.goto(page_path.as_uri())
-            assert asked == [page_path.as_uri()]
-            assert trouble == []
-            assert page.evaluate("document.documentElement.scrollWidth") <= 375
-            grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        assert grounds == ["rgb(255, 255, 255)", "rgb(15, 18, 24)"]
-        browser.close()
+    grounds = []
+    for mode in ("light", "dark"):
+        page = browser.new_context(color_scheme=mode, viewport={"width": 375, "height": 800}).new_page()  # type: ignore[arg-type]
+        asked: list[str] = []
+        trouble: list[str] = []
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        page.on("dialog", lambda dialog, trouble=trouble: trouble.append(dialog.message))
+        page.on("console", lambda message, trouble=trouble: trouble.append(message.text))
+        page.goto(page_path.as_uri())
+        assert asked == [page_path.as_uri()]
+        assert trouble == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert grounds == ["rgb(255, 255, 255)", "rgb(15, 18, 24)"]
