@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -39,7 +39,7 @@ def head(entry: RunEntry, trail: str, *badges: tuple[str, str]) -> None:
 def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
     """What follows a result everywhere: warnings of the log, skipped epochs, a moving server, an old version."""
     history = shown.report.history
-    marks = []
+    marks = [] if shown.job is None else [("Provisional", "orange")]
     warnings = len(shown.report.warnings)
     marks.append(
         (wording.several(warnings, "remark") + " on the log", "orange") if warnings else ("Log consistent", "gray")
@@ -140,22 +140,25 @@ def job_words(job: Job) -> str:
     return words[job.state]
 
 
-def follow(job: Job, on_done: Callable[[], None] | None = None) -> None:
-    """Live progress of a job; the page runs again once when it ends."""
+def follow(job: Job, *, previewed: bool) -> None:
+    """Live progress of a job; the page runs again when it ends and, if ``previewed``, when it has more to show.
+
+    Only this line is drawn every second. A run of the whole page replaces what changed and leaves the rest standing.
+    """
+    seen = state.workspace().previews.stamp(job.id)
 
     @st.fragment(run_every=1.0)
     def poll() -> None:
-        now = state.workspace().jobs.find(job.id)
         state.workspace().jobs.poll()
-        if not now.active:
-            if on_done is not None:
-                on_done()
+        now = state.workspace().jobs.find(job.id)
+        if not now.active or (previewed and state.workspace().previews.stamp(job.id) != seen):
             st.rerun()
         done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
-        st.progress(min(1.0, done / max(total, 1)), text=job_words(now).capitalize())
-        if st.button("Cancel", key=f"cancel-{job.id}"):
-            state.workspace().jobs.cancel(job.id)
-            st.rerun()
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.progress(min(1.0, done / max(total, 1)), text=job_words(now).capitalize())
+            if st.button("Cancel", key=f"cancel-{job.id}"):
+                state.workspace().jobs.cancel(job.id)
+                st.rerun()
 
     poll()
 
@@ -169,7 +172,7 @@ def no_report(entry: RunEntry) -> None:
     if jobs and jobs[0].active:
         st.title("Computing the contributions of this run")
         st.caption("Finished epochs are kept: closing this page or stopping the server loses nothing.")
-        follow(jobs[0])
+        follow(jobs[0], previewed=True)
         return
     if jobs:
         st.title("This run has no result yet")
@@ -183,8 +186,8 @@ def no_report(entry: RunEntry) -> None:
         st.rerun()
 
 
-def need_report(trail: str) -> state.Shown | None:
-    """The report on screen, or what stands in its place (then None)."""
+def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
+    """The report on screen, or what stands in its place (then None); ``unfinished``: also one a job is computing."""
     entry = state.current_run()
     if entry is None:
         st.title("No run yet")
@@ -192,8 +195,18 @@ def need_report(trail: str) -> state.Shown | None:
         st.page_link("views/upload.py", label="Upload a run log")
         return None
     shown = state.shown_report(entry)
+    if shown is None and unfinished:
+        shown = state.shown_preview(entry)
     if shown is None:
         no_report(entry)
         return None
     head(entry, trail, *badges_of(shown))
+    at_work = shown.job or next((j for j in state.jobs_of(entry) if j.active), None)
+    if shown.job is not None:
+        st.caption("Curves so far; epochs without a value are still to come. What is marked may change until the end.")
+    elif shown.result.stale and at_work is None and st.button("Recompute with this version", help=wording.STALE):
+        state.workspace().jobs.submit(entry.digest, shown.result.settings, recompute=True)
+        st.rerun()
+    if at_work is not None:
+        follow(at_work, previewed=shown.job is not None)
     return shown

@@ -22,8 +22,19 @@ FINDING_WORDS = {
 }
 
 
+def so_far(report: AuditReport) -> str:
+    """'After 12 of 30 epochs: ' while a job is still computing the rest, else nothing."""
+    pending = report.history.estimator.count("pending")
+    total = report.history.epoch_count
+    return f"After {total - pending} of {total} epochs: " if pending else ""
+
+
 def verdict_sentence(report: AuditReport) -> str:
     """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99.'"""
+    return so_far(report) + _verdict(report)
+
+
+def _verdict(report: AuditReport) -> str:
     alerts = report.detection.alerts
     clients = len(report.history.client_ids)
     marked = list(dict.fromkeys(a.client for a in alerts))

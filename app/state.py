@@ -22,7 +22,7 @@ from flcontrib_core import (
     ScheduleExplorer,
     Workspace,
     bundled,
-    finished_so_far,
+    preview_of,
     price_of,
     problem_of_history,
     stored_report,
@@ -73,11 +73,13 @@ def current_run() -> RunEntry | None:
 
 @dataclass(frozen=True)
 class Shown:
-    """What is on screen: a run, its newest report, and whether it is an old version's."""
+    """What is on screen: a run, its newest report, and what that is: a result, or what a job has found so far."""
 
     entry: RunEntry
     report: AuditReport
     result: ResultEntry
+    job: Job | None = None
+    """The job that is still computing this report; None for a result."""
 
 
 def shown_report(entry: RunEntry) -> Shown | None:
@@ -111,9 +113,34 @@ def price(digest: str, settings: AuditSettings) -> Price:
     return price_for(digest, json.dumps(settings.record(), sort_keys=True), settings.assess)
 
 
-def partial_history(job: Job) -> ContributionHistory | None:
-    """What a running job has finished; cheap to ask again."""
-    return finished_so_far(workspace(), job.run_digest, dict(job.settings))
+def shown_preview(entry: RunEntry) -> Shown | None:
+    """What the run's job at work has found so far, if anything."""
+    job = next((j for j in jobs_of(entry) if j.active), None)
+    stamp = None if job is None else workspace().previews.stamp(job.id)
+    if job is None or stamp is None:
+        return None
+    report = load_preview(job.id, stamp, job)
+    if report is None:
+        return None
+    unkept = ResultEntry(
+        sequence=0,
+        run_digest=entry.digest,
+        kind="preview",
+        settings=dict(job.settings),
+        settings_digest="",
+        digest=f"preview-{job.id}-{stamp}",  # what pages keep by digest is kept for this moment of the job only
+        version=job.version,
+        size=0,
+        kept_at="",
+        remarks={},
+        available=True,
+    )
+    return Shown(entry, report, unkept, job)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def load_preview(job_id: str, stamp: str, _job: Job) -> AuditReport | None:
+    return preview_of(workspace(), _job)
 
 
 def jobs_of(entry: RunEntry) -> tuple[Job, ...]:

@@ -76,6 +76,7 @@ TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
 OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
+STALE = "The old result is kept until then; results of two versions are never mixed."
 EMPTY = "No run yet. This is a sample; drop your own log to replace it."
 
 GLOSSARY = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flcontrib_core.assessment.preflight import Price, price_of
     from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
     from flcontrib_core.assessment.trajectory import problem_of_history, scheduling_problem
-    from flcontrib_core.audit_jobs import finished_so_far, stored_report, take_in_samples
+    from flcontrib_core.audit_jobs import preview_of, stored_report, take_in_samples
     from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history, settings_from_record
     from flcontrib_core.bundled_files import bundled
     from flcontrib_core.contribution import assess_contributions
@@ -73,8 +73,8 @@ _HOMES = {
     "contribution_ranks": "reports.comparison",
     "csv_safe": "reports.tables",
     "extract_json": "reports.extract",
-    "finished_so_far": "audit_jobs",
     "mass_in_window": "detection.change_points",
+    "preview_of": "audit_jobs",
     "price_of": "assessment.preflight",
     "problem_of_history": "assessment.trajectory",
     "read_history": "auditing",
@@ -125,8 +125,8 @@ __all__ = [
     "contribution_ranks",
     "csv_safe",
     "extract_json",
-    "finished_so_far",
     "mass_in_window",
+    "preview_of",
     "price_of",
     "problem_of_history",
     "read_history",

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flcontrib_core.assessment.assembly import assemble_history
-from flcontrib_core.assessment.checkpoints import unpack_answer
+from flcontrib_core.assessment.epoch_work import EpochAnswer
 from flcontrib_core.assessment.trajectory import evaluator_for
-from flcontrib_core.auditing import AuditReport, audit, settings_from_record
+from flcontrib_core.auditing import AuditReport, AuditSettings, audit, report_on, settings_from_record
 from flcontrib_core.bundled_files import bundled
-from flcontrib_core.contribution import EpochKeys, planned_epochs
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.reports.keeping import pack_report, unpack_report
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import OnProgress, no_progress
-from flcontrib_core.workspace import ResultEntry, RunEntry, Workspace
+from flcontrib_core.workspace import Job, ResultEntry, RunEntry, Workspace
+from flcontrib_core.workspace.job import job_identity
+
+if TYPE_CHECKING:
+    from flcontrib_core.games.evaluator import Evaluator
 
 KIND = "audit"
+PREVIEW_SECONDS = 1.0
+"""No page asks more often."""
+PREVIEW_PATIENCE = 9
+"""Reading an unfinished history takes at most one part in ten of a job's time."""
 
 
 def audit_in_workspace(
     workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress = no_progress
 ) -> ResultEntry:
     """Audits a stored run, keeps every finished epoch, the report and its alerts."""
-    run = workspace.open_run(run_digest)
+    run, wanted = workspace.open_run(run_digest), settings_from_record(settings)
+    evaluator, on_epoch = None, None
+    if isinstance(run, RunLog):
+        evaluator = evaluator_for(run, wanted.assess.utilities)
+        job_id = job_identity(KIND, run_digest, settings)
+        if workspace.previews.wanted(job_id):
+            on_epoch = _Preview(workspace, job_id, run, wanted, evaluator).add
     report = audit(
         run,
-        settings_from_record(settings),
+        wanted,
+        evaluator=evaluator,
         checkpoints=workspace.checkpoints(run),
         memory=workspace.utility_memory(run),
         on_progress=on_progress,
+        on_epoch=on_epoch,
     )
     remarks = {"seconds": report.seconds, "recalled": report.history.recalled}
     # What differs between two equal computations goes into the remarks, so that equal results have equal digests.
@@ -48,23 +63,40 @@ def stored_report(workspace: Workspace, entry: ResultEntry) -> AuditReport:
     return replace(report, seconds=seconds, history=replace(report.history, seconds=seconds, recalled=recalled))
 
 
-def finished_so_far(workspace: Workspace, run_digest: str, settings: dict[str, Any]) -> ContributionHistory | None:
-    """What a running job has computed until now: finished epochs as they are, the others not computed (yet).
+def preview_of(workspace: Workspace, job: Job) -> AuditReport | None:
+    """What a job at work has found until now: finished epochs as they are, the others pending; None before the first.
 
-    None for tables, which need no job, and while nothing is finished.
+    Every look at an unfinished history is one more chance of a false alarm, so it is read with the strict preset.
     """
-    run = workspace.open_run(run_digest)
-    if not isinstance(run, RunLog):
-        return None
-    wanted = replace(settings_from_record(settings).assess, observe=True)
-    evaluator = evaluator_for(run, wanted.utilities)
-    chosen = planned_epochs(run, wanted, evaluator)
-    keys, kept = EpochKeys(run, wanted, evaluator), workspace.checkpoints(run)
-    found = {e.epoch: kept.recall(keys.answer(e.epoch, e.epoch in chosen)) for e in run.epochs if e.participants}
-    answers = {t: unpack_answer(arrays) for t, arrays in found.items() if arrays is not None}
-    if not answers:
-        return None
-    return assemble_history(run, replace(wanted, observe=False), evaluator, answers, None)
+    arrays = workspace.previews.load(job.id)
+    return None if arrays is None else unpack_report(arrays)
+
+
+class _Preview:
+    """Leaves the report of the epochs finished so far where a page finds it, as often as a small part of the time
+    allows."""
+
+    def __init__(
+        self, workspace: Workspace, job_id: str, run: RunLog, settings: AuditSettings, evaluator: Evaluator
+    ) -> None:
+        self._previews, self._job_id, self._run, self._evaluator = workspace.previews, job_id, run, evaluator
+        self._settings = replace(settings, preset="strict")
+        self._answers: dict[int, EpochAnswer] = {}
+        self._total = sum(1 for e in run.epochs if e.participants)
+        self._not_before, self._first = time.monotonic(), True
+
+    def add(self, answer: EpochAnswer) -> None:
+        self._answers[answer.epoch] = answer
+        began = time.monotonic()
+        if began < self._not_before or len(self._answers) == self._total:
+            return
+        history = assemble_history(self._run, self._settings.assess, self._evaluator, self._answers, None)
+        report = report_on(self._run, history, self._settings, self._evaluator.recipe())
+        self._previews.keep(self._job_id, pack_report(report))
+        now = time.monotonic()
+        # The first reading imports what the last one needs too: that time is not the preview's.
+        self._not_before = now + max(PREVIEW_SECONDS, 0.0 if self._first else PREVIEW_PATIENCE * (now - began))
+        self._first = False
 
 
 SAMPLES = (

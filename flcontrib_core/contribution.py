@@ -232,9 +232,3 @@ class EpochKeys:
         what = (s.estimator, asdict(s.estimation), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
         filled = s.fill is FillPolicy.LEAVE_ONE_OUT and not estimated
         return digest_of("answer", __version__, self.digests[epoch], self.recipe, what, estimated, filled)
-
-
-def planned_epochs(run: RunLog, settings: AssessSettings, evaluator: Evaluator) -> frozenset[int]:
-    """The epochs that these settings compute (1-based)."""
-    plan = _plan(run, settings, evaluator, no_progress)
-    return frozenset(plan.chosen if plan else (e.epoch for e in run.epochs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from app import controls, state, wording
+from app import controls, findings, state, wording
 from app.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
 from app.charts.heat_map import draw_heat_map, heat_map_alt, heat_map_facts, heat_map_rows
 from app.charts.ranking import ranking_facts
@@ -56,7 +56,7 @@ def totals_table(report: AuditReport, utility: str, fill: FillPolicy) -> list[di
     return rows
 
 
-shown = controls.need_report("Contributions")
+shown = controls.need_report("Contributions", unfinished=True)
 if shown is not None:
     report, mode = shown.report, state.theme()
     history = report.history
@@ -67,7 +67,7 @@ if shown is not None:
             "Order", list(ORDERS), default="alerts", format_func=ORDERS.__getitem__, label_visibility="collapsed"
         )
         view = st.segmented_control("View", VIEWS, default="Heat map", label_visibility="collapsed")
-    top.title(controls.text_of(title_of(report, utility)))
+    top.title(controls.text_of(findings.so_far(report) + title_of(report, utility)))
     with st.container(border=True, gap="xsmall"):
         if view == "Curves":
             marked = list(dict.fromkeys(a.client for a in report.detection.alerts))

@@ -9,7 +9,7 @@ from app.charts.cumulative import cumulative_alt, cumulative_facts, cumulative_r
 from app.charts.ranking import draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from app.charts.sparkline import draw_sparkline
 
-shown = controls.need_report("Overview")
+shown = controls.need_report("Overview", unfinished=True)
 if shown is not None:
     report, mode = shown.report, state.theme()
     alerts = report.detection.alerts

@@ -163,8 +163,7 @@ def board(shown: state.Shown) -> None:
         wanted = settings_from_record(dict(shown.report.provenance.settings))
         budget = replace(settings, epochs=plan.chosen)
         record = replace(wanted, assess=replace(wanted.assess, budget=budget)).record()
-        job = state.workspace().jobs.submit(shown.entry.digest, record)
-        st.session_state["followed"] = job.id
+        state.workspace().jobs.submit(shown.entry.digest, record)
         st.rerun(scope="app")
 
 
@@ -197,8 +196,4 @@ if shown is not None:
     if shown.entry.kind == "contribution-table":
         st.title("A contribution table is already computed: there is nothing to schedule")
     else:
-        followed = st.session_state.get("followed")
-        active = [j for j in state.jobs_of(shown.entry) if j.id == followed and j.active]
-        if active:
-            controls.follow(active[0])
         board(shown)

@@ -140,9 +140,8 @@ def preflight(entry: RunEntry) -> None:
         for line in price.notes:
             st.caption(controls.text_of(line))
         if st.button("Compute", type="primary"):
-            job = state.workspace().jobs.submit(entry.digest, settings.record())
+            state.workspace().jobs.submit(entry.digest, settings.record())
             state.remember(run=entry.digest[:16], result=None)
-            st.session_state["followed"] = job.id
             st.session_state.pop("delivery", None)
             st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
 

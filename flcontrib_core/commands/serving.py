@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -25,7 +25,7 @@ def demo(port: int, host: str) -> None:
     folder = Path(tempfile.gettempdir()) / f"flcontrib-demo-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     prepare_samples(folder)
-    sys.exit(run_dashboard(folder, host, port, samples=True))
+    run_dashboard(folder, host, port, samples=True)
 
 
 @click.command(epilog="Example: flcontrib serve --workspace audits")
@@ -37,7 +37,7 @@ def serve(workspace: Path | None, port: int, host: str) -> None:
     if host not in ("127.0.0.1", "localhost", "::1"):
         words = f"listening on {host}: everyone who reaches it sees all runs. Put a proxy with sign-in before it."
         click.echo(words, err=True)
-    sys.exit(run_dashboard(workspace, host, port, samples=True))
+    run_dashboard(workspace, host, port, samples=True)
 
 
 def prepare_samples(folder: Path) -> None:
@@ -56,8 +56,8 @@ def prepare_samples(folder: Path) -> None:
             progress.close()
 
 
-def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -> int:
-    """Starts Streamlit in a child process beside its configuration, and waits for it."""
+def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -> NoReturn:
+    """Becomes the dashboard's server: one process, so that whoever ends it ends it all."""
     import importlib.util
 
     found = importlib.util.find_spec("app.server")
@@ -71,7 +71,5 @@ def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -
     click.echo(f"FLContrib is on http://{shown}:{port} – stop it with Ctrl-C", err=True)
     command = [sys.executable, "-m", "streamlit", "run", found.origin, "--server.port", str(port)]
     command += ["--server.address", host, "--browser.serverPort", str(port)]
-    try:
-        return subprocess.run(command, env=environment, cwd=bundled(".streamlit").parent, check=False).returncode
-    except KeyboardInterrupt:
-        return 0
+    os.chdir(bundled(".streamlit").parent)  # its configuration is found there
+    os.execve(sys.executable, command, environment)

@@ -35,6 +35,7 @@ from flcontrib_core.workspace.memory import (
     restore_shelves,
 )
 from flcontrib_core.workspace.objects import ObjectStore, set_aside
+from flcontrib_core.workspace.previews import Previews
 from flcontrib_core.workspace.run_intake import OnRemarks, OnStage, RunSource
 from flcontrib_core.workspace.schema import MIGRATIONS, Migration
 from flcontrib_core.workspace.stored_runs import DeletedRun, RunEntry, StoredRuns, family_of
@@ -77,6 +78,7 @@ class Workspace:
         self._results = Results(self._index, self.objects, self.log)
         self.alerts = AlertBook(self._index, self.log)
         self.jobs = JobQueue(self.path, self._index, self._staging, now, concurrent_jobs, runners)
+        self.previews = Previews(self.path / "jobs", self._staging)
         self.mend()
 
     def __enter__(self) -> Self:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 from flcontrib_core import AuditReport, AuditSettings, RunRecorder, SimulationSettings, bundled, simulate
-from flcontrib_core.audit_jobs import audit_in_workspace
+from flcontrib_core.audit_jobs import audit_in_workspace, stored_report
 from flcontrib_core.reports.keeping import pack_report
 from flcontrib_core.simulation import Attack
 from flcontrib_core.simulation.settings import AttackKind
@@ -113,8 +114,14 @@ def ended(workspace: Workspace, job: Job) -> Job:
     return workspace.jobs.find(job.id)
 
 
+def keep_stale_report(workspace: Workspace, entry: RunEntry, report: AuditReport) -> None:
+    """Stores a report as another version would have."""
+    with mock.patch("flcontrib_core.workspace.kept_arrays.software_version", return_value="0.0.1"):
+        keep_report(workspace, entry, report)
+
+
 def fill(folder: Path) -> Filled:
-    """A run with its report, a table with its report, hostile names, and a run whose only job failed."""
+    """A run with its report, a table with its report, hostile names, a run whose only job failed, an old result."""
     scratch = folder / "made"
     scratch.mkdir(parents=True)
     with Workspace(folder / "workspace") as workspace:
@@ -126,4 +133,13 @@ def fill(folder: Path) -> Filled:
         # A recording without model and validation data: its audit fails by itself, with a typed error.
         runs["failed"] = workspace.add_run(bundle_run(scratch / "without-model"))
         ended(workspace, workspace.jobs.submit(runs["failed"].digest, AuditSettings().record()))
+        runs["stale"] = workspace.add_run(
+            make_tiny_log(scratch / "old.flrun", replace(TINY, name="Old result", seed=5))
+        )
+        old = workspace.latest_result(runs["report"].digest, "audit")
+        assert old is not None
+        report = stored_report(workspace, old)
+        keep_stale_report(
+            workspace, runs["stale"], replace(report, history=replace(report.history, run_digest=runs["stale"].digest))
+        )
     return Filled(folder / "workspace", runs)

@@ -11,7 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -56,38 +56,54 @@ def answers(address: str) -> bool:
         return False
 
 
-@pytest.fixture(scope="session")
-def served() -> Iterator[Served]:
-    """``flcontrib serve`` on a free port, on a workspace of its own; nothing it started outlives the session."""
-    with scratch_folder() as folder:
-        filled = fill(folder)
-        port = free_port()
-        command = [sys.executable, "-m", "flcontrib_core.cli", "serve", "--workspace", str(filled.folder)]
-        output = (folder / "server.txt").open("wb")
-        paths = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
+@contextmanager
+def serving(workspace: Path, port: int, output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """``flcontrib serve`` on a workspace; ended with everything it started, except jobs."""
+    command = [sys.executable, "-m", "flcontrib_core.cli", "serve", "--workspace", str(workspace)]
+    paths = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
+    with output.open("ab") as out:
         server = subprocess.Popen(
             [*command, "--port", str(port)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": paths},
-            stdout=output,
+            stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         address = f"http://localhost:{port}"
         try:
             wait_until(lambda: answers(address) or server.poll() is not None, "an answer of the server")
-            assert server.poll() is None, (folder / "server.txt").read_text()
-            yield Served(address, filled)
-            assert server.poll() is None, f"the server ended by itself:\n{(folder / 'server.txt').read_text()}"
+            assert server.poll() is None, output.read_text()
+            yield server
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)
-            server.wait(timeout=60)
-            output.close()
-            with Workspace(filled.folder) as workspace:
-                for job in workspace.jobs.list():
-                    if job.active:
-                        workspace.jobs.cancel(job.id)
+            try:
+                server.wait(timeout=20)
+            except subprocess.TimeoutExpired:  # it waits for a browser that does not hang up
+                server.kill()
+                server.wait(timeout=60)
+
+
+def cancel_jobs(folder: Path) -> None:
+    with Workspace(folder) as workspace:
+        for job in workspace.jobs.list():
+            if job.active:
+                workspace.jobs.cancel(job.id)
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Served]:
+    """A dashboard on a free port, on a workspace of its own; nothing it started outlives the session."""
+    with scratch_folder() as folder:
+        filled = fill(folder)
+        port = free_port()
+        try:
+            with serving(filled.folder, port, folder / "server.txt") as server:
+                yield Served(f"http://localhost:{port}", filled)
+                assert server.poll() is None, f"the server ended by itself:\n{(folder / 'server.txt').read_text()}"
+        finally:
+            cancel_jobs(filled.folder)
 
 
 @dataclass

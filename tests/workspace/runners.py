@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flcontrib_core.audit_jobs import PREVIEW_SECONDS, audit_in_workspace
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.vocabulary import OnProgress
 from flcontrib_core.workspace import ResultEntry, Workspace
@@ -117,3 +118,24 @@ def assessment(workspace: Workspace, run_digest: str, settings: dict[str, Any], 
     arrays = {f"values of {name}": history.values[name] for name in history.utilities}
     arrays |= {f"errors of {name}": history.standard_errors[name] for name in history.utilities}
     return workspace.keep_result(run_digest, settings, "assessment", {"how": history.estimator}, arrays)
+
+
+def gates_of(workspace: Workspace) -> Path:
+    """The folder in which a test opens the gates of ``stepwise_audit``: a file per epoch, or 'all'."""
+    return workspace.path.parent / "gates"
+
+
+def stepwise_audit(
+    workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress
+) -> ResultEntry:
+    """The real audit, which finishes each epoch when the test says so. Run it as the kind 'audit'."""
+    gates = gates_of(workspace)
+
+    def step(done: int, total: int, label: str) -> None:
+        on_progress(done, total, label)
+        while not (gates / "all").exists() and not (gates / str(done)).exists():
+            time.sleep(0.01)
+        if not (gates / "all").exists():
+            time.sleep(PREVIEW_SECONDS)  # so that every epoch may be shown
+
+    return audit_in_workspace(workspace, run_digest, settings, step)

@@ -1,0 +1,133 @@
+"""Does the browser follow a job by itself: partial curves, restarts of the server, cancel, resume, the final result?"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from flcontrib_core import AuditSettings
+from flcontrib_core.workspace import Job, RunEntry, Workspace
+from tests.app.filled_workspace import TINY_NAME, make_tiny_log, wait_until
+from tests.browser.conftest import MILLISECONDS, WIDE, cancel_jobs, free_port, serving
+from tests.workspace.recorded import scratch_folder
+from tests.workspace.runners import gates_of
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=MILLISECONDS)
+STEPWISE = {"audit": "tests.workspace.runners:stepwise_audit"}
+FINAL = "1 of 6 clients stands out during this run"
+
+
+@dataclass
+class AtWork:
+    """A dashboard of its own over one run whose audit goes on when the test lets it."""
+
+    folder: Path
+    workspace: Workspace
+    run: RunEntry
+    job: Job
+    port: int
+    servers: ExitStack
+    pid: int = 0
+
+    def url(self, page: str, **query: str) -> str:
+        extra = "".join(f"&{k}={v}" for k, v in query.items())
+        return f"http://localhost:{self.port}/{page}?run={self.run.digest[:16]}{extra}"
+
+    def let(self, epoch: int | str) -> None:
+        (gates_of(self.workspace) / str(epoch)).touch()
+
+    def start_server(self) -> None:
+        self.pid = self.servers.enter_context(serving(self.workspace.path, self.port, self.folder / "server.txt")).pid
+
+
+@contextmanager
+def at_work() -> Iterator[AtWork]:
+    with scratch_folder() as folder, Workspace(folder / "workspace", runners=STEPWISE) as workspace:
+        run = workspace.add_run(make_tiny_log(folder / "tiny.flrun"))
+        gates_of(workspace).mkdir()
+        job = workspace.jobs.submit(run.digest, AuditSettings().record())
+        try:
+            with ExitStack() as servers:
+                found = AtWork(folder, workspace, run, job, free_port(), servers)
+                found.start_server()
+                yield found
+        finally:
+            cancel_jobs(workspace.path)
+
+
+def shows(page: Page, words: str) -> None:
+    expect(page.get_by_role("heading", level=1)).to_contain_text(words)
+
+
+def opened(browser: Browser, url: str) -> Page:
+    """A page without a witness: a server that goes away is no fault of the page."""
+    page = browser.new_context(viewport={"width": WIDE["width"], "height": WIDE["height"]}).new_page()
+    page.set_default_timeout(MILLISECONDS)
+    page.goto(url)
+    return page
+
+
+def test_results_appear_as_epochs_finish_without_a_reload(browser: Browser) -> None:
+    with at_work() as work:
+        overview, cells = opened(browser, work.url("")), opened(browser, work.url("contributions"))
+        shows(overview, "Computing the contributions of this run")
+        work.let(1)
+        for page in (overview, cells):
+            shows(page, "After 1 of 12 epochs: ")
+            expect(page.get_by_text("Provisional").first).to_be_visible()
+            expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+        side = overview.get_by_test_id("stSidebar")
+        side.evaluate("e => { e.dataset.seen = 'the same element' }")
+        work.let(2)
+        shows(overview, "After 2 of 12 epochs: ")
+        work.let("all")
+        for page in (overview, cells):
+            expect(page.get_by_text("12 of 12 epochs computed")).to_be_visible()
+        shows(overview, FINAL)
+        expect(overview.get_by_text("Provisional")).to_have_count(0)
+        assert side.evaluate("e => e.dataset.seen") == "the same element", "the page was never loaded anew"
+
+
+def test_a_killed_server_changes_nothing(browser: Browser) -> None:
+    """kill −9 of the web process: the job goes on, and the open page comes back where it was."""
+    with at_work() as work:
+        page = opened(browser, work.url("contributions", utility="accuracy"))
+        work.let(1)
+        shows(page, "After 1 of 12 epochs: ")
+        os.kill(work.pid, signal.SIGKILL)
+        work.let(2)
+        wait_until(lambda: (p := work.workspace.jobs.find(work.job.id).progress) is not None and p.done >= 3, "epoch 3")
+        assert work.workspace.jobs.find(work.job.id).attempt == 1, "the job never noticed"
+        work.start_server()
+        shows(page, "After 2 of 12 epochs: ")
+        assert "utility=accuracy" in page.url
+        copied = opened(browser, page.url)
+        shows(copied, "After 2 of 12 epochs: ")
+        work.let("all")
+        for reader in (page, copied):
+            expect(reader.get_by_text("12 of 12 epochs computed")).to_be_visible()
+
+
+def test_cancel_and_resume_by_their_buttons(browser: Browser) -> None:
+    with at_work() as work:
+        page, other = opened(browser, work.url("jobs")), opened(browser, work.url("jobs"))
+        for reader in (page, other):
+            shows(reader, "1 job at work")
+        page.get_by_role("button", name="Cancel").click()
+        for reader in (page, other):
+            shows(reader, "No job is running")
+            expect(reader.get_by_text("cancelled; finished epochs are kept")).to_be_visible()
+        other.get_by_role("button", name="Resume").click()
+        for reader in (page, other):
+            expect(reader.get_by_role("link", name="Open the result")).to_be_visible()
+        page.get_by_role("link", name="Open the result").click()
+        shows(page, FINAL)
+        expect(page.get_by_text(TINY_NAME).first).to_be_visible()
