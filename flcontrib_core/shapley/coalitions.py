@@ -70,13 +70,12 @@ def random_coalitions_of_size(rng: np.random.Generator, count: int, players: int
 
 def coalitions_of_size(players: int, size: int) -> CoalitionMatrix:
     """(C(n, size), players) every coalition with ``size`` members, each once."""
-    from itertools import combinations
+    from itertools import chain, combinations
 
     count = math.comb(players, size)
     members = np.zeros((count, players), dtype=bool)
     if size:
-        chosen = np.fromiter(
-            (player for group in combinations(range(players), size) for player in group), dtype=np.int64
-        ).reshape(count, size)
+        groups = chain.from_iterable(combinations(range(players), size))
+        chosen = np.fromiter(groups, dtype=np.int64, count=count * size).reshape(count, size)
         np.put_along_axis(members, chosen, True, axis=1)
     return members

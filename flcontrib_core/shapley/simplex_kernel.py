@@ -44,6 +44,11 @@ class SimplexPoints:
         return np.asarray(1.0 + LINEAR * (self.weights**2).sum(axis=1))
 
 
+def points_of(weights: CoalitionWeights, factor: FloatArray) -> SimplexPoints:
+    """Where coalitions of these weights lie under a metric."""
+    return SimplexPoints(weights, weights @ factor)
+
+
 def metric_factor(gram: FloatArray, players: BoolArray | None = None) -> FloatArray:
     """Which A turns weights into positions, x = λA, so that a typical pair of players lies √2 apart?
 

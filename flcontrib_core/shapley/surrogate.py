@@ -6,7 +6,7 @@ the logits of every other coalition, and reads all utilities from them; evaluate
 One fit serves any number of utilities.
 
 ====================  ==========================================================================================
-start                 N and all singletons, n + 1 evaluations (∅ is free)
+start                 N, all singletons and the design up to 2n, in one request (∅ is free)
 ``logit_link``        logits on a scale on which they can be regressed
 ``simplex_kernel``    distances from the updates' Gram matrix, kernel by marginal likelihood, regression
 ``surrogate_design``  which coalitions next: a quota per size, inside it the most uncertain; nested steps of 2n
@@ -22,12 +22,17 @@ Which coalitions are evaluated does not depend on when it stops, so a higher pre
 regressions, one for the coalitions without flagged players, at least 8n evaluations, and those utilities are marked
 ``unreliable``. Coalitions whose logits are not finite are named and never fitted.
 
+Departure: the measured design starts with n + 2 evaluations and chooses the rest with a fitted kernel; the first n − 1
+of the rest are chosen here with a fixed one. Values are as good (median NMSE at 4n on the tuning seeds 4.1e-4 / 4.0e-3
+against 4.8e-4 / 4.4e-3), and evaluators run full chunks: 48 forward passes for 40 coalitions instead of 64.
 Departure: the measured design evaluates ∅ too; its logits are used here only under fixed weights.
 Departure: "flat" (spread < 0.1/V: no difference between clients) is asked of utilities that count rows; a smooth one is
 flat where its spread is rounding.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 
@@ -52,8 +57,11 @@ class LogitSubject:
 
     def __init__(self, oracle: CoalitionOracle, game: LogitGame) -> None:
         self._oracle, self._game = oracle, game
-        singletons = np.eye(oracle.players, dtype=bool)
-        self._link = LogitLink.from_singletons(oracle.evaluate_with_logits(singletons)[1])
+
+    @cached_property
+    def _link(self) -> LogitLink:
+        singletons = np.eye(self._oracle.players, dtype=bool)
+        return LogitLink.from_singletons(self._oracle.evaluate_with_logits(singletons)[1])
 
     @property
     def blocks(self) -> tuple[slice, ...]:
@@ -66,7 +74,7 @@ class LogitSubject:
         return self._game.weights(coalitions)
 
     def evaluate(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, FloatArray]:
-        values, logits = self._oracle.evaluate_with_logits(coalitions)
+        values, logits = self._oracle.evaluate_with_logits(coalitions)  # before the link, which needs a part of them
         return values, self._link.outputs(logits)
 
     def utilities(self, outputs: Float32Array | FloatArray) -> UtilityMatrix:
@@ -89,4 +97,4 @@ class LogitSurrogate:
         if not isinstance(game, LogitGame):
             raise MissingPart("this game has no logits; use an estimator for opaque utilities (surrogate-blackbox)")
         grounds = Grounds(game.gram(), game.multiply_adds, 1.0 / game.validation_rows)
-        return study_epoch(self.name, lambda: LogitSubject(oracle, game), oracle, grounds, rng, settings)
+        return study_epoch(self.name, LogitSubject(oracle, game), oracle, grounds, rng, settings)

@@ -75,4 +75,4 @@ class BlackBoxSurrogate:
             grounds = Grounds(game.gram(), game.multiply_adds, 1.0 / game.validation_rows)
         else:
             grounds = Grounds(np.eye(oracle.players), np.inf, 0.0)
-        return study_epoch(self.name, lambda: UtilitySubject(oracle), oracle, grounds, rng, settings)
+        return study_epoch(self.name, UtilitySubject(oracle), oracle, grounds, rng, settings)

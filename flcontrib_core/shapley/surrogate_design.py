@@ -16,13 +16,17 @@ import numpy as np
 
 from flcontrib_core.shapley.coalitions import coalitions_of_size, random_coalitions_of_size
 from flcontrib_core.shapley.oracle import coalition_keys
-from flcontrib_core.shapley.simplex_kernel import Kernel, SimplexPoints, similarity
-from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, IntArray
+from flcontrib_core.shapley.simplex_kernel import Kernel, SimplexPoints, points_of, similarity
+from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, CoalitionWeights, FloatArray, IntArray
 
 _CANDIDATES = 8192
 _FEWEST_PER_SIZE, _MOST_PER_SIZE = 64, 1024
 _LEAST_NOISE = 1e-6
 """Keeps the greedy choice from chasing rounding errors where the regression interpolates."""
+
+
+PRIOR = Kernel(length=1.0, noise=1e-3)
+"""Guides the design before anything is evaluated."""
 
 
 @dataclass(frozen=True)
@@ -95,22 +99,29 @@ def size_quotas(shares: FloatArray, capacities: Sequence[int], evaluated: IntArr
     return np.asarray(total - evaluated)
 
 
+@dataclass(frozen=True)
+class Guide:
+    """What the design goes by in one family of coalitions."""
+
+    cell: Cell
+    factor: FloatArray
+    """(players, dimensions) its metric: x = λA"""
+    known: SimplexPoints
+    """The points that are, or are about to be, fitted"""
+    kernel: Kernel
+
+
 def next_coalitions(
-    cell: Cell,
+    guide: Guide,
     evaluated: CoalitionMatrix,
-    known: SimplexPoints,
-    place: Callable[[CoalitionMatrix], SimplexPoints],
-    kernel: Kernel,
+    weights: Callable[[CoalitionMatrix], CoalitionWeights],
     more: int,
     rng: np.random.Generator,
 ) -> CoalitionMatrix:
-    """Up to ``more`` coalitions of the cell, none of them evaluated, in the order of choice.
-
-    ``evaluated`` are the cell's coalitions that need no second evaluation, ``known`` the points that were fitted,
-    ``place`` finds the point of any other.
-    """
-    players = evaluated.shape[1]
-    counted = np.bincount(evaluated.sum(axis=1), minlength=players + 1)
+    """Up to ``more`` coalitions of the guide's cell, in the order of choice, none of them among ``evaluated``."""
+    cell, players = guide.cell, evaluated.shape[1]
+    mine = evaluated[cell.holds(evaluated)]
+    counted = np.bincount(mine.sum(axis=1), minlength=players + 1)
     capacities = [cell.count(size) for size in range(players + 1)]
     quotas = size_quotas(size_shares(players), capacities, counted, more)
     wanted = np.flatnonzero(quotas)
@@ -118,9 +129,11 @@ def next_coalitions(
         return np.zeros((0, players), dtype=bool)
     most = int(np.clip(_CANDIDATES // len(wanted), _FEWEST_PER_SIZE, _MOST_PER_SIZE))
     pool = np.concatenate([cell.candidates(rng, int(size), max(most, 2 * int(quotas[size]))) for size in wanted])
-    seen = set(coalition_keys(evaluated))
+    seen = set(coalition_keys(mine))
     pool = pool[np.array([key not in seen for key in coalition_keys(pool)], dtype=bool)]
-    chosen = _most_uncertain(known, place(pool), pool.sum(axis=1), quotas, kernel)
+    chosen = _most_uncertain(
+        guide.known, points_of(weights(pool), guide.factor), pool.sum(axis=1), quotas, guide.kernel
+    )
     return np.asarray(pool[chosen])
 
 

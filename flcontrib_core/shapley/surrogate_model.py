@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flcontrib_core.shapley.simplex_kernel import Regression, SimplexPoints
+from flcontrib_core.shapley.simplex_kernel import Regression, SimplexPoints, points_of
 from flcontrib_core.shapley.surrogate_design import Cell
 from flcontrib_core.vocabulary import (
     BoolArray,
@@ -81,6 +81,7 @@ class FittedCell:
     rows: IntArray
     regressions: tuple[Regression, ...]
 
+
 class SurrogateModel:
     """A fit to the evidence that can be asked about any coalition."""
 
@@ -98,8 +99,7 @@ class SurrogateModel:
         return FittedCell(cell, factor, rows, regressions)
 
     def points(self, coalitions: CoalitionMatrix, factor: FloatArray) -> SimplexPoints:
-        weights = self.subject.weights(coalitions)
-        return SimplexPoints(weights, weights @ factor)
+        return points_of(self.subject.weights(coalitions), factor)
 
     def predict(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
         """(coalitions, utilities) as the surrogate sees them, evaluated ones included; ∅ is exactly 0."""

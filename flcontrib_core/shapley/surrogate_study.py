@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -18,8 +17,8 @@ from flcontrib_core.shapley.flagged import flag_words, flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley, shapley_of_differences
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures, FixedFeatures
-from flcontrib_core.shapley.simplex_kernel import metric_factor
-from flcontrib_core.shapley.surrogate_design import Cell, next_coalitions
+from flcontrib_core.shapley.simplex_kernel import metric_factor, points_of
+from flcontrib_core.shapley.surrogate_design import PRIOR, Cell, Guide, next_coalitions
 from flcontrib_core.shapley.surrogate_error import SMOOTH, STEPS, standard_errors
 from flcontrib_core.shapley.surrogate_model import Evidence, Subject, SurrogateModel
 from flcontrib_core.shapley.thresholds import UNIT_RANGE
@@ -78,8 +77,11 @@ class Study:
         steps: BoolArray,
         flagged: BoolArray,
         seed: int,
+        first: int,
     ) -> None:
-        """Evaluates everybody and each alone.
+        """Evaluates everybody, each alone and a design made before anything is known, ``first`` coalitions in all.
+
+        One request, because evaluators fill up chunks.
 
         ``steps`` (utilities,) says which count rows. With ``flagged`` players those are read from a fit of their own
         for the coalitions without them, because a regression across both kinds is confidently wrong about accuracy;
@@ -99,6 +101,9 @@ class Study:
         if not self.adaptive:  # under fixed weights ∅ is a point like any other, and free
             start.append(np.zeros((1, n), dtype=bool))
         coalitions = np.unique(np.concatenate(start), axis=0)
+        guides = [self._guide(coalitions, cell, factor) for cell, factor in self.families[-1][1]]
+        more = first - int(coalitions.any(axis=1).sum())
+        coalitions = np.concatenate([coalitions, self._design(guides, coalitions, more, first)])
         values, outputs = subject.evaluate(coalitions)
         self.evidence = Evidence(coalitions, values, outputs, np.asarray(np.isfinite(outputs).all(axis=1)))
         self.models = self._fit()
@@ -127,20 +132,29 @@ class Study:
 
     def grow(self, target: int) -> None:
         """Evaluates up to ``target`` coalitions in all (fewer where a family is exhausted), and fits again."""
-        rng = np.random.default_rng([self.seed, _DESIGN, target])
-        more = target - self.evaluated
-        guide = self.models[-1][1]
-        found: list[CoalitionMatrix] = []
-        for index, fitted in enumerate(guide.cells):
-            share = -(-(more - sum(map(len, found))) // (len(guide.cells) - index))
-            evaluated = self.evidence.coalitions[fitted.cell.holds(self.evidence.coalitions)]
-            place = partial(guide.points, factor=fitted.factor)
-            chosen = fitted.regressions[0]
-            found.append(next_coalitions(fitted.cell, evaluated, chosen.points, place, chosen.kernel, share, rng))
-        coalitions = np.concatenate(found)
+        guides = [
+            Guide(fitted.cell, fitted.factor, fitted.regressions[0].points, fitted.regressions[0].kernel)
+            for fitted in self.models[-1][1].cells
+        ]
+        coalitions = self._design(guides, self.evidence.coalitions, target - self.evaluated, target)
         if len(coalitions):
             self.evidence = self.evidence.extended(coalitions, *self.subject.evaluate(coalitions))
             self.models = self._fit()
+
+    def _guide(self, coalitions: CoalitionMatrix, cell: Cell, factor: FloatArray) -> Guide:
+        """What the design goes by before anything is evaluated."""
+        mine = coalitions[cell.holds(coalitions) & coalitions.any(axis=1)]
+        return Guide(cell, factor, points_of(self.subject.weights(mine), factor), PRIOR)
+
+    def _design(self, guides: Sequence[Guide], evaluated: CoalitionMatrix, more: int, target: int) -> CoalitionMatrix:
+        """(up to ``more``, players) which coalitions to evaluate next, shared among the families."""
+        rng = np.random.default_rng([self.seed, _DESIGN, target])
+        found = [np.zeros((0, self.players), dtype=bool)]
+        for index, guide in enumerate(guides):
+            share = -(-(more - sum(map(len, found))) // (len(guides) - index))
+            if share > 0:
+                found.append(next_coalitions(guide, evaluated, self.subject.weights, share, rng))
+        return np.concatenate(found)
 
     def predict(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
         """(coalitions, utilities) as the fits see them."""
@@ -199,16 +213,13 @@ class Study:
 
 def study_epoch(
     name: str,
-    subject: Callable[[], Subject],
+    subject: Subject,
     oracle: CoalitionOracle,
     grounds: Grounds,
     rng: np.random.Generator,
     settings: EstimatorSettings,
 ) -> ShapleyEstimate:
-    """The surrogates' common course: start, grow in nested steps of 2n, look from 4n (flagged: 8n) on, stop.
-
-    ``subject`` is made only once the request is known to be in order: making it may already evaluate.
-    """
+    """The surrogates' common course: start with 2n, grow in nested steps of 2n, look from 4n (flagged: 8n) on, stop."""
     n = oracle.players
     steps = np.array([moves_in_steps(utility) for utility in oracle.utilities])
     flagged = np.zeros(n, dtype=bool)
@@ -224,9 +235,10 @@ def study_epoch(
             f"found evaluations = {most}. Allow at least {least}, better {4 * n}."
         )
     with one_blas_thread():
-        study = Study(subject(), oracle, grounds, steps, flagged, seed=int(rng.integers(1 << 62)))
+        seed = int(rng.integers(1 << 62))
+        study = Study(subject, oracle, grounds, steps, flagged, seed, first=min(2 * n, most))
         first_look = most if settings.evaluations is not None else min(most, (8 if flagged.any() else 4) * n)
-        for target in [*range(2 * n, most, 2 * n), most]:
+        for target in [*range(4 * n, most, 2 * n), most]:
             study.grow(target)
             if target >= first_look:
                 look = study.look(settings.precision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -233,7 +233,7 @@ def test_non_finite_logits_are_named_and_never_fitted() -> None:
 
 def test_nothing_but_diverged_sub_models_is_an_error_that_names_one() -> None:
     game = MLPEpoch(6, 2)
-    game.poison = {tuple(range(6)), *((player,) for player in range(6))}
+    game.poison = {members for size in range(1, 7) for members in combinations(range(6), size)}
     with pytest.raises(NonFiniteUtility, match=r"nearly all .* \{"):
         run(game, 24)
 

@@ -10,18 +10,30 @@ import pytest
 
 from flcontrib_core.shapley.coalitions import coalitions_of_masks
 from flcontrib_core.shapley.oracle import coalition_keys
-from flcontrib_core.shapley.simplex_kernel import Kernel, Regression, SimplexPoints, metric_factor
-from flcontrib_core.shapley.surrogate_design import Cell, next_coalitions, size_quotas, size_shares
-from flcontrib_core.vocabulary import CoalitionMatrix
+from flcontrib_core.shapley.simplex_kernel import Kernel, Regression, SimplexPoints, metric_factor, points_of
+from flcontrib_core.shapley.surrogate_design import Cell, Guide, next_coalitions, size_quotas, size_shares
+from flcontrib_core.vocabulary import CoalitionMatrix, CoalitionWeights, FloatArray
 
 KERNEL = Kernel(1.0, 1e-4)
 
 
+def weights(coalitions: CoalitionMatrix) -> CoalitionWeights:
+    return np.asarray(coalitions / np.maximum(coalitions.sum(axis=1, keepdims=True), 1))
+
+
+def factor(players: int) -> FloatArray:
+    rng = np.random.default_rng(players)
+    deltas = rng.normal(size=(players, 30)) + rng.normal(size=30)
+    return metric_factor(deltas @ deltas.T)
+
+
 def place(coalitions: CoalitionMatrix) -> SimplexPoints:
-    rng = np.random.default_rng(coalitions.shape[1])
-    deltas = rng.normal(size=(coalitions.shape[1], 30)) + rng.normal(size=30)
-    weights = coalitions / np.maximum(coalitions.sum(axis=1, keepdims=True), 1)
-    return SimplexPoints(weights, weights @ metric_factor(deltas @ deltas.T))
+    return points_of(weights(coalitions), factor(coalitions.shape[1]))
+
+
+def choose(cell: Cell, known: CoalitionMatrix, more: int, seed: int) -> CoalitionMatrix:
+    guide = Guide(cell, factor(known.shape[1]), place(known), KERNEL)
+    return next_coalitions(guide, known, weights, more, np.random.default_rng(seed))
 
 
 def start(players: int) -> CoalitionMatrix:
@@ -38,7 +50,7 @@ def test_at_4n_every_size_has_been_looked_at(players: int) -> None:
     more = 4 * players - (players + 1)
     more = min(more, 2**players - 2 - players)
     known = start(players)
-    found = next_coalitions(everything(players), known, place(known), place, KERNEL, more, np.random.default_rng(0))
+    found = choose(everything(players), known, more, 0)
     assert len(found) == more
     assert set(found.sum(axis=1).tolist()) == set(range(2, players))
     assert len(set(coalition_keys(found)) | set(coalition_keys(known))) == len(found) + len(known)
@@ -67,7 +79,7 @@ def test_each_choice_is_the_most_uncertain_one_left_in_its_quota() -> None:
     """Replayed with a regression fitted from scratch before every choice."""
     players = 7
     known = start(players)
-    found = next_coalitions(everything(players), known, place(known), place, KERNEL, 14, np.random.default_rng(1))
+    found = choose(everything(players), known, 14, 1)
     left = np.bincount(found.sum(axis=1), minlength=players + 1)
     everyone = coalitions_of_masks(np.arange(1 << players), players)
     sizes = everyone.sum(axis=1)
@@ -93,7 +105,7 @@ def test_families_keep_to_themselves() -> None:
         inside = cell.holds(everyone)
         assert [cell.count(s) for s in range(1, 9)] == [int((inside & (sizes == s)).sum()) for s in range(1, 9)]
         known = start(8)[cell.holds(start(8))]
-        found = next_coalitions(cell, known, place(known), place, KERNEL, 25, np.random.default_rng(2))
+        found = choose(cell, known, 25, 2)
         assert cell.holds(found).all()
         assert len(found) == 25
         assert len(set(coalition_keys(found))) == 25
@@ -103,5 +115,5 @@ def test_an_exhausted_family_gives_what_it_has() -> None:
     flagged = np.array([False, False, False, True, True, True])
     cell = Cell(flagged, False)
     known = start(6)[cell.holds(start(6))]
-    found = next_coalitions(cell, known, place(known), place, KERNEL, 30, np.random.default_rng(3))
+    found = choose(cell, known, 30, 3)
     assert len(found) == 2**3 - 1 - 3
