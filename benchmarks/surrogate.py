@@ -4,8 +4,7 @@ Adult and COMPAS with the paper's MLP and half of the clients per epoch, early a
 0, 1, 2 (``REPORTED``) are reported; every constant of the method was set on runs with seeds 101–107 and 301–306
 (simulated apart, Fashion-MNIST and digits among them), 401–404 for scaled clients. NMSE = mean squared error over the
 variance of the exact values over clients. "Evaluations for 1e-2" is the smallest budget on a grid whose NMSE is at most
-0.01, for sampling methods in the median of three draws. CPU times and ratios are of one process. With 16 participants
-one epoch of each run is looked at, early and late in turn: its exact values take minutes.
+0.01, for sampling methods in the median of three draws. CPU times and ratios are of one process.
 
 Epochs in which some update is three times as long as the median are *flagged*; their accuracy is marked unreliable
 and they are counted apart. Convolutional nets and hard games are reported without goals.
@@ -16,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,8 @@ from flcontrib_core.simulation.settings import AttackKind, SimulationSettings, S
 from flcontrib_core.vocabulary import FloatArray
 
 REPORTED = (0, 1, 2)
+SIXTEEN = (("adult", 0, 2), ("adult", 1, 8), ("compas", 1, 2), ("compas", 2, 8))
+"""Data set, seed and epoch of the games with 16 participants: exact values take minutes each."""
 GOAL = 0.01
 NEEDED = {"complementary": "complementary contributions", "shapiq:SVARM": "shapiq's SVARM"}
 
@@ -50,17 +52,19 @@ def run(scale: str) -> list[Measurement]:
             measured.append(Measurement("surrogate: data sets found", 0.0, note=note))
         else:
             seeds = REPORTED if full else REPORTED[:1]
-            ten = list(paper_epochs(10, seeds, (1, 5, 15) if full else (2, 8)))
+            early_and_late = (2, 12) if full else (2, 8)
+            runs = product(("adult", "compas"), seeds)
+            ten = [e for dataset, seed in runs for e in paper_epochs(10, dataset, seed, early_and_late)]
             measured += accuracy(ten, 10, (2e-3, 5e-3), (5e-3, 3e-2))
             measured += needed(ten, 10, {"complementary": 15.0, "shapiq:SVARM": 8.0})
-            measured += end_to_end(ten[::3] if full else ten[:2], 10, 12.0, all_coalitions=True)
+            measured += end_to_end(ten[::2] if full else ten[:2], 10, 12.0)
+            sixteen = [
+                e for dataset, seed, t in SIXTEEN[: None if full else 1] for e in paper_epochs(16, dataset, seed, [t])
+            ]
             if full:
-                sixteen = list(paper_epochs(16, seeds, (2, 8), in_turn=True))
                 measured += accuracy(sixteen, 16, (5e-3, 5e-3), None)
                 measured += needed(sixteen, 16, {"complementary": 25.0})
-            else:
-                sixteen = [next(paper_epochs(16, seeds, (2,)))]
-            measured += end_to_end(sixteen[:1], 16, 80.0, all_coalitions=full)
+            measured += end_to_end(sixteen[:2] if full else sixteen, 16, 80.0)
             measured += scaled_clients(seeds[:2], (10.0, 1000.0) if full else (10.0,))
             if full:
                 measured += convolutional()
@@ -71,29 +75,22 @@ def run(scale: str) -> list[Measurement]:
     return measured
 
 
-def paper_epochs(
-    players: int, seeds: Iterable[int], epochs: Sequence[int], in_turn: bool = False
-) -> Iterator[BenchmarkEpoch]:
-    """Epochs of 2n clients, half of whom take part; with ``in_turn`` the first run gives the first epoch, and so on."""
-    runs = [(dataset, seed) for dataset in ("adult", "compas") for seed in seeds]
-    for index, (dataset, seed) in enumerate(runs):
-        settings = paper_settings(
-            dataset,
-            clients=2 * players,
-            epochs=max(epochs),
-            seed=seed,
-            validation_rows=500 if players <= 10 else 300,
-            train_rows=8000 if dataset == "adult" else None,
-        )
-        wanted = [epochs[index % len(epochs)]] if in_turn else epochs
-        yield from simulated_epochs(f"{dataset} seed {seed}", settings, wanted)
+def paper_epochs(players: int, dataset: str, seed: int, epochs: Sequence[int]) -> Iterator[BenchmarkEpoch]:
+    """Epochs of 2n clients, half of whom take part."""
+    settings = paper_settings(
+        dataset,
+        clients=2 * players,
+        epochs=max(8, *epochs),
+        seed=seed,
+        validation_rows=500 if players <= 10 else 300,
+        train_rows=8000 if dataset == "adult" else None,
+    )
+    yield from simulated_epochs(f"{dataset} seed {seed}", settings, epochs)
 
 
-def estimate(
-    epoch: BenchmarkEpoch, oracle: CoalitionOracle, evaluations: int | None = None, seed: int = 0
-) -> ShapleyEstimate:
+def estimate(oracle: CoalitionOracle, evaluations: int | None = None) -> ShapleyEstimate:
     settings = EstimatorSettings(evaluations=evaluations)
-    return epoch_estimator("surrogate").estimate(oracle, np.random.default_rng(seed), settings)
+    return epoch_estimator("surrogate").estimate(oracle, np.random.default_rng(0), settings)
 
 
 def accuracy(
@@ -106,8 +103,9 @@ def accuracy(
     plain = [epoch for epoch in epochs if not epoch.flagged]
     note = f"{len(plain)} epochs, {len(epochs) - len(plain)} flagged ones apart"
     measured = []
+    oracles = [epoch.oracle() for epoch in plain]  # shared: a larger budget contains the smaller one's coalitions
     for multiple in (2, 4, 8):
-        estimates = [estimate(epoch, epoch.oracle(), multiple * n) for epoch in plain]
+        estimates = [estimate(oracle, multiple * n) for oracle in oracles]
         errors = np.array([epoch.nmse(found.values) for epoch, found in zip(plain, estimates, strict=True)])
         inside = [
             np.abs(found.values - epoch.truth) <= found.half_widths
@@ -123,7 +121,7 @@ def accuracy(
             measured.append(Measurement(label + "largest NMSE", maximum, limit, False, note=where))
             covered = float(np.mean([rows[:, column] for rows in inside]))
             measured.append(Measurement(label + "coverage", covered, 0.93 if multiple >= 4 else None))
-    stopped = [estimate(epoch, epoch.oracle()) for epoch in plain]
+    stopped = [estimate(oracle) for oracle in oracles]
     spent = float(np.median([found.evaluations for found in stopped]))
     error = np.array([epoch.nmse(found.values) for epoch, found in zip(plain, stopped, strict=True)])
     inside = [np.abs(f.values - epoch.truth) <= f.half_widths for epoch, f in zip(plain, stopped, strict=True)]
@@ -153,7 +151,7 @@ def needed(epochs: Sequence[BenchmarkEpoch], n: int, goals: dict[str, float]) ->
 def _surrogate_need(epoch: BenchmarkEpoch, n: int) -> FloatArray:
     oracle = epoch.oracle()
     step = 1 if n <= 10 else 4
-    return _first_below(lambda budget: epoch.nmse(estimate(epoch, oracle, budget).values), range(n + 3, 16 * n, step))
+    return _first_below(lambda budget: epoch.nmse(estimate(oracle, budget).values), range(n + 3, 16 * n, step))
 
 
 def _sampling_need(epoch: BenchmarkEpoch, method: str, n: int) -> FloatArray:
@@ -180,19 +178,19 @@ def _first_below(error: Callable[[int], FloatArray], budgets: Iterable[int]) -> 
     return np.where(np.isnan(found), budget, found)
 
 
-def end_to_end(epochs: Sequence[BenchmarkEpoch], n: int, goal: float, all_coalitions: bool) -> list[Measurement]:
+def end_to_end(epochs: Sequence[BenchmarkEpoch], n: int, goal: float) -> list[Measurement]:
     """CPU of exact over CPU of the surrogate as ``auto`` calls it, own cost included."""
     ratios, told = [], ""
     for epoch in epochs:
-        estimate(epoch, _fresh(epoch.game))  # first use pays for imports and caches
-        found, ours = cpu(estimate, epoch, _fresh(epoch.game))
-        if all_coalitions:
+        estimate(_fresh(epoch.game))  # first use pays for imports and caches
+        found, ours = cpu(estimate, _fresh(epoch.game))
+        if n <= 10:
             _, exact = cpu(exact_estimate, _fresh(epoch.game))
             how = "measured"
         else:
-            some = np.random.default_rng(0).random((1024, n)) < 0.5
+            some = np.random.default_rng(0).random((2048, n)) < 0.5
             _, part = cpu(epoch.game.evaluate, some)
-            exact, how = part * 2**n / len(some), "from 1024 coalitions"
+            exact, how = part * 2**n / len(some), "2^n × the cost of one of 2048 coalitions"
         ratios.append(exact / ours)
         told = f"{epoch.name}: {ours:.2f} s for {found.evaluations} evaluations, exact {exact:.1f} s ({how})"
     label = f"n = {n}, paper MLP: CPU of exact / surrogate at precision 0.3, median of {len(epochs)}"
@@ -219,7 +217,7 @@ def scaled_clients(seeds: Iterable[int], factors: Iterable[float]) -> list[Measu
             for epoch in simulated_epochs(f"compas seed {seed}, scaled ×{factor:g}", settings, (1, 2, 3, 4)):
                 if not epoch.flagged:
                     continue
-                found = estimate(epoch, epoch.oracle())
+                found = estimate(epoch.oracle())
                 covered = (np.abs(found.values - epoch.truth) <= found.half_widths).mean(axis=0) >= 0.9
                 spread = epoch.truth.var(axis=0)
                 error = ((found.values - epoch.truth) ** 2).mean(axis=0) / np.where(spread > 0, spread, np.inf)
@@ -244,7 +242,7 @@ def many_players(n: int, samples: int) -> list[Measurement]:
         features = AdaptiveFeatures(shares, metric_factor(game.gram())[:, ::-1])
         rng = np.random.default_rng(1)
         (truth, noise), exact_cpu = cpu(sampled_shapley, game.evaluate, game.weights, features, n, samples, rng)
-        found, ours = cpu(estimate, epoch, epoch.oracle())
+        found, ours = cpu(estimate, epoch.oracle())
         spread = truth.var(axis=0)
         error = ((found.values - truth) ** 2).mean(axis=0) / spread
         floor = (noise**2).mean(axis=0) / spread
@@ -266,7 +264,7 @@ def convolutional() -> list[Measurement]:
     measured = []
     for epoch in simulated_epochs("CIFAR-10 CNN, n = 10", settings, (1, 6)):
         for multiple in (4, 8):
-            found = estimate(epoch, epoch.oracle(), multiple * 10)
+            found = estimate(epoch.oracle(), multiple * 10)
             error = epoch.nmse(found.values)
             covered = (np.abs(found.values - epoch.truth) <= found.half_widths).mean()
             told = f"accuracy {error[1]:.1e}; coverage {covered:.2f}{'; flagged' if epoch.flagged else ''}"
@@ -292,7 +290,7 @@ def hard_games() -> list[Measurement]:
     measured = []
     for name, (updates, sizes) in cases.items():
         hard = BenchmarkEpoch(name, EpochGame(game.base, updates, sizes, game.evaluator), "")
-        found = estimate(hard, hard.oracle())
+        found = estimate(hard.oracle())
         gap = np.abs(found.values - hard.truth)
         scale = np.maximum(hard.truth.std(axis=0), 1e-6)
         covered = (gap <= found.half_widths + 1e-6).mean()
