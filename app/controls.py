@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from app import state, wording
-from flcontrib_core import csv_safe
+from app import selection, state, wording
+from flcontrib_core import AuditReport, csv_safe
 from flcontrib_core.workspace import Job, JobState, RunEntry
 
 PICTURE_SCALE = 2
@@ -53,21 +54,49 @@ def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
     return marks
 
 
-def chart(figure: go.Figure, alt: str, rows: Sequence[dict[str, object]], key: str, *, name: str) -> None:
-    """A chart with alt text, 'show as table', CSV, and PNG or SVG made in the reader's own browser."""
+def chart(
+    draw: Callable[[], go.Figure],
+    alt: str,
+    rows: Callable[[], Sequence[dict[str, object]]],
+    key: str,
+    *,
+    name: str,
+    kept_as: tuple[Hashable, ...],
+    report: AuditReport | None = None,
+    row_clients: Sequence[str] = (),
+) -> None:
+    """A chart with alt text, 'show as table', CSV, and PNG or SVG made in the reader's own browser.
+
+    It is drawn once per ``kept_as``, which starts with the result's digest and names all that the picture depends on.
+    With a ``report`` its marks can be clicked and its epochs boxed, and what was chosen is followed on every page;
+    ``row_clients`` names the rows of a chart that has one per client, top row first.
+    """
     picture = st.session_state.get(f"{key}-format") or "png"
     if st.session_state.get(f"{key}-table", False):
-        st.dataframe(list(rows), hide_index=True, width="stretch", key=f"{key}-rows")
+        table(rows(), key=f"{key}-rows")
     else:
         options = {"format": picture, "filename": name, "scale": PICTURE_SCALE}
-        camera = {"displaylogo": False, "modeBarButtons": [["toImage"]], "toImageButtonOptions": options}
-        st.plotly_chart(figure, theme=None, key=key, alt=alt, config=camera)
+        tools = ["toImage"] if report is None else ["select2d", "pan2d", "toImage"]
+        config = {"displaylogo": False, "modeBarButtons": [tools], "toImageButtonOptions": options}
+        figure = state.kept((*kept_as, key), draw)
+        if report is None:
+            st.plotly_chart(figure, theme=None, key=key, alt=alt, config=config)
+        else:
+            st.plotly_chart(
+                figure,
+                theme=None,
+                key=key,
+                alt=alt,
+                config=config,
+                on_select=selection.on_chart(key, report, row_clients),
+                selection_mode=("points", "box"),
+            )
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", gap="small"):
         st.toggle("Show as table", key=f"{key}-table")
         with st.popover("Export", width="content"):
             st.download_button(
                 "CSV",
-                as_csv(rows),
+                lambda: as_csv(rows()),
                 file_name=f"{name}.csv",
                 mime="text/csv",
                 key=f"{key}-csv",
@@ -78,6 +107,26 @@ def chart(figure: go.Figure, alt: str, rows: Sequence[dict[str, object]], key: s
                 "Picture", ["png", "svg"], default="png", key=f"{key}-format", format_func=lambda f: str(f).upper()
             )
             st.caption("The camera at the chart's corner saves it in this format.")
+
+
+def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]], **options: Any) -> Any:
+    """A table whose cells and headings show direction marks instead of obeying them."""
+    columns = content if isinstance(content, Mapping) else columns_of(content)
+    shown = {
+        wording.visible(name): [wording.visible(v) if isinstance(v, str) else v for v in values]
+        for name, values in columns.items()
+    }
+    settings: dict[str, Any] = {"hide_index": True, "width": "stretch"} | options
+    return st.dataframe(shown, **settings)
+
+
+def columns_of(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, object]]:
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 def as_csv(rows: Sequence[dict[str, object]]) -> bytes:
@@ -109,13 +158,18 @@ def pick_utility(utilities: tuple[str, ...], key: str = "utility") -> str:
     return str(picked or chosen)
 
 
-def pick_clients(label: str, clients: tuple[str, ...], default: list[str], key: str, most: int = 8) -> tuple[str, ...]:
-    """A handful of clients: pills while they fit, a searchable list beyond."""
+def pick_clients(
+    label: str, clients: tuple[str, ...], default: tuple[str, ...], key: str, most: int = 8
+) -> tuple[str, ...]:
+    """A handful of clients: pills while they fit, a searchable list beyond. Another default is taken at once."""
     names = sorted(clients)
+    if st.session_state.get(f"{key}-default") != default or key not in st.session_state:
+        st.session_state[f"{key}-default"] = default
+        st.session_state[key] = [c for c in default if c in clients]
     if len(names) <= 24:
-        chosen = st.pills(label, names, selection_mode="multi", default=default, key=key, format_func=text_of)
+        chosen = st.pills(label, names, selection_mode="multi", key=key, format_func=text_of)
     else:
-        chosen = st.multiselect(label, names, default=default, max_selections=most, key=key)
+        chosen = st.multiselect(label, names, max_selections=most, key=key, format_func=wording.visible)
     return tuple(chosen or ())[:most]
 
 

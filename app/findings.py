@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app import wording
+from app.charts.following import Following
 from flcontrib_core import AuditReport
 from flcontrib_core.detection.findings import Alert, VerdictKind
 
@@ -48,6 +49,12 @@ def _verdict(report: AuditReport) -> str:
     where = "" if top.window is None else f", epochs {wording.window(*top.window)}"
     sure = "a fact about the file" if top.probability is None else f"probability {wording.probability(top.probability)}"
     return f"{subject} {verb} during this run. Strongest: {top.client}{where}, {sure}"
+
+
+def in_focus(report: AuditReport, following: Following, most: int = 8) -> tuple[str, ...]:
+    """The clients that get a line of their own: the followed one, then those with an alert, strongest first."""
+    first = () if following.client is None else (following.client,)
+    return tuple(dict.fromkeys([*first, *(a.client for a in report.detection.alerts)]))[:most]
 
 
 def quiet_sentence(report: AuditReport) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -29,6 +30,10 @@ from flcontrib_core import (
     take_in_samples,
 )
 from flcontrib_core.workspace import AlertEntry, Job, ResultEntry, RunEntry
+
+Derived = TypeVar("Derived")
+CARRIED = ("run", "result", "client", "window", "utility")
+"""Choices that a click in the navigation, which empties the URL, must not lose."""
 
 
 @st.cache_resource(max_entries=1, show_spinner="Opening the workspace …")
@@ -152,13 +157,40 @@ def alert_entries(entry: RunEntry) -> tuple[AlertEntry, ...]:
     return workspace().alerts.list(entry.digest)
 
 
+@st.cache_resource(max_entries=512, show_spinner=False)
+def kept(key: tuple[Hashable, ...], _make: Callable[[], Derived]) -> Derived:
+    """What follows from a stored result, made once. The key starts with the result's digest and names the rest.
+
+    Kept values are shared by all readers: nobody may change one.
+    """
+    return _make()
+
+
 def remember(**choices: Any) -> None:
     """Writes choices into the URL, so that a copied link opens the same view."""
+    carried = st.session_state.setdefault("carried", {})
     for key, value in choices.items():
         if value is None or value == "":
             st.query_params.pop(key, None)
-        elif st.query_params.get(key) != str(value):
+            carried.pop(key, None)
+            continue
+        if st.query_params.get(key) != str(value):
             st.query_params[key] = str(value)
+        if key in CARRIED:
+            carried[key] = str(value)
+
+
+def restore_url() -> None:
+    """Puts what the reader had chosen back into a URL that the navigation emptied; a URL that says more wins."""
+    carried: dict[str, str] = st.session_state.setdefault("carried", {})
+    run = st.query_params.get("run")
+    if run and carried.get("run", run) != run:
+        carried.clear()  # another run was opened: its clients and windows are others
+    for key in CARRIED:
+        if key in st.query_params:
+            carried[key] = st.query_params[key]
+        elif key in carried:
+            st.query_params[key] = carried[key]
 
 
 def from_url(key: str, allowed: list[str], default: str) -> str:

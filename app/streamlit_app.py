@@ -35,6 +35,7 @@ pages = {
     ],
 }
 current = st.navigation(pages)  # type: ignore[arg-type]
+state.restore_url()
 with st.sidebar:
     runs = state.workspace().runs()
     entry = state.current_run()

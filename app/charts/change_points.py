@@ -8,7 +8,17 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, x_axis, y_axis
+from app.charts.following import (
+    NOTHING,
+    STILL,
+    Following,
+    add_cell_targets,
+    add_row_targets,
+    draw_followed_epochs,
+    draw_followed_row,
+    pick,
+)
+from app.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, short, x_axis, y_axis
 from flcontrib_core import AuditReport
 
 MOST_ROWS = 40
@@ -51,10 +61,15 @@ class ChangePointFacts:
 
 
 def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple[str, ...] = ()) -> ChangePointFacts:
+    """The rows with the highest probabilities, and those of the clients in focus."""
     points = report.detection.change_points
     table = points.probability[1:].T
     peak = np.nan_to_num(table).max(axis=1)
-    order = sorted(range(len(points.client_ids)), key=lambda i: (-peak[i], points.client_ids[i]))[:MOST_ROWS]
+    place = {c: i for i, c in enumerate(points.client_ids)}
+    wanted = [place[c] for c in focus if c in place]
+    highest = np.lexsort((np.arange(len(peak)), -peak))[:MOST_ROWS].tolist()
+    rows = dict.fromkeys([*wanted, *highest][: max(MOST_ROWS, len(wanted))])
+    order = sorted(rows, key=lambda i: (-peak[i], points.client_ids[i]))
     above = [
         (client, first, last, mass)
         for i, client in enumerate(points.client_ids)
@@ -91,7 +106,9 @@ def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_change_points(facts: ChangePointFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_change_points(
+    facts: ChangePointFacts, mode: str, narrow: bool = False, following: Following = NOTHING
+) -> go.Figure:
     """Lines of the clients in focus above, heat map of all below, on one axis."""
     p = palette(mode)
     count, epochs = facts.probability.shape
@@ -99,7 +116,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, narrow: bool = False)
     lines, gap = 170, 26
     inner = lines + gap + row * count
     floor = row * count / inner
-    figure = base_figure(mode, inner + 66, l=96, r=16, t=12, b=54)
+    figure = base_figure(mode, inner + 66, l=104, r=16, t=12, b=54)
     x = list(range(1, epochs + 1))
     y = list(range(count, 0, -1))
     figure.add_heatmap(
@@ -117,6 +134,13 @@ def draw_change_points(facts: ChangePointFacts, mode: str, narrow: bool = False)
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
     )
     styles = client_styles(facts.all_clients, mode)
+    position = {c: i for i, c in enumerate(facts.all_clients)}
+    add_row_targets(figure, facts.clients, position, mode)
+    words = [["no series here" if v != v else f"{v:.2f}" for v in row] for row in facts.probability.tolist()]
+    add_cell_targets(figure, facts.clients, position, words)
+    draw_followed_epochs(figure, following, mode)
+    if following.client in facts.clients:
+        draw_followed_row(figure, y[facts.clients.index(following.client)], mode)
     for client in facts.focus:
         if client in facts.clients:
             style = styles[client]
@@ -125,8 +149,10 @@ def draw_change_points(facts: ChangePointFacts, mode: str, narrow: bool = False)
                 y=facts.probability[facts.clients.index(client)],
                 yaxis="y2",
                 mode="lines+markers",
-                line={"color": style.colour, "dash": style.dash, "width": 2},
-                marker={"symbol": style.marker, "size": 5, "color": style.colour},
+                line={"color": style.colour, "dash": style.dash, "width": 3.6 if client == following.client else 2},
+                marker={"symbol": style.marker, "size": 6, "color": style.colour},
+                customdata=[[pick(position[client])]] * epochs,
+                **STILL,
                 hovertemplate=f"<b>{plain(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
             )
     dashed = {"color": p.secondary, "width": 1.2, "dash": "dash"}
@@ -134,10 +160,10 @@ def draw_change_points(facts: ChangePointFacts, mode: str, narrow: bool = False)
         type="line", x0=0.5, x1=epochs + 0.5, y0=facts.threshold, y1=facts.threshold, yref="y2", line=dashed
     )
     title = {"text": "Epoch", "font": {"size": 12, "color": p.secondary}}
-    names = [plain(c if len(c) <= 13 else c[:12] + "…") for c in facts.clients]
+    names = [short(c, 13) for c in facts.clients]
     figure.update_layout(
         xaxis=x_axis(mode)
-        | {"range": [0.4, epochs + 0.6], "tickvals": epoch_ticks(epochs), "title": title, "showline": False},
+        | {"range": [-0.5, epochs + 0.6], "tickvals": epoch_ticks(epochs), "title": title, "showline": False},
         yaxis={
             "domain": [0, floor],
             "range": [0.45, count + 0.55],

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
+from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from app.charts.style import (
     base_figure,
     client_styles,
@@ -40,7 +41,8 @@ class ClusterFacts:
     all_clients: tuple[str, ...]
 
 
-def cluster_facts(report: AuditReport, utility: str) -> ClusterFacts | None:
+def cluster_facts(report: AuditReport, utility: str, also: str | None = None) -> ClusterFacts | None:
+    """Members of each group, those with an alert and ``also`` the followed one first among the drawn lines."""
     found = report.detection.separation
     if found is None:
         return None
@@ -51,8 +53,10 @@ def cluster_facts(report: AuditReport, utility: str) -> ClusterFacts | None:
     values[0] = 0.0
     credit = np.cumsum(np.nan_to_num(values), axis=0)
     position = {c: i for i, c in enumerate(history.client_ids)}
+    alerted = frozenset(a.client for a in report.detection.alerts)
     groups = tuple(tuple(sorted(c for c, label in found.labels.items() if label == g)) for g in range(found.k))
-    shown = {c for members in groups for c in members[:MOST_LINES]}
+    first = {*alerted, also}
+    shown = {c for members in groups for c in sorted(members, key=lambda c: (c not in first, c))[:MOST_LINES]}
     offset = sign * history.values[utility][0, 0]
     return ClusterFacts(
         axis=wording.credited(utility, utility in history.lower_is_better),
@@ -61,7 +65,7 @@ def cluster_facts(report: AuditReport, utility: str) -> ClusterFacts | None:
         series={c: credit[:, position[c]] for c in shown},
         centres=sign * found.centres - offset,
         silhouette=found.silhouette,
-        alerted=frozenset(a.client for a in report.detection.alerts),
+        alerted=alerted,
         all_clients=history.client_ids,
     )
 
@@ -81,13 +85,14 @@ def cluster_rows(facts: ClusterFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+    """One panel per group on shared axes: a wide grey centre under its members."""
     p = palette(mode)
     k = len(facts.groups)
     columns = 1 if narrow else min(k, 4)
     rows = -(-k // columns)
-    figure = base_figure(mode, 250 * rows + 50, l=56, r=12, t=30, b=46)
-    styles = client_styles(facts.all_clients, mode)
+    height = 250 * rows
+    figure = base_figure(mode, height + 84, l=56, r=12, t=30, b=54)
     everything = np.concatenate([*facts.series.values(), facts.centres.ravel(), [0.0]])
     low, high = float(everything.min()), float(everything.max())
     room = (high - low or 1.0) * 0.06
@@ -95,14 +100,22 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False) -> go.Fi
         column, line = g % columns, g // columns
         n = "" if g == 0 else str(g + 1)
         left, width = column / columns + (0.02 if column else 0), 1 / columns - 0.03
-        top = 1 - line / rows
+        top, bottom = 1 - line / rows, 1 - (line + 1) / rows
+        title = {"text": "Epoch" if line == rows - 1 else "", "font": {"size": 12, "color": p.secondary}}
+        last = int(facts.epochs[-1])
         figure.update_layout(
             {
                 f"xaxis{n}": x_axis(mode)
-                | {"domain": [left, left + width], "anchor": f"y{n}", "tickvals": epoch_ticks(int(facts.epochs[-1]))},
+                | {
+                    "domain": [left, left + width],
+                    "anchor": f"y{n}",
+                    "tickvals": epoch_ticks(last),
+                    "range": [0, last + 0.6],
+                    "title": title,
+                },
                 f"yaxis{n}": y_axis(mode)
                 | {
-                    "domain": [top - 1 / rows + 0.12 / rows, top - 0.05 / rows],
+                    "domain": [bottom + (0.12 / rows if line < rows - 1 else 0), top - 0.05 / rows],
                     "anchor": f"x{n}",
                     "range": [low - room, high + room],
                     "showticklabels": column == 0,
@@ -110,28 +123,7 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False) -> go.Fi
                 | signed_ticks(low - room, high + room),
             }
         )
-        axes = {"xaxis": f"x{n}", "yaxis": f"y{n}"}
-        for c in members:
-            if c in facts.series:
-                focus = c in facts.alerted
-                colour = styles[c].colour if focus else translucent(p.context, 0.8)
-                dash = styles[c].dash if focus else "solid"
-                figure.add_scatter(
-                    x=facts.epochs,
-                    y=facts.series[c],
-                    mode="lines",
-                    **axes,
-                    line={"color": colour, "width": 2 if focus else 1.2, "dash": dash},
-                    hovertemplate=f"<b>{plain(c)}</b><br>epoch %{{x}}<br><b>%{{y:+.3f}}</b><extra></extra>",
-                )
-        figure.add_scatter(
-            x=facts.epochs,
-            y=facts.centres[g],
-            mode="lines",
-            line={"color": p.ink, "width": 3.2},
-            **axes,
-            hovertemplate="centre<br>epoch %{x}<br><b>%{y:+.3f}</b><extra></extra>",
-        )
+        _draw_group(figure, facts, g, mode, following, {"xaxis": f"x{n}", "yaxis": f"y{n}"})
         figure.add_annotation(
             x=left,
             xref="paper",
@@ -145,6 +137,70 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False) -> go.Fi
             font={"size": 13, "color": p.ink},
         )
     return figure
+
+
+def _draw_group(
+    figure: go.Figure, facts: ClusterFacts, group: int, mode: str, following: Following, axes: dict[str, str]
+) -> None:
+    p = palette(mode)
+    styles = client_styles(facts.all_clients, mode)
+    position = {c: i for i, c in enumerate(facts.all_clients)}
+    figure.add_scatter(
+        x=facts.epochs,
+        y=facts.centres[group],
+        mode="lines",
+        line={"color": translucent(p.context, 0.55), "width": 9},
+        **axes,
+        hovertemplate="centre<br>epoch %{x}<br><b>%{y:+.3f}</b><extra></extra>",
+    )
+    if following.epochs is not None:
+        draw_followed_epochs(figure, following, mode, f"{axes['yaxis']} domain")
+        for shape in figure.layout.shapes[-3:]:
+            shape.xref = axes["xaxis"]
+    drawn = [c for c in facts.groups[group] if c in facts.series]
+    for c in drawn:
+        followed = c == following.client
+        focus = followed or c in facts.alerted
+        figure.add_scatter(
+            x=facts.epochs,
+            y=facts.series[c],
+            mode="lines",
+            **axes,
+            line={
+                "color": styles[c].colour if focus else p.secondary,
+                "width": 3.6 if followed else (2.2 if focus else 1),
+                "dash": styles[c].dash if focus else "solid",
+            },
+            hovertemplate=f"<b>{plain(c)}</b><br>epoch %{{x}}<br><b>%{{y:+.3f}}</b><extra></extra>",
+        )
+    marked = [c == following.client or c in facts.alerted for c in drawn]
+    figure.add_scatter(  # the ends of the lines: where a member can be clicked
+        x=[facts.epochs[-1]] * len(drawn),
+        y=[facts.series[c][-1] for c in drawn],
+        mode="markers",
+        cliponaxis=False,
+        **axes,
+        marker={
+            "color": [styles[c].colour if m else p.secondary for c, m in zip(drawn, marked, strict=True)],
+            "symbol": [styles[c].marker for c in drawn],
+            "size": [10 if m else 7 for m in marked],
+        },
+        customdata=[[plain(c), pick(position[c])] for c in drawn],
+        hovertemplate="<b>%{customdata[0]}</b><br>ends at <b>%{y:+.3f}</b><extra></extra>",
+        **STILL,
+    )
+
+
+def silhouette_alt(facts: ClusterFacts) -> str:
+    best = max(facts.silhouette, key=lambda k: facts.silhouette[k], default=None)
+    if best is None:
+        return "No number of groups was scored."
+    scores = ", ".join(f"{k} groups {s:.2f}" for k, s in sorted(facts.silhouette.items()))
+    return f"Silhouette score per number of groups; {best} groups fit best. {scores}."
+
+
+def silhouette_rows(facts: ClusterFacts) -> list[dict[str, object]]:
+    return [{"groups": k, "silhouette": float(s)} for k, s in sorted(facts.silhouette.items())]
 
 
 def draw_silhouette(facts: ClusterFacts, mode: str) -> go.Figure:

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
+from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from app.charts.style import (
     ClientStyle,
     base_figure,
@@ -15,6 +16,7 @@ from app.charts.style import (
     epoch_ticks,
     palette,
     plain,
+    short,
     signed_ticks,
     spread_labels,
     translucent,
@@ -140,8 +142,10 @@ def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
     return rows
 
 
-def draw_cumulative(facts: CumulativeFacts, mode: str, narrow: bool = False) -> go.Figure:
-    """Curves above, participation strip below, on one epoch axis."""
+def draw_cumulative(
+    facts: CumulativeFacts, mode: str, narrow: bool = False, following: Following = NOTHING
+) -> go.Figure:
+    """Curves above, participation strip below, on one epoch axis; the followed client's line is the thickest."""
     strip_height = 0 if narrow or not facts.strip else 15 * len(facts.strip) + 24
     curve_height = 300
     figure = base_figure(mode, curve_height + strip_height + 56, l=72, r=16 if narrow else 92, t=10, b=46)
@@ -163,19 +167,23 @@ def draw_cumulative(facts: CumulativeFacts, mode: str, narrow: bool = False) -> 
         | signed_ticks(low, high),
     )
     _draw_band(figure, facts, mode)
+    draw_followed_epochs(figure, following, mode, "y domain")
     styles = client_styles(facts.all_clients, mode)
+    position = {c: i for i, c in enumerate(facts.all_clients)}
     rail = 0
     for curve in facts.focus:
         for window in curve.windows:
             rail += 1
             height = high + (top - high) * (rails - rail + 0.5) / rails
             _draw_window(figure, window, curve.client, styles[curve.client], rail == 1, height)
+            _mark_rail(figure, window, curve.client, styles[curve.client], height, position[curve.client])
     for curve in facts.focus:
-        _draw_curve(figure, curve, styles[curve.client], facts)
+        width = 4.0 if curve.client == following.client else 2.5
+        _draw_curve(figure, curve, styles[curve.client], facts, width, pick(position[curve.client]))
     if not narrow:
         _label_ends(figure, facts, styles, mode, (top - low) * 0.052)
     if strip_height:
-        _draw_strip(figure, facts, styles, mode, floor)
+        _draw_strip(figure, facts, styles, mode, floor, following.client)
     return figure
 
 
@@ -234,7 +242,24 @@ def _draw_window(
     )
 
 
-def _draw_curve(figure: go.Figure, curve: FocusCurve, style: ClientStyle, facts: CumulativeFacts) -> None:
+def _mark_rail(
+    figure: go.Figure, window: tuple[int, int], client: str, style: ClientStyle, height: float, position: int
+) -> None:
+    """The place to click for this window: a mark on its rail."""
+    figure.add_scatter(
+        x=[(window[0] + window[1]) / 2],
+        y=[height],
+        mode="markers",
+        marker={"color": style.colour, "symbol": style.marker, "size": 10},
+        customdata=[[plain(client), wording.window(*window), pick(position, window)]],
+        hovertemplate="<b>%{customdata[0]}</b>, epochs %{customdata[1]}<br>click to follow both<extra></extra>",
+        **STILL,
+    )
+
+
+def _draw_curve(
+    figure: go.Figure, curve: FocusCurve, style: ClientStyle, facts: CumulativeFacts, thickness: float, picked: str
+) -> None:
     epochs = np.arange(facts.epochs + 1)
     width = curve.half_width
     if np.isfinite(width).all() and width.max(initial=0.0) > 0:
@@ -246,7 +271,8 @@ def _draw_curve(figure: go.Figure, curve: FocusCurve, style: ClientStyle, facts:
             line={"width": 0},
             hoverinfo="skip",
         )
-    interval = [f" ± {w:.3f}" if w > 0 else (" exact" if w == 0 else "") for w in width]
+    digits = max(3, wording.digits_for(*curve.credit.tolist()))
+    interval = [f" ± {w:.{digits}f}" if w > 0 else (" exact" if w == 0 else "") for w in width]
     known = np.where(np.concatenate([[False], curve.skipped[1:]]), np.nan, curve.credit)
     dotted = {"color": style.colour, "width": 1.2, "dash": "dot"}  # not computed must not look computed
     figure.add_scatter(x=epochs, y=curve.credit, mode="lines", line=dotted, hoverinfo="skip")
@@ -256,17 +282,20 @@ def _draw_curve(figure: go.Figure, curve: FocusCurve, style: ClientStyle, facts:
         y=known,
         mode="lines",
         connectgaps=False,
-        line={"color": style.colour, "width": 2.5, "dash": style.dash},
+        line={"color": style.colour, "width": thickness, "dash": style.dash},
         customdata=interval,
-        hovertemplate=who + "<b>%{y:+.3f}</b>%{customdata}<extra></extra>",
+        hovertemplate=who + f"<b>%{{y:+.{digits}f}}</b>%{{customdata}}<extra></extra>",
     )
     at = epochs[curve.computed]
+    size = (7 if facts.epochs <= 60 else 4) + (2 if thickness > 3 else 0)
     figure.add_scatter(
         x=at,
         y=curve.credit[curve.computed],
         mode="markers",
-        marker={"color": style.colour, "symbol": style.marker, "size": 7 if facts.epochs <= 60 else 4},
-        hoverinfo="skip",
+        marker={"color": style.colour, "symbol": style.marker, "size": size},
+        customdata=[[interval[t], picked] for t in at],
+        hovertemplate=who + f"<b>%{{y:+.{digits}f}}</b>%{{customdata[0]}}<extra></extra>",
+        **STILL,
     )
 
 
@@ -278,7 +307,7 @@ def _label_ends(
         names.append((f"{facts.others} others", float(facts.quantiles[2, -1]), palette(mode).secondary, False))
     places = spread_labels([n[1] for n in names], gap)
     for (name, _, colour, bold), y in zip(names, places, strict=True):
-        text = plain(name if len(name) <= 14 else name[:13] + "…")
+        text = short(name, 14)
         figure.add_annotation(
             x=facts.epochs + 0.6,
             y=y,
@@ -291,13 +320,19 @@ def _label_ends(
 
 
 def _draw_strip(
-    figure: go.Figure, facts: CumulativeFacts, styles: dict[str, ClientStyle], mode: str, floor: float
+    figure: go.Figure,
+    facts: CumulativeFacts,
+    styles: dict[str, ClientStyle],
+    mode: str,
+    floor: float,
+    followed: str | None,
 ) -> None:
     """One row per client: filled = computed, hatched = took part but not computed, dot = absent."""
     p = palette(mode)
     rows = len(facts.strip)
     in_focus = {c.client for c in facts.focus}
     hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 5, "solidity": 0.25}
+    position = {c: i for i, c in enumerate(facts.all_clients)}
     for row, (client, state) in enumerate(facts.strip):
         colour = styles[client].colour if client in in_focus else p.context
         y = rows - row
@@ -310,6 +345,8 @@ def _draw_strip(
                 width=0.78,
                 marker=marker,
                 yaxis="y2",
+                customdata=[[pick(position[client])]] * len(at),
+                **STILL,
                 hovertemplate=f"{plain(client)}<br>epoch %{{x}}: "
                 + (wording.TAKEN_PART if code == 1 else wording.NOT_COMPUTED)
                 + "<extra></extra>",
@@ -317,7 +354,8 @@ def _draw_strip(
         absent = np.flatnonzero(state[1:] == 0) + 1
         dot = {"size": 3, "color": p.absent}
         figure.add_scatter(x=absent, y=[y] * len(absent), mode="markers", marker=dot, yaxis="y2", hoverinfo="skip")
-    labels = [plain(c if len(c) <= 11 else c[:10] + "…") for c, _ in facts.strip]
+    labels = [short(c, 11) for c, _ in facts.strip]
+    labels = [f"<b>{n}</b>" if c == followed else n for n, (c, _) in zip(labels, facts.strip, strict=True)]
     figure.update_layout(
         barmode="overlay",
         yaxis2={

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from app import wording
 from app.charts.change_points import change_groups
+from app.charts.following import NOTHING, Following, draw_followed_epochs
 from app.charts.style import (
     base_figure,
     client_styles,
@@ -112,7 +113,7 @@ def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
     """Three rows on one epoch axis, the window shaded through all of them."""
     p = palette(mode)
     style = client_styles(facts.all_clients, mode)[facts.client]
@@ -151,6 +152,8 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False) -> go.F
         shade = {"fillcolor": translucent(style.colour, 0.12), "line": {"width": 0}, "layer": "below"}
         first, last = facts.window[0] - 0.5, facts.window[1] + 0.5
         figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, yref="paper", **shade)
+    if following.epochs != facts.window:
+        draw_followed_epochs(figure, following, mode)
     _draw_curve(figure, facts, mode, narrow)
     figure.add_bar(
         x=list(range(1, facts.epochs + 1)),

@@ -8,7 +8,17 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.style import base_figure, epoch_ticks, palette, plain, signed_ticks, x_axis
+from app.charts.following import (
+    NOTHING,
+    STILL,
+    Following,
+    add_cell_targets,
+    add_row_targets,
+    draw_followed_epochs,
+    draw_followed_row,
+    pick,
+)
+from app.charts.style import base_figure, epoch_ticks, leading_digit_up, palette, plain, short, signed_ticks, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 40
@@ -33,12 +43,19 @@ class HeatMapFacts:
     windows: tuple[tuple[str, int, int], ...]
     alerted: frozenset[str]
     left_out: int
+    position: dict[str, int]
+    """Of each shown client among the run's."""
 
 
 def heat_map_facts(
-    report: AuditReport, utility: str, order: str = "alerts", fill: FillPolicy = FillPolicy.EQUAL, rows: int = MOST_ROWS
+    report: AuditReport,
+    utility: str,
+    order: str = "alerts",
+    fill: FillPolicy = FillPolicy.EQUAL,
+    rows: int = MOST_ROWS,
+    also: str | None = None,
 ) -> HeatMapFacts:
-    """``order``: 'alerts' first, by 'total', or by 'name'."""
+    """``order``: 'alerts' first, by 'total', or by 'name'; ``also`` the followed client, whatever its place."""
     history = report.history
     sign = -history.harm_sign(utility)
     totals = sign * (history.totals(utility, fill) - history.values[utility][0])
@@ -48,8 +65,11 @@ def heat_map_facts(
     if order == "total":
         names = sorted(names, key=lambda c: -totals[position[c]])
     elif order == "alerts":
-        names = [*alerted, *(c for c in names if c not in alerted)]
+        marked = set(alerted)
+        names = [*alerted, *(c for c in names if c not in marked)]
     shown = names[:rows]
+    if also in position and also not in shown:
+        shown = [*shown[: rows - 1], str(also)]
     picked = [position[c] for c in shown]
     state = (history.participated.astype(np.int64) * np.where(history.computed, 1, 2)[:, None])[1:, picked].T
     values = np.where(state == 1, sign * history.values[utility][1:, picked].T, np.nan)
@@ -64,19 +84,12 @@ def heat_map_facts(
         gain=sign * history.increments[utility][1:],
         totals=totals[picked],
         half_widths=1.96 * history.total_standard_errors(utility)[picked],
-        limit=_round_up(limit),
+        limit=leading_digit_up(limit),
         windows=tuple((a.client, *a.window) for a in report.detection.alerts if a.window and a.client in shown),
         alerted=frozenset(alerted),
         left_out=len(names) - len(shown),
+        position={c: position[c] for c in shown},
     )
-
-
-def _round_up(value: float) -> float:
-    """To one leading digit, so that the colour scale ends at a readable number."""
-    if not value > 0:
-        return 1.0
-    size = 10.0 ** np.floor(np.log10(value))
-    return float(np.ceil(value / size) * size)
 
 
 def heat_map_alt(facts: HeatMapFacts) -> str:
@@ -102,7 +115,7 @@ def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
     """Clients × epochs, with the gain per epoch above and (on wide screens) totals at the right."""
     p = palette(mode)
     count, epochs = facts.values.shape
@@ -112,7 +125,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
     inner = top + gap + row * count
     floor = (row * count) / inner
     right = 1.0 if narrow else 0.86
-    figure = base_figure(mode, height, l=96, r=12 if narrow else 40, t=26, b=66)
+    figure = base_figure(mode, height, l=104, r=12 if narrow else 40, t=26, b=66)
     x = list(range(1, epochs + 1))
     y = list(range(count, 0, -1))
     scale = [[i / 4, c] for i, c in enumerate(p.heat)]
@@ -158,16 +171,22 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
         at = y[facts.clients.index(client)]
         edge = {"color": p.ink, "width": 2}
         figure.add_shape(type="rect", x0=first - 0.5, x1=last + 0.5, y0=at - 0.5, y1=at + 0.5, line=edge)
-    names = [plain(c if len(c) <= 13 else c[:12] + "…") for c in facts.clients]
+    add_row_targets(figure, facts.clients, facts.position, mode)
+    add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
+    draw_followed_epochs(figure, following, mode)
+    if following.client in facts.clients:
+        draw_followed_row(figure, y[facts.clients.index(following.client)], mode)
+    names = [short(c, 13) for c in facts.clients]
+    bold = [c in facts.alerted or c == following.client for c in facts.clients]
     figure.update_layout(
         barmode="overlay",
         xaxis=x_axis(mode)
-        | {"domain": [0, right], "range": [0.4, epochs + 0.6], "tickvals": epoch_ticks(epochs), "showline": False},
+        | {"domain": [0, right], "range": [-0.5, epochs + 0.6], "tickvals": epoch_ticks(epochs), "showline": False},
         yaxis={
             "domain": [0, floor],
             "range": [0.45, count + 0.55],
             "tickvals": y,
-            "ticktext": [f"<b>{n}</b>" if c in facts.alerted else n for n, c in zip(names, facts.clients, strict=True)],
+            "ticktext": [f"<b>{n}</b>" if b else n for n, b in zip(names, bold, strict=True)],
             "showgrid": False,
             "zeroline": False,
             "fixedrange": True,
@@ -198,6 +217,16 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False) -> go.Fi
     if not narrow:
         _draw_totals(figure, facts, y, mode, right)
     return figure
+
+
+def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
+    """What each cell says; the three states in words."""
+    digits = max(4, wording.digits_for(facts.limit))
+    states = {0: wording.ABSENT, 2: wording.NOT_COMPUTED}
+    return [
+        [states.get(s) or wording.signed(v, digits) for s, v in zip(row, values, strict=True)]
+        for row, values in zip(facts.state.tolist(), facts.values.tolist(), strict=True)
+    ]
 
 
 def _mark_states(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str) -> None:
@@ -235,7 +264,9 @@ def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
         width=0.5,
         marker={"color": colours, "line": {"width": 0}},
         error_x={"type": "data", "array": known, "color": p.ink, "thickness": 1.2, "width": 0},
-        hovertemplate="total <b>%{x:+.3f}</b><extra></extra>",
+        customdata=[[plain(c), pick(facts.position[c])] for c in facts.clients],
+        hovertemplate="<b>%{customdata[0]}</b><br>total <b>%{x:+.4f}</b><extra></extra>",
+        **STILL,
     )
     figure.update_layout(
         xaxis2={

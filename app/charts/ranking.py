@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.style import base_figure, palette, plain, signed_ticks, translucent, x_axis
+from app.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
+from app.charts.style import base_figure, palette, plain, short, signed_ticks, translucent, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 24
@@ -21,6 +23,8 @@ class RankedClient:
     half_width: float
     """95 %; 0 = exact, NaN = the method gives none"""
     alerted: bool
+    position: int = 0
+    """Among the run's clients."""
 
     @property
     def clear(self) -> bool:
@@ -38,27 +42,29 @@ class RankingFacts:
     """Clients between the best and the worst that have no row of their own."""
 
 
-def ranking_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> RankingFacts:
+def ranking_facts(
+    report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL, also: str | None = None
+) -> RankingFacts:
+    """The best and the worst, whoever has an alert, and ``also`` the client that is followed."""
     history = report.history
     sign = -history.harm_sign(utility)
     totals = sign * (history.totals(utility, fill) - history.values[utility][0])
     half = 1.96 * history.total_standard_errors(utility)
     alerted = {a.client for a in report.detection.alerts}
-    active = [i for i in range(len(history.client_ids)) if history.participated[:, i].any()]
-    rows = [
-        RankedClient(history.client_ids[i], float(totals[i]), float(half[i]), history.client_ids[i] in alerted)
-        for i in sorted(active, key=lambda i: (-totals[i], history.client_ids[i]))
-    ]
-    shown = rows
-    if len(rows) > MOST_ROWS:  # the top and the bottom of both signs, and whoever has an alert
-        ends = {r.client for r in [*rows[: MOST_ROWS // 2], *rows[-MOST_ROWS // 2 :]]}
-        marked = [r for r in rows if r.alerted][:8]
-        shown = [r for r in rows if r.client in ends or r in marked]
+    names = history.client_ids
+    active = np.flatnonzero(history.participated.any(axis=0)).tolist()
+    order = sorted(active, key=lambda i: (-totals[i], names[i]))
+    shown = order
+    if len(order) > MOST_ROWS:  # the top and the bottom of both signs, and whoever has an alert
+        marked = [i for i in order if names[i] in alerted][:8]
+        extra = {*order[: MOST_ROWS // 2], *order[-MOST_ROWS // 2 :], *marked}
+        shown = [i for i in order if i in extra or names[i] == also]
+    rows = [RankedClient(names[i], float(totals[i]), float(half[i]), names[i] in alerted, i) for i in shown]
     return RankingFacts(
         utility,
         wording.credited(utility, utility in history.lower_is_better),
-        tuple(shown),
-        len(rows) - len(shown),
+        tuple(rows),
+        len(order) - len(rows),
     )
 
 
@@ -86,48 +92,22 @@ def ranking_rows(facts: RankingFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
     """Filled when the interval excludes zero, open otherwise; the number stands in a right-hand column."""
     p = palette(mode)
     rows = facts.rows
     row_height = 30 if len(rows) <= 12 else 22
-    figure = base_figure(mode, row_height * max(len(rows), 1) + 62, l=104, r=60, t=6, b=48)
+    figure = base_figure(mode, row_height * max(len(rows), 1) + 82, l=104, r=60, t=26, b=48)
     places = list(range(len(rows), 0, -1))
     reach = [v for r in rows for v in (r.total - _width(r), r.total + _width(r))] + [0.0]
     room = (max(reach) - min(reach) or 1.0) * 0.07
     low, high = min(reach) - room, max(reach) + room
-    digits = wording.digits_for(*(r.total for r in rows))
+    _draw_dots(figure, facts, places, mode)
+    names = [short(r.client, 14) for r in rows]
+    bold = [r.alerted or r.client == following.client for r in rows]
     for place, r in zip(places, rows, strict=True):
-        colour = (p.help if r.total > 0 else p.harm) if r.clear else p.secondary
-        if r.half_width > 0:
-            bar = {"color": translucent(colour, 0.4), "width": 6}
-            span = [r.total - r.half_width, r.total + r.half_width]
-            figure.add_scatter(x=span, y=[place, place], mode="lines", line=bar, hoverinfo="skip")
-        marker = {"size": 11, "color": colour if r.clear else p.page, "line": {"color": colour, "width": 1.6}}
-        status = (
-            "exact"
-            if r.half_width == 0
-            else ("no interval" if r.half_width != r.half_width else f"± {r.half_width:.3f}")
-        )
-        figure.add_scatter(
-            x=[r.total],
-            y=[place],
-            mode="markers",
-            marker=marker,
-            customdata=[[plain(r.client), status]],
-            hovertemplate="<b>%{customdata[0]}</b><br><b>%{x:+.3f}</b> %{customdata[1]}<extra></extra>",
-        )
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            y=place,
-            text=wording.signed(r.total, digits),
-            showarrow=False,
-            xanchor="left",
-            xshift=12,
-            font={"size": 12, "color": p.secondary},
-        )
-    names = [plain(r.client if len(r.client) <= 14 else r.client[:13] + "…") for r in rows]
+        if r.client == following.client:
+            draw_followed_row(figure, place, mode)
     figure.update_layout(
         xaxis=x_axis(mode)
         | {
@@ -138,10 +118,10 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Fig
             "range": [low, high],
             "title": {"text": f"Total contribution ({facts.axis})", "font": {"size": 12, "color": p.secondary}},
         }
-        | signed_ticks(low, high, 4),
+        | signed_ticks(low, high, 3),
         yaxis={
             "tickvals": places,
-            "ticktext": [f"<b>{n}</b>" if r.alerted else n for n, r in zip(names, rows, strict=True)],
+            "ticktext": [f"<b>{n}</b>" if b else n for n, b in zip(names, bold, strict=True)],
             "range": [0.4, len(rows) + 0.6],
             "showgrid": False,
             "zeroline": False,
@@ -150,6 +130,53 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False) -> go.Fig
         },
     )
     return figure
+
+
+def _draw_dots(figure: go.Figure, facts: RankingFacts, places: list[int], mode: str) -> None:
+    """Two traces for all clients: the intervals (pieces of one line per colour) and the dots."""
+    p = palette(mode)
+    rows = facts.rows
+    digits = wording.digits_for(*(r.total for r in rows))
+    colours = [(p.help if r.total > 0 else p.harm) if r.clear else p.secondary for r in rows]
+    for colour in dict.fromkeys(colours):
+        pieces = [(r, y) for r, y, c in zip(rows, places, colours, strict=True) if c == colour and r.half_width > 0]
+        figure.add_scatter(
+            x=[x for r, _ in pieces for x in (r.total - r.half_width, r.total + r.half_width, None)],
+            y=[y for _, place in pieces for y in (place, place, None)],
+            mode="lines",
+            line={"color": translucent(colour, 0.4), "width": 6},
+            hoverinfo="skip",
+        )
+    figure.add_scatter(
+        x=[r.total for r in rows],
+        y=places,
+        mode="markers",
+        marker={
+            "size": 11,
+            "color": [c if r.clear else p.page for c, r in zip(colours, rows, strict=True)],
+            "line": {"color": colours, "width": 1.6},
+        },
+        customdata=[[plain(r.client), interval_words(r.half_width, digits + 1), pick(r.position)] for r in rows],
+        hovertemplate=f"<b>%{{customdata[0]}}</b><br><b>%{{x:+.{digits + 1}f}}</b> %{{customdata[1]}}<extra></extra>",
+        **STILL,
+    )
+    for place, r in zip(places, rows, strict=True):
+        figure.add_annotation(
+            x=1,
+            xref="paper",
+            y=place,
+            text=wording.signed(r.total, digits),
+            showarrow=False,
+            xanchor="left",
+            xshift=12,
+            font={"size": 12, "color": p.secondary},
+        )
+
+
+def interval_words(half_width: float, digits: int) -> str:
+    if half_width != half_width:
+        return "no interval"
+    return "exact" if half_width == 0 else f"± {half_width:.{digits}f}"
 
 
 def _width(row: RankedClient) -> float:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.style import base_figure, epoch_ticks, palette, plain, x_axis, y_axis
+from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
+from app.charts.style import base_figure, epoch_ticks, palette, plain, short, x_axis, y_axis
 from flcontrib_core import Frontier, Schedule
 
 MOST_BARS = 24
@@ -50,10 +51,11 @@ def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
     """Filled = computed, hatched = skipped; a strip of squares below repeats the choice."""
     p = palette(mode)
     figure = base_figure(mode, 260, l=52, r=12, t=22, b=46)
+    draw_followed_epochs(figure, following, mode, "y domain")
     x = np.arange(1, facts.epochs + 1)
     height = np.minimum(facts.share, facts.ceiling)
     hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
@@ -92,20 +94,22 @@ def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False) -> go.F
 
 @dataclass(frozen=True)
 class ExposureFacts:
-    rows: tuple[tuple[str, float], ...]
-    """Most exposed first."""
+    rows: tuple[tuple[str, float, int], ...]
+    """(client, share of its epochs that is computed, position among the run's clients), most exposed first"""
     mean: float
     never: tuple[str, ...]
     left_out: int
 
 
-def exposure_facts(schedule: Schedule) -> ExposureFacts:
-    known = [(c, e) for c, e in schedule.exposure.items() if e is not None]
+def exposure_facts(schedule: Schedule, also: str | None = None) -> ExposureFacts:
+    """The most and the least seen clients, and ``also`` the followed one."""
+    known = [(c, e, i) for i, (c, e) in enumerate(schedule.exposure.items()) if e is not None]
     rows = sorted(known, key=lambda r: (-r[1], r[0]))
     shown = rows
     if len(rows) > MOST_BARS:
-        shown = [*rows[: MOST_BARS // 2], *rows[-MOST_BARS // 2 :]]
-    mean = float(np.mean([e for _, e in known])) if known else 0.0
+        half = MOST_BARS // 2
+        shown = [r for n, r in enumerate(rows) if n < half or n >= len(rows) - half or r[0] == also]
+    mean = float(np.mean([r[1] for r in known])) if known else 0.0
     never = tuple(c for c, e in schedule.exposure.items() if e is None)
     return ExposureFacts(tuple(shown), mean, never, len(rows) - len(shown))
 
@@ -120,23 +124,30 @@ def exposure_alt(facts: ExposureFacts) -> str:
 
 
 def exposure_rows(facts: ExposureFacts) -> list[dict[str, object]]:
-    return [{"client": c, "share of its epochs computed": e} for c, e in facts.rows]
+    return [{"client": c, "share of its epochs computed": e} for c, e, _ in facts.rows]
 
 
-def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
     p = palette(mode)
     rows = facts.rows
     figure = base_figure(mode, (26 if len(rows) <= 14 else 19) * max(len(rows), 1) + 58, l=96, r=46, t=6, b=46)
     y = list(range(len(rows), 0, -1))
     figure.add_bar(
-        x=[e for _, e in rows],
+        x=[e for _, e, _ in rows],
         y=y,
         orientation="h",
         width=0.62,
-        marker={"color": p.context, "line": {"width": 0}},
-        hovertemplate="<b>%{x:.0%}</b> of its epochs<extra></extra>",
+        marker={
+            "color": [p.ink if c == following.client else p.context for c, _, _ in rows],
+            "line": {"width": 0},
+        },
+        customdata=[[plain(c), pick(i)] for c, _, i in rows],
+        hovertemplate="<b>%{customdata[0]}</b><br><b>%{x:.0%}</b> of its epochs<extra></extra>",
+        **STILL,
     )
-    for place, (_, e) in zip(y, rows, strict=True):
+    for place, (client, e, _) in zip(y, rows, strict=True):
+        if client == following.client:
+            draw_followed_row(figure, place, mode)
         figure.add_annotation(
             x=1,
             xref="paper",
@@ -156,7 +167,7 @@ def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False) -> go.F
         yref="y domain",
         line={"color": p.ink, "width": 1.6, "dash": "dot"},
     )
-    names = [plain(c if len(c) <= 13 else c[:12] + "…") for c, _ in rows]
+    names = [f"<b>{short(c, 13)}</b>" if c == following.client else short(c, 13) for c, _, _ in rows]
     title = {"text": "Share of its epochs that is computed", "font": {"size": 12, "color": p.secondary}}
     figure.update_layout(
         xaxis=x_axis(mode) | {"range": [0, 1], "tickvals": [0, 0.5, 1], "tickformat": ".0%", "title": title},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import plotly.graph_objects as go
@@ -87,10 +88,11 @@ class ClientStyle:
     marker: str
 
 
+@lru_cache(maxsize=32)
 def client_styles(client_ids: tuple[str, ...], mode: str) -> dict[str, ClientStyle]:
     colours = palette(mode).clients
     return {
-        client: ClientStyle(colours[i % 5], DASHES[(i // 5) % 4], MARKERS[i % 5])
+        client: ClientStyle(colours[i % 5], DASHES[(i // 5) % 4], MARKERS[(i + i // 5) % 5])
         for i, client in enumerate(sorted(client_ids))
     }
 
@@ -98,6 +100,11 @@ def client_styles(client_ids: tuple[str, ...], mode: str) -> dict[str, ClientSty
 def plain(text: str) -> str:
     """A client's name as text in Plotly, which would read <…> and &…; as markup."""
     return wording.visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def short(text: str, most: int) -> str:
+    """A name that fits beside an axis, as text in Plotly."""
+    return plain(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def translucent(colour: str, alpha: float) -> str:
@@ -119,6 +126,7 @@ def base_figure(mode: str, height: int, **margins: int) -> go.Figure:
         dragmode=False,
         hoverlabel={"bgcolor": p.page, "bordercolor": p.border, "font": {"family": FONT, "size": 13, "color": p.ink}},
         barcornerradius=0,
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": p.secondary, "activecolor": p.ink},
     )
     figure.update_xaxes(**x_axis(mode))
     figure.update_yaxes(**y_axis(mode))
@@ -176,6 +184,14 @@ def signed_ticks(low: float, high: float, about: int = 5) -> dict[str, Any]:
     digits += 1 if abs(step * 10**digits - round(step * 10**digits)) > 1e-9 else 0
     values = [n * step for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
     return {"tickvals": values, "ticktext": [_signed(v, digits) for v in values]}
+
+
+def leading_digit_up(value: float) -> float:
+    """To one leading digit, upwards, so that a colour scale ends at a readable number; 1 for nothing."""
+    if not value > 0:
+        return 1.0
+    size = 10.0 ** math.floor(math.log10(value))
+    return float(math.ceil(value / size) * size)
 
 
 def _signed(value: float, digits: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from app import controls, findings, state, wording
+from app import controls, findings, selection, state, wording
 from app.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
 from flcontrib_core import AuditReport
 from flcontrib_core.detection.findings import Alert
@@ -25,10 +25,20 @@ def window_key(alert: Alert) -> str:
 
 
 def chosen_alert(report: AuditReport) -> Alert | None:
-    """The alert named in the URL by client and window."""
-    client, window = st.query_params.get("client", ""), st.query_params.get("window", "")
-    of_client = [a for a in report.detection.alerts if a.client == client]
-    return next((a for a in of_client if window_key(a) == window), of_client[0] if of_client else None)
+    """The alert of the followed client, of its windows the one that shares most epochs with the followed ones."""
+    if st.query_params.get("list"):
+        return None
+    following = selection.of_url(report)
+    of_client = [a for a in report.detection.alerts if a.client == following.client]
+    return max(of_client, key=lambda a: _shared(a.window, following.epochs), default=None)
+
+
+def _shared(one: tuple[int, int] | None, other: tuple[int, int] | None) -> float:
+    """How much two windows overlap, as a share of what both cover."""
+    if one is None or other is None:
+        return 0.0
+    both = min(one[1], other[1]) - max(one[0], other[0]) + 1
+    return max(0, both) / (max(one[1], other[1]) - min(one[0], other[0]) + 1)
 
 
 def entry_of(alert: Alert, entries: tuple[AlertEntry, ...]) -> AlertEntry | None:
@@ -52,6 +62,7 @@ def inbox(shown: state.Shown) -> None:
     else:
         st.title(controls.text_of(findings.verdict_sentence(report)))
     st.caption(wording.OBSERVED_ONLY)
+    selection.follow_bar(report)
     rate = report.detection.false_alarm_source
     if rate:
         st.caption(controls.text_of(f"Preset {report.detection.preset}. {rate}"))
@@ -71,18 +82,18 @@ def inbox(shown: state.Shown) -> None:
             }
         )
     if rows:
-        picked = st.dataframe(rows, hide_index=True, width="stretch", on_select="rerun", selection_mode="single-row")
+        picked = controls.table(rows, on_select="rerun", selection_mode="single-row")
         st.caption("Choose a row to see its evidence.")
         if picked.selection.rows:
             alert = alerts[picked.selection.rows[0]]
-            state.remember(client=alert.client, window=window_key(alert))
+            state.remember(client=alert.client, window=window_key(alert), list=None)
             st.rerun()
     undecided = [c for c in report.detection.clients if str(c.verdict) in ("no-verdict", "persistently-opposed")]
     if undecided:
         with st.container(border=True, gap="xsmall"):
             st.markdown("**Without an alert, but worth knowing**")
             for client in undecided[:20]:
-                st.text(f"{client.client}: {findings.KIND_WORDS[client.verdict]}. {client.why}")
+                st.text(wording.visible(f"{client.client}: {findings.KIND_WORDS[client.verdict]}. {client.why}"))
 
 
 def what_if(report: AuditReport, alert: Alert) -> None:
@@ -150,7 +161,7 @@ def evidence(shown: state.Shown, alert: Alert) -> None:
     report, mode = shown.report, state.theme()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if st.button("All alerts", icon=":material/arrow_back:", type="tertiary"):
-            state.remember(client=None, window=None)
+            state.remember(list=1)  # what is followed stays followed
             st.rerun()
         _, colour = findings.badge_of(alert)
         st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
@@ -158,24 +169,31 @@ def evidence(shown: state.Shown, alert: Alert) -> None:
             st.badge(f"Probability {wording.probability(alert.probability)}", color="gray")
     st.title(controls.text_of(findings.headline(alert)))
     st.caption(wording.OBSERVED_ONLY)
+    following = selection.follow_bar(report)
     wide, side = st.columns([1.75, 1], gap="small")
     with wide, st.container(border=True, height="stretch", gap="xsmall"):
         utility = controls.pick_utility(report.history.utilities)
         facts = evidence_facts(report, alert.client, alert.window, utility)
         controls.chart(
-            draw_evidence(facts, mode), evidence_alt(facts), evidence_rows(facts), "evidence", name="evidence"
+            lambda: draw_evidence(facts, mode, following=following),
+            evidence_alt(facts),
+            lambda: evidence_rows(facts),
+            "evidence",
+            name="evidence",
+            kept_as=(shown.result.digest, utility, alert.client, alert.window, following.epochs, mode),
+            report=report,
         )
         st.markdown(":small[:blue[■] helped\u2003:red[■] harmed\u2003▨ took part, not computed\u2003· absent]")
     with side:
         with st.container(border=True, gap="xsmall"):
             st.markdown("**Why it was marked**")
-            st.text(alert.why)
+            st.text(wording.visible(alert.why))
             scores = [
                 {"Channel": c.name, "Score": "unavailable" if c.score is None else wording.signed(c.score, 1)}
                 for c in alert.channels
             ]
             if scores:
-                st.dataframe(scores, hide_index=True, width="stretch")
+                controls.table(scores)
                 st.caption("Log Bayes factor of this window; above zero speaks for a change.")
         with st.container(border=True, gap="xsmall"):
             st.markdown("**What speaks against it**")

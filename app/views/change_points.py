@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import controls, state, wording
+from app import controls, findings, selection, state, wording
 from app.charts.change_points import change_point_alt, change_point_facts, change_point_rows, draw_change_points
 from flcontrib_core import mass_in_window
 
@@ -12,11 +12,13 @@ shown = controls.need_report("Change points")
 if shown is not None:
     report = shown.report
     top = st.container()
+    following = selection.follow_bar(report)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         threshold = st.slider("Threshold", 0.05, 0.95, 0.5, 0.05, width=280)
-        marked = list(dict.fromkeys(a.client for a in report.detection.alerts))
-        focus = controls.pick_clients("Clients as lines", report.history.client_ids, marked[:5], "lines")
-    facts = change_point_facts(report, threshold, focus)
+        default = findings.in_focus(report, following, 5)
+        focus = controls.pick_clients("Clients as lines", report.history.client_ids, default, "lines")
+    key = (shown.result.digest, threshold, focus)
+    facts = state.kept((*key, "changes"), lambda: change_point_facts(report, threshold, focus))
     clients = len({c for c, *_ in facts.above})
     found = f"{wording.several(len(facts.above), 'change')} at or above {threshold:.2f}"
     top.title(
@@ -37,12 +39,16 @@ if shown is not None:
             st.caption(
                 f"The {len(facts.clients)} clients with the highest probabilities; {facts.left_out} more in the export."
             )
+        mode = state.theme()
         controls.chart(
-            draw_change_points(facts, state.theme()),
+            lambda: draw_change_points(facts, mode, following=following),
             change_point_alt(facts),
-            change_point_rows(facts),
+            lambda: change_point_rows(facts),
             "changes",
             name="change-points",
+            kept_as=(*key, following, mode),
+            report=report,
+            row_clients=facts.clients,
         )
     if report.truth is not None and report.truth.dishonest:
         with st.container(border=True, gap="xsmall"):
@@ -59,5 +65,5 @@ if shown is not None:
                             "Share of mass": "no mass" if mass != mass else f"{mass:.2f}",
                         }
                     )
-            st.dataframe(rows, hide_index=True, width="stretch")
+            controls.table(rows)
             st.caption("The paper reports .91, .97 and .82 for such windows. Honest clients reach .4 to .6 as well.")

@@ -93,8 +93,14 @@ else:
         with left, st.container(border=True, height="stretch", gap="xsmall"):
             st.markdown("**Ranks**")
             if facts.rows:
+                mode = state.theme()
                 controls.chart(
-                    draw_ranks(facts, state.theme()), rank_alt(facts), rank_rows(facts), "ranks", name="ranks"
+                    lambda: draw_ranks(facts, mode),
+                    rank_alt(facts),
+                    lambda: rank_rows(facts),
+                    "ranks",
+                    name="ranks",
+                    kept_as=(results[first].digest, results[second].digest, utility, mode),
                 )
             else:
                 st.text("Ranks can be compared where the same clients took part.")

@@ -4,93 +4,175 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import controls, findings, state, wording
-from app.charts.cumulative import cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
+from app import client_table, controls, findings, selection, state, wording
+from app.charts.crowd import MANY_CLIENTS, crowd_alt, crowd_facts, crowd_rows, draw_crowd
+from app.charts.cumulative import CumulativeFacts, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
+from app.charts.following import Following
 from app.charts.ranking import draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from app.charts.sparkline import draw_sparkline
+from flcontrib_core import AuditReport
+from flcontrib_core.detection.findings import Alert
+
+MOST_CARDS = 2
+
+
+def cards(shown: state.Shown) -> None:
+    """The strongest alerts, and what can be said of everybody else."""
+    report, mode = shown.report, state.theme()
+    alerts = report.detection.alerts
+    marked = tuple(dict.fromkeys(a.client for a in alerts))
+    first = report.history.utilities[0]
+    small = state.kept((shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked))
+    places = st.columns(min(len(alerts), MOST_CARDS) + 1, gap="small")
+    for place, alert in zip(places, alerts[:MOST_CARDS], strict=False):
+        with place, st.container(border=True, height="stretch", gap="xsmall"):
+            alert_card(shown, alert, small, mode)
+    with places[-1], st.container(border=True, height="stretch", gap="xsmall"):
+        quiet_card(report, set(marked))
+    if len(alerts) > MOST_CARDS:
+        st.page_link("views/alerts.py", label=f"All {len(alerts)} alerts", icon=":material/flag:")
+
+
+def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: str) -> None:
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown(f"**{controls.text_of(alert.client)}**", width="content")
+        text, colour = findings.badge_of(alert)
+        st.badge(text, icon=":material/flag:", color=colour)  # type: ignore[arg-type]
+    if alert.client in [c.client for c in small.focus]:
+        figure = state.kept(
+            (shown.result.digest, "spark", small.utility, alert.client, alert.window, mode),
+            lambda: draw_sparkline(small, alert.client, alert.window, mode),
+        )
+        st.plotly_chart(
+            figure,
+            theme=None,
+            config={"displayModeBar": False},
+            key=f"spark-{alert.client}-{alert.window}",
+            alt=f"Running contribution of {alert.client}",
+        )
+    if alert.probability is not None:
+        st.markdown(f"Probability **{wording.probability(alert.probability)}**")
+    if alert.mean_inside is not None and alert.mean_outside is not None:
+        digits = max(3, wording.digits_for(alert.mean_inside, alert.mean_outside))
+        st.markdown(
+            f"In the window it contributed **{wording.signed(-alert.mean_inside, digits)}** per epoch, "
+            f"outside **{wording.signed(-alert.mean_outside, digits)}**."
+        )
+    else:
+        st.text(wording.visible(alert.why[:180] + ("…" if len(alert.why) > 180 else "")))
+    st.page_link(
+        "views/alerts.py",
+        label="See the evidence",
+        icon=":material/arrow_forward:",
+        query_params={
+            "run": shown.entry.digest[:16],
+            "client": alert.client,
+            "window": "" if alert.window is None else f"{alert.window[0]}-{alert.window[1]}",
+        },
+    )
+
+
+def quiet_card(report: AuditReport, marked: set[str]) -> None:
+    rest = [c for c in report.detection.clients if c.client not in marked]
+    count = wording.count(len(rest))
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown(f"**{count} other clients**" if marked else f"**All {count} clients**", width="content")
+        st.badge("No change", icon=":material/check:", color="gray")
+    known = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
+    if known is not None:
+        st.markdown(
+            f"Highest probability **{wording.probability(known.probability)}** ({controls.text_of(known.client)})."
+        )
+    shift = report.detection.smallest_visible_shift
+    if shift is not None:
+        st.markdown(f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs.")
+    undecided = [c.client for c in rest if str(c.verdict) == "no-verdict"]
+    if undecided:
+        more = f" and {wording.count(len(undecided) - 5)} more" if len(undecided) > 5 else ""
+        names = controls.text_of(", ".join(undecided[:5]))
+        st.markdown(f":gray[No verdict for {names}{more}: the data cannot decide.]")
+
+
+def curves(shown: state.Shown, following: Following) -> str:
+    """The cumulative curves; the utility that is shown."""
+    report, mode = shown.report, state.theme()
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown("**Cumulative contribution**", width="content")
+        utility = controls.pick_utility(report.history.utilities)
+    focus = findings.in_focus(report, following)
+    key = (shown.result.digest, utility, focus)
+    facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, focus))
+    st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50 % and 80 % of the others.")
+    controls.chart(
+        lambda: draw_cumulative(facts, mode, following=following),
+        cumulative_alt(facts),
+        lambda: cumulative_rows(facts),
+        "cumulative",
+        name="cumulative",
+        kept_as=(*key, following, mode),
+        report=report,
+    )
+    if facts.strip:
+        controls.legend_of_states()
+    return utility
+
+
+def ranking(shown: state.Shown, utility: str, following: Following) -> None:
+    report, mode = shown.report, state.theme()
+    key = (shown.result.digest, utility, following.client)
+    facts = state.kept((*key, "ranking"), lambda: ranking_facts(report, utility, also=following.client))
+    st.markdown("**Total contribution**")
+    left_out = f" {wording.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
+    st.caption(f"Filled: the 95 % interval excludes zero. Open: it does not.{left_out}")
+    controls.chart(
+        lambda: draw_ranking(facts, mode, following=following),
+        ranking_alt(facts),
+        lambda: ranking_rows(facts),
+        "ranking",
+        name="ranking",
+        kept_as=(*key, mode),
+        report=report,
+    )
+
+
+def crowd(shown: state.Shown, utility: str, following: Following) -> None:
+    """Where there are too many clients for a row each: groups of them, and a table to find one."""
+    report, mode = shown.report, state.theme()
+    key = (shown.result.digest, utility, following)
+    facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility, followed=following.client))
+    left, right = st.columns([1, 1.35], gap="small")
+    with left, st.container(border=True, height="stretch", gap="xsmall"):
+        st.markdown("**Every client, in groups**")
+        st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5 % contributed most.")
+        controls.chart(
+            lambda: draw_crowd(facts, mode, following=following),
+            crowd_alt(facts),
+            lambda: crowd_rows(facts),
+            "crowd",
+            name="groups-by-total",
+            kept_as=(*key, mode),
+            report=report,
+        )
+    with right, st.container(border=True, height="stretch", gap="xsmall"):
+        st.markdown("**Clients**")
+        client_table.show_totals(shown, utility, following)
+
 
 shown = controls.need_report("Overview", unfinished=True)
 if shown is not None:
-    report, mode = shown.report, state.theme()
-    alerts = report.detection.alerts
+    report = shown.report
     st.title(controls.text_of(findings.verdict_sentence(report)))
     quiet = findings.quiet_sentence(report)
     if quiet:
         st.caption(controls.text_of(quiet))
     if state.is_sample(shown.entry):
         st.caption("This is a sample run with known truth. Bring in your own on the upload page.")
-    first = report.history.utilities[0]
-    marked = tuple(dict.fromkeys(a.client for a in alerts))
-    small = cumulative_facts(report, first, marked)
-    cards = st.columns(min(len(alerts), 2) + 1, gap="small")
-    for place, alert in zip(cards, alerts[:2], strict=False):
-        with place, st.container(border=True, height="stretch", gap="xsmall"):
-            with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-                st.markdown(f"**{controls.text_of(alert.client)}**", width="content")
-                text, colour = findings.badge_of(alert)
-                st.badge(text, icon=":material/flag:", color=colour)  # type: ignore[arg-type]
-            if alert.client in [c.client for c in small.focus]:
-                st.plotly_chart(
-                    draw_sparkline(small, alert.client, alert.window, mode),
-                    theme=None,
-                    config={"displayModeBar": False},
-                    key=f"spark-{alert.client}-{alert.window}",
-                    alt=f"Running contribution of {alert.client}",
-                )
-            if alert.probability is not None:
-                st.markdown(f"Probability **{wording.probability(alert.probability)}**")
-            if alert.mean_inside is not None and alert.mean_outside is not None:
-                st.markdown(
-                    f"In the window it contributed **{wording.signed(-alert.mean_inside)}** per epoch, "
-                    f"outside **{wording.signed(-alert.mean_outside)}**."
-                )
-            else:
-                st.text(alert.why[:180] + ("…" if len(alert.why) > 180 else ""))
-            st.page_link(
-                "views/alerts.py",
-                label="See the evidence",
-                icon=":material/arrow_forward:",
-                query_params={
-                    "run": shown.entry.digest[:16],
-                    "client": alert.client,
-                    "window": "" if alert.window is None else f"{alert.window[0]}-{alert.window[1]}",
-                },
-            )
-    rest = [c for c in report.detection.clients if c.client not in marked]
-    with cards[min(len(alerts), 2)], st.container(border=True, height="stretch", gap="xsmall"):
-        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            st.markdown(f"**{len(rest)} other clients**" if alerts else f"**All {len(rest)} clients**", width="content")
-            st.badge("No change", icon=":material/check:", color="gray")
-        known = sorted((c for c in rest if c.probability is not None), key=lambda c: -(c.probability or 0.0))
-        if known:
-            st.markdown(
-                f"Highest probability **{wording.probability(known[0].probability)}** "
-                f"({controls.text_of(known[0].client)})."
-            )
-        shift = report.detection.smallest_visible_shift
-        if shift is not None:
-            st.markdown(f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs.")
-        undecided = [c.client for c in rest if str(c.verdict) == "no-verdict"]
-        if undecided:
-            st.markdown(f":gray[No verdict for {controls.text_of(', '.join(undecided[:5]))}: the data cannot decide.]")
-    if len(alerts) > 2:
-        st.page_link("views/alerts.py", label=f"All {len(alerts)} alerts", icon=":material/flag:")
-
+    following = selection.follow_bar(report)
+    cards(shown)
     wide, side = st.columns([1.75, 1], gap="small")
     with wide, st.container(border=True, height="stretch", gap="xsmall"):
-        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            st.markdown("**Cumulative contribution**", width="content")
-            utility = controls.pick_utility(report.history.utilities)
-        facts = cumulative_facts(report, utility, marked)
-        st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50 % and 80 % of the others.")
-        controls.chart(
-            draw_cumulative(facts, mode), cumulative_alt(facts), cumulative_rows(facts), "cumulative", name="cumulative"
-        )
-        controls.legend_of_states()
+        utility = curves(shown, following)
     with side, st.container(border=True, height="stretch", gap="xsmall"):
-        st.markdown("**Total contribution**")
-        st.caption("Filled: the 95 % interval excludes zero. Open: it does not.")
-        ranking = ranking_facts(report, utility)
-        controls.chart(
-            draw_ranking(ranking, mode), ranking_alt(ranking), ranking_rows(ranking), "ranking", name="ranking"
-        )
+        ranking(shown, utility, following)
+    if len(report.history.client_ids) > MANY_CLIENTS:
+        crowd(shown, utility, following)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import controls, state, wording
+from app import controls, selection, state, wording
 from app.charts.schedule import (
     draw_exposure,
     draw_frontier,
@@ -72,6 +72,7 @@ def board(shown: state.Shown) -> None:
     """Everything that follows the knobs; a fragment, so that a move redraws this and nothing else."""
     history, mode = shown.report.history, state.theme()
     top = st.container()
+    following = selection.follow_bar(shown.report)
     settings = knobs(history.epoch_count)
     plans = state.explorer(shown.result.digest, history)
     plan = plans.answer(settings)
@@ -130,14 +131,29 @@ def board(shown: state.Shown) -> None:
         facts = schedule_facts(plan)
         st.markdown("**Chosen epochs over the model's movement**")
         st.caption("Bar: share of all movement in the epoch. Filled: computed. Hatched: skipped.")
-        controls.chart(draw_schedule(facts, mode), schedule_alt(facts), schedule_rows(facts), "strip", name="schedule")
+        key = (shown.result.digest, settings, following, mode)
+        controls.chart(
+            lambda: draw_schedule(facts, mode, following=following),
+            schedule_alt(facts),
+            lambda: schedule_rows(facts),
+            "strip",
+            name="schedule",
+            kept_as=key,
+            report=shown.report,
+        )
     left, middle, right = st.columns([1.15, 1.35, 1], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
-        exposure = exposure_facts(plan)
+        exposure = exposure_facts(plan, following.client)
         st.markdown("**Exposure per client**")
         st.caption("Dotted: mean. Even bars: each client is seen equally often.")
         controls.chart(
-            draw_exposure(exposure, mode), exposure_alt(exposure), exposure_rows(exposure), "exposure", name="exposure"
+            lambda: draw_exposure(exposure, mode, following=following),
+            exposure_alt(exposure),
+            lambda: exposure_rows(exposure),
+            "exposure",
+            name="exposure",
+            kept_as=key,
+            report=shown.report,
         )
     with middle, st.container(border=True, height="stretch", gap="xsmall"):
         st.markdown("**Cost against fairness**")
@@ -145,7 +161,12 @@ def board(shown: state.Shown) -> None:
         one_sided = plans.frontier(FairnessMode.ONE_SIDED, settings.gamma, settings)
         curve = frontier_facts(frontier, max(1, len(plan.chosen)), one_sided)
         controls.chart(
-            draw_frontier(curve, mode), frontier_alt(curve), frontier_rows(curve), "frontier", name="frontier"
+            lambda: draw_frontier(curve, mode),
+            frontier_alt(curve),
+            lambda: frontier_rows(curve),
+            "frontier",
+            name="frontier",
+            kept_as=key,
         )
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         blind(plan)
