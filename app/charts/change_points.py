@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,9 @@ MOST_ROWS = 40
 
 def change_groups(probability: np.ndarray, smallest: float = 0.15) -> tuple[tuple[int, int, float], ...]:
     """Neighbouring epochs share the mass of one change: 20–21 with 0.49 and 0.48 are one change of 0.97.
+
+    A sum of probabilities can pass 1 where more than one change may lie in the stretch; it is cut there, and shown
+    like every probability (``wording.probability``), never above 0.99.
 
     ``probability`` (T + 1,); (first, last, summed probability) of each run of epochs above 0.05 that reaches
     ``smallest``.
@@ -89,8 +93,18 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
 def change_point_alt(facts: ChangePointFacts) -> str:
     if not facts.above:
         return f"No client has a change with probability {facts.threshold:.2f} or more."
-    strongest = ", ".join(f"{c} at {wording.window(a, b)} ({p:.2f})" for c, a, b, p in facts.above[:5])
+    strongest = ", ".join(f"{c} at {wording.window(a, b)} ({wording.probability(p)})" for c, a, b, p in facts.above[:5])
     return f"Changes with probability {facts.threshold:.2f} or more: {strongest}."
+
+
+def change_words(groups: Iterable[tuple[str, int, int, float]]) -> str:
+    """'client-03 12–15: 0.99 together; client-01 7: 0.61'"""
+    return "; ".join(f"{client} {group_words(first, last, mass)}" for client, first, last, mass in groups)
+
+
+def group_words(first: int, last: int, mass: float) -> str:
+    together = " together" if last > first else ""
+    return f"{wording.window(first, last)}: {wording.probability(mass)}{together}"
 
 
 def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:

@@ -208,6 +208,7 @@ def _draw_band(figure: go.Figure, facts: CumulativeFacts, mode: str) -> None:
             fillcolor=translucent(grey, alpha),
             line={"width": 0},
             hoverinfo="skip",
+            name="others",
         )
     figure.add_scatter(
         x=epochs,
@@ -270,6 +271,7 @@ def _draw_curve(
             fillcolor=translucent(style.colour, 0.13),
             line={"width": 0},
             hoverinfo="skip",
+            name="interval",
         )
     digits = max(3, wording.digits_for(*curve.credit.tolist()))
     interval = [f" ± {w:.{digits}f}" if w > 0 else (" exact" if w == 0 else "") for w in width]

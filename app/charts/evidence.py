@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.change_points import change_groups
+from app.charts.change_points import change_groups, group_words
 from app.charts.following import NOTHING, Following, draw_followed_epochs
 from app.charts.style import (
     base_figure,
@@ -85,7 +85,7 @@ def evidence_facts(
 
 def evidence_alt(facts: EvidenceFacts) -> str:
     where = "" if facts.window is None else f" Marked window: epochs {wording.window(*facts.window)}."
-    changes = ", ".join(f"{wording.window(a, b)} ({p:.2f})" for a, b, p in facts.groups) or "none"
+    changes = ", ".join(f"{wording.window(a, b)} ({wording.probability(p)})" for a, b, p in facts.groups) or "none"
     harmful = int((facts.values[1:] < 0).sum())
     end = float(facts.credit[-1])
     return (
@@ -127,14 +127,11 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
         yaxis3=y_axis(mode) | {"domain": [0.0, 0.255], "anchor": "x"},
         barmode="overlay",
     )
-    for row, (top, text) in enumerate(
-        (
-            (1.0, f"<b>Cumulative contribution</b> ({facts.axis})"),
-            (0.51, "<b>Probability of a change</b> at this epoch"),
-            (0.255, "<b>Contribution per epoch</b> ± 95 %"),
-        )
+    for top, text in (
+        (1.0, f"<b>Cumulative contribution</b> ({facts.axis})"),
+        (0.51, "<b>Probability of a change</b> at this epoch"),
+        (0.255, "<b>Contribution per epoch</b> ± 95 %"),
     ):
-        del row
         figure.add_annotation(
             x=0,
             xref="paper",
@@ -157,16 +154,13 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
     _draw_curve(figure, facts, mode, narrow)
     figure.add_bar(
         x=list(range(1, facts.epochs + 1)),
-        y=np.nan_to_num(facts.change[1:]),
+        y=facts.change[1:],  # a gap where there is no series, never a zero
         yaxis="y2",
         width=0.7,
         marker={"color": style.colour, "line": {"width": 0}},
         hovertemplate="epoch %{x}<br>probability of a change <b>%{y:.2f}</b><extra></extra>",
     )
     for first_epoch, last_epoch, mass in facts.groups:
-        together = f"{wording.window(first_epoch, last_epoch)}: {mass:.2f}" + (
-            " together" if last_epoch > first_epoch else ""
-        )
         height = float(np.nanmax(facts.change[first_epoch : last_epoch + 1]))
         figure.add_annotation(
             x=(first_epoch + last_epoch) / 2,
@@ -174,7 +168,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
             yref="y2",
             yanchor="bottom",
             showarrow=False,
-            text=together,
+            text=group_words(first_epoch, last_epoch, mass),
             font={"size": 11, "color": p.secondary},
         )
     _draw_bars(figure, facts, mode)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from app import controls, findings, selection, state, wording
-from app.charts.change_points import change_point_alt, change_point_facts, change_point_rows, draw_change_points
+from app.charts.change_points import (
+    change_point_alt,
+    change_point_facts,
+    change_point_rows,
+    change_words,
+    draw_change_points,
+)
 from flcontrib_core import mass_in_window
 
 shown = controls.need_report("Change points")
@@ -31,10 +37,7 @@ if shown is not None:
             f"{report.detection.change_points.utility} series. A description, not an alert: honest series change too."
         )
         if facts.above:
-            found_words = "; ".join(
-                f"{c} {wording.window(a, b)}: {p:.2f}{' together' if b > a else ''}" for c, a, b, p in facts.above[:8]
-            )
-            st.markdown(f":small[{controls.text_of(found_words)}]")
+            st.markdown(f":small[{controls.text_of(change_words(facts.above[:8]))}]")
         if facts.left_out:
             st.caption(
                 f"The {len(facts.clients)} clients with the highest probabilities; {facts.left_out} more in the export."

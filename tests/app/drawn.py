@@ -1,0 +1,82 @@
+"""Reports and figures for the tests of the charts: every kind of cell, groups, intervals, hostile names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.charts.change_points import change_point_facts, draw_change_points
+from app.charts.clusters import cluster_facts, draw_clusters, draw_silhouette
+from app.charts.comparison import draw_ranks, rank_facts
+from app.charts.crowd import crowd_facts, draw_crowd
+from app.charts.cumulative import cumulative_facts, draw_cumulative
+from app.charts.evidence import draw_evidence, evidence_facts
+from app.charts.heat_map import draw_heat_map, heat_map_facts
+from app.charts.ranking import draw_ranking, ranking_facts
+from app.charts.schedule import (
+    draw_exposure,
+    draw_frontier,
+    draw_schedule,
+    exposure_facts,
+    frontier_facts,
+    schedule_facts,
+)
+from app.charts.sparkline import draw_sparkline
+from flcontrib_core import AuditReport, BudgetSettings, FairnessMode, ScheduleExplorer, problem_of_history
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.findings import Separation
+from tests.detection.made_histories import made_history
+from tests.reports.made_reports import made_report
+
+HARMFUL_WINDOW = (8, 12)
+
+
+def history_with_errors(**options: object) -> ContributionHistory:
+    """A made history whose values carry a standard error of 0.001 in each computed epoch."""
+    made = made_history(clients=8, epochs=20, poisoned=[(1, *HARMFUL_WINDOW)], seed=5, **options)  # type: ignore[arg-type]
+    errors = np.full(made.values["loss"].shape, 0.001)
+    return replace(made, standard_errors={u: errors for u in made.utilities})
+
+
+def grouped_report(history: ContributionHistory | None = None) -> AuditReport:
+    """Two groups: client 1, which is harmful in its window, and the others."""
+    report = made_report(history or history_with_errors())
+    made = report.history
+    labels = {c: int(i == 1) for i, c in enumerate(made.client_ids)}
+    running = np.cumsum(np.nan_to_num(made.values["loss"][made.computed]), axis=0)
+    centres = np.stack([np.delete(running, 1, axis=1).mean(axis=1), running[:, 1]])
+    found = Separation(2, labels, centres, {2: 0.8, 3: 0.4}, 0.9, None, "euclidean")
+    return replace(report, detection=replace(report.detection, separation=found))
+
+
+def every_figure(report: AuditReport, mode: str) -> dict[str, go.Figure]:
+    """Each chart of the dashboard, drawn from one report."""
+    history = report.history
+    names, utility = history.client_ids, history.utilities[0]
+    alert = report.detection.alerts[0]
+    curves = cumulative_facts(report, utility, tuple(dict.fromkeys(a.client for a in report.detection.alerts)))
+    plans = ScheduleExplorer(problem_of_history(history))
+    settings = BudgetSettings(budget=max(1, history.epoch_count // 2), gamma=0.3, fairness=FairnessMode.TWO_SIDED)
+    plan = plans.answer(settings)
+    frontier = plans.frontier(FairnessMode.TWO_SIDED, 0.3, settings)
+    drawn: dict[str, Callable[[], go.Figure]] = {
+        "cumulative": lambda: draw_cumulative(curves, mode),
+        "sparkline": lambda: draw_sparkline(curves, alert.client, alert.window, mode),
+        "ranking": lambda: draw_ranking(ranking_facts(report, utility), mode),
+        "heat map": lambda: draw_heat_map(heat_map_facts(report, utility), mode),
+        "crowd": lambda: draw_crowd(crowd_facts(report, utility), mode),
+        "evidence": lambda: draw_evidence(evidence_facts(report, alert.client, alert.window, utility), mode),
+        "change points": lambda: draw_change_points(change_point_facts(report, focus=names[:3]), mode),
+        "schedule": lambda: draw_schedule(schedule_facts(plan), mode),
+        "exposure": lambda: draw_exposure(exposure_facts(plan), mode),
+        "frontier": lambda: draw_frontier(frontier_facts(frontier, len(plan.chosen)), mode),
+        "ranks": lambda: draw_ranks(rank_facts(report, report, utility, ("one", "other")), mode),
+    }
+    groups = cluster_facts(report, utility)
+    if groups is not None:
+        drawn["clusters"] = lambda: draw_clusters(groups, mode)
+        drawn["silhouette"] = lambda: draw_silhouette(groups, mode)
+    return {name: draw() for name, draw in drawn.items()}

@@ -1,0 +1,182 @@
+"""Do the charts of change points, groups and schedules show the given facts on the axes they claim?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.charts.change_points import (
+    MOST_ROWS,
+    change_groups,
+    change_point_alt,
+    change_point_facts,
+    change_point_rows,
+    change_words,
+    draw_change_points,
+)
+from app.charts.clusters import (
+    MOST_LINES,
+    cluster_alt,
+    cluster_facts,
+    cluster_rows,
+    draw_clusters,
+    draw_silhouette,
+    silhouette_alt,
+    silhouette_rows,
+)
+from app.charts.schedule import (
+    MOST_BARS,
+    draw_exposure,
+    draw_frontier,
+    draw_schedule,
+    exposure_alt,
+    exposure_facts,
+    exposure_rows,
+    frontier_alt,
+    frontier_facts,
+    frontier_rows,
+    schedule_alt,
+    schedule_facts,
+    schedule_rows,
+)
+from flcontrib_core import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer, problem_of_history
+from tests.app.drawn import grouped_report
+from tests.detection.made_histories import made_history
+from tests.reports.made_reports import made_report
+
+
+def test_neighbouring_epochs_are_one_change() -> None:
+    p = np.zeros(31)
+    p[[20, 21]] = 0.49, 0.48
+    p[5] = 0.6
+    p[9] = 0.1
+    assert change_groups(p) == ((5, 5, 0.6), (20, 21, pytest.approx(0.97)))
+
+
+def test_lines_and_heat_map_of_change_points_share_the_epoch_axis() -> None:
+    report = made_report()
+    facts = change_point_facts(report, 0.5, report.history.client_ids[1:2])
+    figure = draw_change_points(facts, "light")
+    assert {t.xaxis for t in figure.data} == {None}
+    line = next(t for t in figure.data if t.type == "scatter" and t.yaxis == "y2")
+    np.testing.assert_allclose(line.y, report.detection.change_points.probability[1:, 1])
+    assert tuple(line.x) == tuple(range(1, 21))
+    threshold = next(s for s in figure.layout.shapes if s.yref == "y2")
+    assert threshold.y0 == threshold.y1 == 0.5
+
+
+def test_change_points_name_the_client_and_never_certainty() -> None:
+    report = made_report()
+    client = report.history.client_ids[1]
+    report.detection.change_points.probability[8:11, 1] = 0.5
+    facts = change_point_facts(report, 0.5)
+    assert facts.above == ((client, 8, 10, 1.0),)
+    assert change_words(facts.above) == f"{client} 8–10: 0.99 together"
+    assert f"{client} at 8–10 (0.99)" in change_point_alt(facts)
+    assert change_point_rows(facts)[7][client] == 0.5
+    assert "No client has a change" in change_point_alt(change_point_facts(made_report(alerts=False), 0.99))
+
+
+def test_change_points_of_many_clients_keep_those_in_focus() -> None:
+    report = made_report(made_history(clients=300, epochs=10, with_channels=False))
+    quiet = report.history.client_ids[250]
+    facts = change_point_facts(report, 0.5, (quiet,))
+    assert quiet in facts.clients
+    assert len(facts.clients) == MOST_ROWS
+    assert facts.left_out == 300 - MOST_ROWS
+    assert len(draw_change_points(facts, "light").data) < 20
+
+
+def test_groups_share_their_vertical_axis_and_show_every_member() -> None:
+    report = grouped_report()
+    facts = cluster_facts(report, "loss")
+    assert facts is not None
+    assert sorted(c for g in facts.groups for c in g) == sorted(report.history.client_ids)
+    figure = draw_clusters(facts, "light")
+    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
+    centres = [t for t in figure.data if t.type == "scatter" and (t.hovertemplate or "").startswith("centre")]
+    np.testing.assert_allclose([c.y for c in centres], facts.centres)
+    assert "group 2: client-01" in cluster_alt(facts)
+    assert {r["client"]: r["group"] for r in cluster_rows(facts)}["client-01"] == 2
+
+
+def test_groups_of_many_clients_draw_few_lines_and_the_followed_one() -> None:
+    report = grouped_report(made_history(clients=500, epochs=8, with_channels=False))
+    followed = report.history.client_ids[-1]
+    facts = cluster_facts(report, "loss", followed)
+    assert facts is not None
+    assert followed in facts.series
+    assert len(facts.series) <= 2 * MOST_LINES
+    assert len(draw_clusters(facts, "light").data) <= 200
+
+
+def test_silhouette_marks_the_chosen_number() -> None:
+    facts = cluster_facts(grouped_report(), "loss")
+    assert facts is not None
+    bars = draw_silhouette(facts, "light").data[0]
+    assert list(bars.x) == [2, 3]
+    assert list(bars.y) == [0.8, 0.4]
+    assert bars.marker.color[0] != bars.marker.color[1]
+    assert "2 groups fit best" in silhouette_alt(facts)
+    assert silhouette_rows(facts) == [{"groups": 2, "silhouette": 0.8}, {"groups": 3, "silhouette": 0.4}]
+
+
+@pytest.fixture(scope="module")
+def explorer() -> ScheduleExplorer:
+    return ScheduleExplorer(problem_of_history(made_history(clients=40, epochs=20, participation=0.5)))
+
+
+def plan_of(explorer: ScheduleExplorer, k: int) -> Schedule:
+    return explorer.answer(BudgetSettings(budget=k, gamma=0.3, fairness=FairnessMode.TWO_SIDED))
+
+
+def test_schedule_fills_the_chosen_epochs_and_hatches_the_rest(explorer: ScheduleExplorer) -> None:
+    plan = plan_of(explorer, 12)
+    facts = schedule_facts(plan)
+    assert tuple(np.flatnonzero(facts.chosen) + 1) == plan.chosen
+    assert facts.share.sum() == pytest.approx(1.0)
+    figure = draw_schedule(facts, "light")
+    filled, hatched = (t for t in figure.data if t.type == "bar")
+    assert tuple(filled.x) == plan.chosen
+    assert hatched.marker.pattern.shape == "/"
+    assert set(hatched.x) == set(range(1, 21)) - set(plan.chosen)
+    assert schedule_alt(facts).startswith("12 of 20 epochs are chosen")
+    assert [r["epoch"] for r in schedule_rows(facts) if r["computed"]] == list(plan.chosen)
+
+
+def test_exposure_shows_both_ends_and_the_followed_client(explorer: ScheduleExplorer) -> None:
+    plan = plan_of(explorer, 9)
+    everybody = sorted((e for e in plan.exposure.values() if e is not None), reverse=True)
+    facts = exposure_facts(plan)
+    assert len(facts.rows) == MOST_BARS
+    assert facts.left_out == 40 - MOST_BARS
+    assert facts.rows[0][1] == everybody[0]
+    assert facts.rows[-1][1] == everybody[-1]
+    assert facts.mean == pytest.approx(np.mean(everybody))
+    hidden = next(c for c in plan.exposure if c not in {r[0] for r in facts.rows})
+    assert hidden in {r[0] for r in exposure_facts(plan, hidden).rows}
+    names = list(made_history(clients=40).client_ids)
+    assert all(names[i] == client for client, _, i in facts.rows), "a pick names the client's place in the run"
+    figure = draw_exposure(facts, "light")
+    assert list(figure.data[0].x) == [r[1] for r in facts.rows]
+    assert next(s.x0 for s in figure.layout.shapes if s.type == "line") == pytest.approx(facts.mean)
+    assert "mean" in exposure_alt(facts)
+    assert len(exposure_rows(facts)) == len(facts.rows)
+
+
+def test_frontier_marks_where_the_reader_stands(explorer: ScheduleExplorer) -> None:
+    settings = BudgetSettings(budget=9, gamma=0.3, fairness=FairnessMode.TWO_SIDED)
+    facts = frontier_facts(explorer.frontier(FairnessMode.TWO_SIDED, 0.3, settings), 9)
+    figure = draw_frontier(facts, "light")
+    ring = figure.data[-1]
+    assert (ring.x[0], ring.y[0]) == (facts.x[8], facts.gap[8])
+    assert any("k = 9" in a.text for a in figure.layout.annotations)
+    assert "k = 9" in frontier_alt(facts)
+    assert [r["k"] for r in frontier_rows(facts)] == list(range(1, 21))
+
+
+def test_report_without_groups_has_no_group_chart() -> None:
+    report = made_report()
+    assert cluster_facts(replace(report, detection=replace(report.detection, separation=None)), "loss") is None

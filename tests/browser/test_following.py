@@ -1,0 +1,64 @@
+"""Does a client or a window chosen on one plot stay chosen on the others, over the pages and in a copied link?"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import MILLISECONDS, Opener, Served
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=MILLISECONDS)
+
+
+def still(page: Page) -> None:
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+
+
+def click_mark(page: Page, mark: Locator) -> None:
+    """A click where the mark is drawn: Plotly's own layer lies above it and takes the event."""
+    expect(mark).to_be_attached()
+    still(page)
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x - 1, y)
+    page.mouse.move(x, y)
+    page.mouse.click(x, y)
+
+
+def followed(page: Page) -> Locator:
+    return page.get_by_role("combobox", name="Follow a client")
+
+
+def test_clicked_client_is_followed_over_pages_and_links(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("", run="table"))
+    click_mark(page, page.locator(".st-key-ranking path.point").nth(2))
+    expect(page).to_have_url(re.compile("client="))
+    expect(followed(page)).not_to_have_value("")
+    name = followed(page).input_value()
+    run = served.filled.runs["table"].digest[:16]
+    for link in ("Contributions", "Change points", "Clusters"):
+        page.get_by_role("link", name=link).click()
+        expect(page).to_have_url(re.compile(rf"run={run}.*client=|client=.*run={run}"))
+        expect(followed(page)).to_have_value(name)
+    copied = open_page(page.url)
+    expect(followed(copied)).to_have_value(name)
+    copied.get_by_role("button", name="Clear", exact=True).click()
+    expect(copied).not_to_have_url(re.compile("client="))
+    expect(followed(copied)).to_have_value("")
+
+
+def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("contributions"))
+    cells = page.locator(".st-key-heat .scatterlayer path.point")
+    click_mark(page, cells.last)
+    expect(page).to_have_url(re.compile("client=client-06"))
+    page.locator(".st-key-follow-window").get_by_text("Epochs 5–8").click()
+    expect(page).to_have_url(re.compile("window=5-8"))
+    page.reload()
+    expect(followed(page)).to_have_value("client-06")
+    expect(page).to_have_url(re.compile("window=5-8"))
