@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app import wording
 from app.charts.following import Following
-from flcontrib_core import AuditReport
+from flcontrib_core import AuditReport, PresetRate
 from flcontrib_core.detection.findings import Alert, VerdictKind
 
 KIND_WORDS = {
@@ -30,13 +30,15 @@ def so_far(report: AuditReport) -> str:
     return f"After {total - pending} of {total} epochs: " if pending else ""
 
 
-def verdict_sentence(report: AuditReport) -> str:
-    """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99.'"""
-    return so_far(report) + _verdict(report)
+def verdict_sentence(report: AuditReport, above: float | None = None) -> str:
+    """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99.'
+
+    ``above``: only alerts with a larger score, where the reader asked for a stricter preset.
+    """
+    return so_far(report) + _verdict(report, alerts_above(report, above))
 
 
-def _verdict(report: AuditReport) -> str:
-    alerts = report.detection.alerts
+def _verdict(report: AuditReport, alerts: tuple[Alert, ...]) -> str:
     clients = len(report.history.client_ids)
     marked = list(dict.fromkeys(a.client for a in alerts))
     if not marked:
@@ -49,6 +51,19 @@ def _verdict(report: AuditReport) -> str:
     where = "" if top.window is None else f", epochs {wording.window(*top.window)}"
     sure = "a fact about the file" if top.probability is None else f"probability {wording.probability(top.probability)}"
     return f"{subject} {verb} during this run. Strongest: {top.client}{where}, {sure}"
+
+
+def alerts_above(report: AuditReport, threshold: float | None) -> tuple[Alert, ...]:
+    """The report's alerts that a preset with this threshold raises as well, strongest first."""
+    return tuple(a for a in report.detection.alerts if threshold is None or a.score > threshold)
+
+
+def rate_words(rate: PresetRate) -> str:
+    """'Default: 17 of 832 honest simulated runs alert (2.0 %; 4–16 clients, similar participation).'"""
+    name = rate.preset.capitalize()
+    if rate.share is None:
+        return f"{name}: how often honest runs alert is not known, the shipped calibration holds no honest test run."
+    return f"{name}: {rate.alerting} of {rate.runs} honest simulated runs alert ({rate.share:.1%}; {rate.which})."
 
 
 def in_focus(report: AuditReport, following: Following, most: int = 8) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from flcontrib_core.contribution import assess_contributions
     from flcontrib_core.contribution_history import ContributionHistory
     from flcontrib_core.detection.change_points import mass_in_window
+    from flcontrib_core.detection.class_evidence import ClassMargins, class_margins
+    from flcontrib_core.detection.presets import PresetRate, preset_rates
     from flcontrib_core.errors import FLContribError, RunLogError
     from flcontrib_core.reports.comparison import compare_reports, contribution_ranks
     from flcontrib_core.reports.extract import extract_json, write_extract
@@ -47,6 +49,7 @@ _HOMES = {
     "AuditSettings": "auditing",
     "BudgetSettings": "scheduling.schedule",
     "CheckResult": "runs.bundle",
+    "ClassMargins": "detection.class_evidence",
     "ContributionHistory": "contribution_history",
     "EstimatorSettings": "shapley.estimate",
     "FLContribError": "errors",
@@ -54,6 +57,7 @@ _HOMES = {
     "FillPolicy": "vocabulary",
     "Frontier": "scheduling.frontier",
     "PAPER_SETTINGS": "assessment.settings",
+    "PresetRate": "detection.presets",
     "Price": "assessment.preflight",
     "RunLog": "runs.run_log",
     "RunLogError": "errors",
@@ -69,11 +73,13 @@ _HOMES = {
     "bundled": "bundled_files",
     "check_run_log": "runs.bundle",
     "choose_epochs": "scheduling.choose",
+    "class_margins": "detection.class_evidence",
     "compare_reports": "reports.comparison",
     "contribution_ranks": "reports.comparison",
     "csv_safe": "reports.tables",
     "extract_json": "reports.extract",
     "mass_in_window": "detection.change_points",
+    "preset_rates": "detection.presets",
     "preview_of": "audit_jobs",
     "price_of": "assessment.preflight",
     "problem_of_history": "assessment.trajectory",
@@ -99,12 +105,14 @@ __all__ = [
     "AuditSettings",
     "BudgetSettings",
     "CheckResult",
+    "ClassMargins",
     "ContributionHistory",
     "EstimatorSettings",
     "FLContribError",
     "FairnessMode",
     "FillPolicy",
     "Frontier",
+    "PresetRate",
     "Price",
     "RunLog",
     "RunLogError",
@@ -121,11 +129,13 @@ __all__ = [
     "bundled",
     "check_run_log",
     "choose_epochs",
+    "class_margins",
     "compare_reports",
     "contribution_ranks",
     "csv_safe",
     "extract_json",
     "mass_in_window",
+    "preset_rates",
     "preview_of",
     "price_of",
     "problem_of_history",

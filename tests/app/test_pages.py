@@ -164,6 +164,15 @@ def test_evidence_of_an_alert_named_in_the_url(filled: Filled) -> None:
     assert "dishonest" not in said.lower()
 
 
+def test_strict_preset_stays_in_the_link_and_tells_both_rates(filled: Filled) -> None:
+    shown = opened(filled.folder, "alerts", filled.runs["hostile"])
+    assert "Default:" in words(shown)
+    assert "Strict:" in words(shown)
+    next(g for g in shown.get("button_group") if g.proto.id.endswith("preset")).set_value("strict").run()
+    assert not shown.exception
+    assert shown.query_params["preset"] == "strict"
+
+
 def test_a_dismissal_needs_a_reason_and_stays(filled: Filled) -> None:
     shown = opened(filled.folder, "alerts", filled.runs["hostile"], client=HOSTILE[1], window="8-12")
     buttons = {b.label: b for b in shown.button}

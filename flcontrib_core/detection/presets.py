@@ -1,0 +1,43 @@
+"""How often does a preset alert on honest runs like this one?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.detection.calibration import Calibration, shipped_calibration
+
+PRESETS = ("default", "strict")
+"""The presets of a finished run; a growing one has its own."""
+
+
+@dataclass(frozen=True)
+class PresetRate:
+    """A preset, the score above which it alerts, and the honest runs it was tried on."""
+
+    preset: str
+    threshold: float
+    """u; an alert of this preset has a larger ``Alert.score``."""
+    alerting: int
+    runs: int
+    """0 where the shipped calibration holds no honest test run."""
+    which: str
+
+    @property
+    def share(self) -> float | None:
+        return self.alerting / self.runs if self.runs else None
+
+
+def preset_rates(history: ContributionHistory, calibration: Calibration | None = None) -> tuple[PresetRate, ...]:
+    """Each preset with its measured rate on honest runs of comparable size and participation, default first."""
+    measured = calibration or shipped_calibration()
+    took_part = history.participated[1:]
+    held = took_part[took_part.any(axis=1)]
+    participation = float(held.mean()) if held.size else 1.0
+    clients, value_only = len(history.client_ids), history.channels is None
+    rates = []
+    for name in PRESETS:
+        threshold = measured.preset(name)
+        alerting, runs, which = measured.false_alarms(threshold, clients, participation, value_only)
+        rates.append(PresetRate(name, threshold, alerting, runs, which))
+    return tuple(rates)

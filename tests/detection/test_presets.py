@@ -1,0 +1,28 @@
+"""Does each preset come with the honest runs it was tried on?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flcontrib_core.detection.calibration import HonestRun, shipped_calibration
+from flcontrib_core.detection.presets import preset_rates
+from tests.detection.made_histories import made_history
+
+
+def test_rates_count_the_honest_runs_above_each_threshold() -> None:
+    loud = [-3.0] * 180 + [0.5] * 15 + [2.5] * 5
+    runs = tuple(HonestRun("made", 8, 1.0, 30, largest=u, largest_value_only=u - 1.0) for u in loud)
+    measured = replace(shipped_calibration(), honest_runs=runs, presets={"default": 0.0, "strict": 2.0})
+    default, strict = preset_rates(made_history(clients=8), measured)
+    assert (default.preset, default.threshold, default.alerting, default.runs) == ("default", 0.0, 20, 200)
+    assert (strict.preset, strict.threshold, strict.alerting, strict.runs) == ("strict", 2.0, 5, 200)
+    assert default.share == pytest.approx(0.1)
+    table = preset_rates(made_history(clients=8, with_channels=False), measured)
+    assert [r.alerting for r in table] == [5, 0]
+
+
+def test_rate_without_honest_runs_is_unknown() -> None:
+    measured = replace(shipped_calibration(), honest_runs=())
+    assert [r.share for r in preset_rates(made_history(), measured)] == [None, None]
