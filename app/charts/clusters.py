@@ -153,10 +153,7 @@ def _draw_group(
         **axes,
         hovertemplate="centre<br>epoch %{x}<br><b>%{y:+.3f}</b><extra></extra>",
     )
-    if following.epochs is not None:
-        draw_followed_epochs(figure, following, mode, f"{axes['yaxis']} domain")
-        for shape in figure.layout.shapes[-3:]:
-            shape.xref = axes["xaxis"]
+    draw_followed_epochs(figure, following, mode, f"{axes['yaxis']} domain", axes["xaxis"])
     drawn = [c for c in facts.groups[group] if c in facts.series]
     for c in drawn:
         followed = c == following.client

@@ -82,17 +82,20 @@ def _covered(edges: Iterable[Any], smallest: int, largest: int) -> tuple[int, in
     return (first, last) if first <= last else None
 
 
-def draw_followed_epochs(figure: go.Figure, following: Following, mode: str, yref: str = "paper") -> None:
+def draw_followed_epochs(
+    figure: go.Figure, following: Following, mode: str, yref: str = "paper", xref: str = "x"
+) -> None:
     """Two ink edges and a faint fill between them: unlike a marked window, which has its client's colour."""
     if following.epochs is None:
         return
     p = palette(mode)
     first, last = following.epochs[0] - 0.5, following.epochs[1] + 0.5
     fill = {"fillcolor": translucent(p.secondary, 0.10), "line": {"width": 0}, "layer": "below"}
-    figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, yref=yref, **fill)
+    figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, xref=xref, yref=yref, **fill)
     for edge in (first, last):
         line = {"color": p.ink, "width": 1.4}
-        figure.add_shape(type="line", x0=edge, x1=edge, y0=0, y1=1, yref=yref, line=line, name="followed epochs")
+        ends = {"x0": edge, "x1": edge, "y0": 0, "y1": 1, "xref": xref, "yref": yref}
+        figure.add_shape(type="line", **ends, line=line, name="followed epochs")
 
 
 def draw_followed_row(figure: go.Figure, height: float, mode: str, xref: str = "paper") -> None:

@@ -1,117 +1,210 @@
-"""Compare: two results side by side, the first one pinned as the baseline."""
+"""Compare: results of several runs, or of one run with several settings, over a pinned baseline."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import streamlit as st
 
-from app import controls, findings, state, wording
-from app.charts.comparison import draw_ranks, rank_alt, rank_facts, rank_rows
-from flcontrib_core import AuditReport, compare_reports
-from flcontrib_core.detection.findings import VerdictKind
+from app import client_table, controls, findings, selection, state, wording
+from app.charts.comparison import (
+    aligned_alt,
+    aligned_facts,
+    aligned_rows,
+    draw_aligned,
+    draw_ranks,
+    rank_alt,
+    rank_facts,
+    rank_rows,
+)
+from flcontrib_core import AuditReport, FillPolicy
 from flcontrib_core.workspace import ResultEntry
 
+MOST_COMPARED = 3
 
-def label_of(result: ResultEntry, names: dict[str, str]) -> str:
-    budget = result.settings.get("budget", {})
+
+def label_of(result: ResultEntry, names: Mapping[str, str]) -> str:
+    """'Digits, 8 clients · exact · 18 epochs · default'"""
+    budget = result.settings.get("budget") or {}
     epochs = budget.get("epochs")
-    share = (
-        "all epochs"
-        if not budget.get("budget") and not epochs
-        else f"budget {len(epochs) if epochs else budget['budget']}"
-    )
-    return (
-        f"{names.get(result.run_digest, result.run_digest[:8])} · {result.settings.get('estimator', 'table')} · {share}"
-    )
+    share = "all epochs"
+    if epochs or budget.get("budget"):
+        share = f"{len(epochs)} epochs" if epochs else f"budget {budget['budget']}"
+    run = wording.visible(names.get(result.run_digest, result.run_digest[:8]))
+    old = f" · version {result.version}" if result.stale else ""
+    return f"{run} · {result.settings.get('estimator', 'table')} · {share} · {result.settings.get('preset', '')}{old}"
 
 
-def title_of(rows: dict, moved: int) -> str:  # type: ignore[type-arg]
-    agreement = rows["alert_agreement"][1]
-    alerts = "the alerts agree" if agreement == 1 else f"{agreement:.0%} of the alerts agree"
+def pick_results(results: list[ResultEntry], names: Mapping[str, str]) -> list[ResultEntry]:
+    """The baseline and what is compared with it, from the URL or the run on screen; both stay in the URL."""
+    by_key = {r.digest[:16]: r for r in results}
+    entry = state.current_run()
+    own = [k for k, r in by_key.items() if entry is not None and r.run_digest == entry.digest]
+    ordered = [*own[::-1], *(k for k in by_key if k not in own)]  # the run on screen, its first result as the baseline
+    for key, fallback in (("baseline", ordered[0]), ("compared", ordered[1])):
+        wanted = [k for k in st.query_params.get(key, "").split(",") if k in by_key][:MOST_COMPARED]
+        if key not in st.session_state:
+            st.session_state[key] = (wanted or [fallback])[0] if key == "baseline" else wanted or [fallback]
+    st.session_state["compared"] = [k for k in st.session_state["compared"] if k in by_key]
+    with st.container(border=True):
+        a, b = st.columns(2)
+        base = a.selectbox("Baseline", list(by_key), key="baseline", format_func=lambda k: label_of(by_key[k], names))
+        others = b.multiselect(
+            "Compared with",
+            list(by_key),
+            key="compared",
+            max_selections=MOST_COMPARED,
+            format_func=lambda k: label_of(by_key[k], names),
+        )
+    kept = [k for k in others if k != base]
+    state.remember(baseline=base, compared=",".join(kept))
+    return [by_key[base], *(by_key[k] for k in kept)]
+
+
+def flat(settings: Mapping[str, object], before: str = "") -> dict[str, str]:
+    """Nested settings as 'budget.gamma': '0.3'."""
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        found |= flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": str(value)}
+    return found
+
+
+def settings_table(results: list[ResultEntry], titles: tuple[str, ...]) -> None:
+    """Which settings differ; most often that is the whole explanation."""
+    each = [flat(r.settings) | {"version": r.version, "run": r.run_digest[:12]} for r in results]
+    keys = [k for k in dict.fromkeys(k for e in each for k in e) if len({e.get(k) for e in each}) > 1]
+    st.markdown("**Settings that differ**")
+    if keys:
+        controls.table([{"Setting": k} | {t: e.get(k, "–") for t, e in zip(titles, each, strict=True)} for k in keys])
+    else:
+        st.text("The results were made with the same settings.")
+
+
+def totals_table(reports: list[AuditReport], utility: str, titles: tuple[str, ...], only: bool) -> None:
+    """Every client's total in each result, and how far it is from the baseline."""
+    columns = [client_table.totals_columns(r, utility, FillPolicy.EQUAL) for r in reports]
+    totals = [dict(zip(c["Client"], c["Total"], strict=True)) for c in columns]
+    base = totals[0]
+    rows = []
+    for client in dict.fromkeys(c for t in totals for c in t):
+        values = [t.get(client) for t in totals]
+        changes = [None if v is None or client not in base else v - base[client] for v in values[1:]]
+        if only and all(c is not None and abs(c) < 1e-12 for c in changes):
+            continue
+        row: dict[str, object] = {"Client": client} | dict(zip(titles, values, strict=True))
+        row |= {f"Δ {t}": c for t, c in zip(titles[1:], changes, strict=True)}
+        rows.append(row)
+    if rows:
+        number = st.column_config.NumberColumn(format="%+.4f")
+        controls.table(rows, column_config={k: number for k in rows[0] if k != "Client"})
+    else:
+        st.text("No difference.")
+
+
+def alerts_table(reports: list[AuditReport], titles: tuple[str, ...], only: bool) -> None:
+    """One row per client and kind of alert: in which results it stands, and with which window."""
+    said = [
+        {
+            (a.client, a.verdict): "whole run" if a.window is None else wording.window(*a.window)
+            for a in r.detection.alerts
+        }
+        for r in reports
+    ]
+    rows = []
+    for client, kind in dict.fromkeys(k for s in said for k in s):
+        windows = [s.get((client, kind), "–") for s in said]
+        if only and len(set(windows)) == 1:
+            continue
+        rows.append({"Client": client, "Observed": findings.KIND_WORDS[kind]} | dict(zip(titles, windows, strict=True)))
+    if rows:
+        controls.table(rows)
+    else:
+        st.text("The same alerts with the same windows." if any(said) else "No result raises an alert.")
+
+
+def agreement(reports: list[AuditReport]) -> float:
+    """Share of the alerts (client and kind) that all results raise; 1 where none raises any."""
+    raised = [{(a.client, a.verdict) for a in r.detection.alerts} for r in reports]
+    union = set.union(*raised)
+    return len(set.intersection(*raised)) / len(union) if union else 1.0
+
+
+def title_of(reports: list[AuditReport], moved: int) -> str:
+    share = agreement(reports)
+    alerts = "the alerts agree" if share == 1 else f"{share:.0%} of the alerts agree"
     return f"{wording.several(moved, 'client')} changed rank; {alerts}"
 
 
-def difference_table(rows: dict, utility: str, only: bool) -> list[dict[str, object]]:  # type: ignore[type-arg]
-    table = []
-    for client, (base, other) in rows["utilities"][utility].items():
-        if base is None or other is None:
-            table.append(
-                {
-                    "Client": client,
-                    "Baseline": "–" if base is None else wording.signed(base["total"]),
-                    "Other": "–" if other is None else wording.signed(other["total"]),
-                    "Change": "only in one",
-                    "Rank": "",
-                }
+def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_generator.DeltaGenerator) -> None:
+    mode = state.theme()
+    titles = ("Baseline", *(["Compared"] if len(results) == 2 else [f"Compared {i}" for i in range(1, len(results))]))
+    shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
+    if not shared:
+        top.title("These results share no utility")
+        return
+    following = selection.follow_bar(reports[0])
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
+        utility = controls.pick_utility(tuple(shared))
+        only = st.toggle("Only differences", key="only-differences")
+    key = (tuple(r.digest for r in results), utility)
+    ranks = state.kept(
+        (*key, following.client, "ranks"), lambda: rank_facts(reports, utility, titles, following.client)
+    )
+    curves = state.kept(
+        (*key, following.client, only, "aligned"),
+        lambda: aligned_facts(reports, utility, titles, following.client, only),
+    )
+    if not ranks.rows:
+        top.title("The two runs have no client in common" if len(reports) == 2 else "The runs have no client in common")
+    else:
+        top.title(title_of(reports, ranks.moved))
+        left, right = st.columns([1.45, 1], gap="small")
+        with left, st.container(border=True, height="stretch", gap="xsmall"):
+            what = "Difference to the baseline" if only else "Curves on one axis"
+            st.markdown(f"**{what}** ({curves.axis})")
+            st.caption("Wide grey: the baseline. Clients that differ most, and the one you follow.")
+            controls.chart(
+                lambda: draw_aligned(curves, mode, following=following),
+                aligned_alt(curves),
+                lambda: aligned_rows(curves),
+                "aligned",
+                name="compared-curves",
+                kept_as=(*key, following, only, mode),
+                report=reports[0],
             )
-            continue
-        if only and abs(other["change"]) < 1e-12 and base["rank"] == other["rank"]:
-            continue
-        table.append(
-            {
-                "Client": client,
-                "Baseline": wording.signed(base["total"]),
-                "Other": wording.signed(other["total"]),
-                "Change": wording.signed(other["change"], 4),
-                "Rank": f"{base['rank']} → {other['rank']}",
-            }
-        )
-    return table
-
-
-def alert_words(alert: dict[str, Any]) -> str:
-    where = f", epochs {wording.window(*alert['window'])}" if alert["window"] else ""
-    return f"{alert['client']}: {findings.KIND_WORDS[VerdictKind(alert['verdict'])].lower()}{where}"
+        with right, st.container(border=True, height="stretch", gap="xsmall"):
+            st.markdown("**Ranks**")
+            left_out = f" {wording.count(ranks.left_out)} that moved less are left out." if ranks.left_out else ""
+            st.caption(f"In colour: moved by two places or more.{left_out}")
+            controls.chart(
+                lambda: draw_ranks(ranks, mode, following=following),
+                rank_alt(ranks),
+                lambda: rank_rows(ranks),
+                "ranks",
+                name="ranks",
+                kept_as=(*key, following, mode),
+                report=reports[0],
+            )
+    with st.container(border=True, gap="xsmall"):
+        st.markdown("**Alerts in each result** (epochs)")
+        alerts_table(reports, titles, only)
+    left, right = st.columns([1.45, 1], gap="small")
+    with left, st.container(border=True, height="stretch", gap="xsmall"):
+        st.markdown(f"**Totals** ({curves.axis})")
+        totals_table(reports, utility, titles, only)
+    with right, st.container(border=True, height="stretch", gap="xsmall"):
+        settings_table(results, titles)
 
 
 workspace = state.workspace()
-names = {r.digest: r.name for r in workspace.runs()}
-results = [r for r in workspace.results(kind="audit") if r.available]
-if len(results) < 2:
+available = [r for r in workspace.results(kind="audit") if r.available]
+if len(available) < 2:
     st.title("Two results are needed to compare")
     st.text("Compute a second run, or the same run with another budget on the scheduler page.")
 else:
-    top = st.container()
-    with st.container(border=True):
-        a, b = st.columns(2)
-        options = list(range(len(results)))
-        first = a.selectbox(
-            "Baseline", options, index=min(1, len(results) - 1), format_func=lambda i: label_of(results[i], names)
-        )
-        second = b.selectbox("Compared with", options, index=0, format_func=lambda i: label_of(results[i], names))
-    pair: list[AuditReport] = [state.load_report(results[i].digest, results[i]) for i in (first, second)]
-    rows = compare_reports(pair)
-    shared = list(rows["utilities"])
-    if not shared:
-        top.title("These results share no utility")
+    place = st.container()
+    chosen = pick_results(available, {r.digest: r.name for r in workspace.runs()})
+    if len(chosen) < 2:
+        place.title("Choose a result to compare with the baseline")
     else:
-        utility = controls.pick_utility(tuple(shared))
-        facts = rank_facts(pair[0], pair[1], utility, ("Baseline", "Compared"))
-        top.title(title_of(rows, facts.moved) if facts.rows else "The two runs have no client in common")
-        left, right = st.columns([1, 1.2], gap="small")
-        with left, st.container(border=True, height="stretch", gap="xsmall"):
-            st.markdown("**Ranks**")
-            if facts.rows:
-                mode = state.theme()
-                controls.chart(
-                    lambda: draw_ranks(facts, mode),
-                    rank_alt(facts),
-                    lambda: rank_rows(facts),
-                    "ranks",
-                    name="ranks",
-                    kept_as=(results[first].digest, results[second].digest, utility, mode),
-                )
-            else:
-                st.text("Ranks can be compared where the same clients took part.")
-        with right, st.container(border=True, height="stretch", gap="xsmall"):
-            st.markdown("**Totals**")
-            only = st.toggle("Only differences")
-            table = difference_table(rows, utility, only)
-            if table:
-                st.dataframe(table, hide_index=True, width="stretch")
-            else:
-                st.text("No difference.")
-            st.markdown("**Alerts**")
-            for words, alerts in zip(("Baseline", "Compared"), rows["alerts"], strict=True):
-                st.text(f"{words}: {'; '.join(alert_words(x) for x in alerts) or 'none'}")
+        board(chosen, [state.load_report(r.digest, r) for r in chosen], place)

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.charts.change_points import change_point_facts, draw_change_points
 from app.charts.clusters import cluster_facts, draw_clusters, draw_silhouette
-from app.charts.comparison import draw_ranks, rank_facts
+from app.charts.comparison import aligned_facts, draw_aligned, draw_ranks, rank_facts
 from app.charts.crowd import crowd_facts, draw_crowd
 from app.charts.cumulative import cumulative_facts, draw_cumulative
 from app.charts.evidence import draw_evidence, evidence_facts
@@ -73,7 +73,8 @@ def every_figure(report: AuditReport, mode: str) -> dict[str, go.Figure]:
         "schedule": lambda: draw_schedule(schedule_facts(plan), mode),
         "exposure": lambda: draw_exposure(exposure_facts(plan), mode),
         "frontier": lambda: draw_frontier(frontier_facts(frontier, len(plan.chosen)), mode),
-        "ranks": lambda: draw_ranks(rank_facts(report, report, utility, ("one", "other")), mode),
+        "aligned": lambda: draw_aligned(aligned_facts([report, report], utility, ("one", "other")), mode),
+        "ranks": lambda: draw_ranks(rank_facts([report, report], utility, ("one", "other")), mode),
     }
     groups = cluster_facts(report, utility)
     if groups is not None:
