@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,6 +12,7 @@ from app import wording
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from app.charts.style import (
     DASHES,
+    annotate,
     base_figure,
     client_styles,
     epoch_ticks,
@@ -239,6 +241,7 @@ def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Fol
         {rank: n + 1 for n, rank in enumerate(sorted({places[k] for _, places in facts.rows}))}
         for k in range(len(facts.names))
     ]
+    notes: list[dict[str, Any]] = []
     figure = base_figure(mode, 24 * max(1, len(facts.rows)) + 60, l=116, r=116, t=34, b=10)
     for client, places in facts.rows:
         followed = client == following.client
@@ -262,26 +265,19 @@ def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Fol
         )
         for x, anchor, shift in ((0, "right", -10), (len(places) - 1, "left", 10)):
             name = f"<b>{short(client, 13)}</b>" if followed else short(client, 13)
-            figure.add_annotation(
-                x=x,
-                y=y[x],
-                text=f"{places[x]}  {name}" if x else f"{name}  {places[x]}",
-                showarrow=False,
-                xanchor=anchor,
-                xshift=shift,
-                font={"size": 12, "color": p.ink if stands_out else p.secondary},
+            notes.append(
+                {
+                    "x": x,
+                    "y": y[x],
+                    "text": f"{places[x]}  {name}" if x else f"{name}  {places[x]}",
+                    "xanchor": anchor,
+                    "xshift": shift,
+                    "font": {"size": 12, "color": p.ink if stands_out else p.secondary},
+                }
             )
-    for x, name in enumerate(facts.names):
-        figure.add_annotation(
-            x=x,
-            y=1,
-            yref="paper",
-            yanchor="bottom",
-            yshift=6,
-            showarrow=False,
-            font={"size": 13, "color": p.ink},
-            text=f"<b>{short(name, 18)}</b>",
-        )
+    above = {"y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 6, "font": {"size": 13, "color": p.ink}}
+    notes += [above | {"x": x, "text": f"<b>{short(name, 18)}</b>"} for x, name in enumerate(facts.names)]
+    annotate(figure, notes)
     figure.update_xaxes(visible=False, range=[-0.05, len(facts.names) - 0.95])
     figure.update_yaxes(visible=False, range=[len(facts.rows) + 0.6, 0.4])
     return figure

@@ -28,12 +28,10 @@ class CrowdFacts:
     skipped: np.ndarray
     """(groups, T) members took part, but the epoch was not computed"""
     limit: float
-    group_of_followed: int | None
+    members: tuple[frozenset[str], ...]
 
 
-def crowd_facts(
-    report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL, followed: str | None = None
-) -> CrowdFacts:
+def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> CrowdFacts:
     history = report.history
     sign = -history.harm_sign(utility)
     totals = sign * (history.totals(utility, fill) - history.values[utility][0])
@@ -47,7 +45,6 @@ def crowd_facts(
     took_part = np.stack([history.participated[1:, part].any(axis=1) for part in parts])
     size = np.abs(means[np.isfinite(means)])
     step = 100 / len(parts)
-    place = None if followed is None or followed not in history.client_ids else history.client_ids.index(followed)
     return CrowdFacts(
         axis=wording.credited(utility, utility in history.lower_is_better),
         labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f} %" for g in range(len(parts))),
@@ -55,7 +52,7 @@ def crowd_facts(
         means=means,
         skipped=took_part & ~history.computed[1:][None, :],
         limit=leading_digit_up(float(np.quantile(size, 0.95)) if size.size else 1.0),
-        group_of_followed=next((g for g, part in enumerate(parts) if place is not None and place in part), None),
+        members=tuple(frozenset(history.client_ids[i] for i in part) for part in parts),
     )
 
 
@@ -126,8 +123,9 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
             hovertemplate="epoch %{x}: not computed<extra></extra>",
         )
     draw_followed_epochs(figure, following, mode)
-    if facts.group_of_followed is not None:
-        draw_followed_row(figure, y[facts.group_of_followed], mode)
+    for height, members in zip(y, facts.members, strict=True):
+        if following.client in members:
+            draw_followed_row(figure, height, mode)
     figure.update_layout(
         barmode="overlay",
         xaxis=x_axis(mode)

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
-from app.charts.style import base_figure, palette, plain, short, signed_ticks, translucent, x_axis
+from app.charts.style import annotate, base_figure, palette, plain, short, signed_ticks, translucent, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 24
@@ -160,17 +160,14 @@ def _draw_dots(figure: go.Figure, facts: RankingFacts, places: list[int], mode: 
         hovertemplate=f"<b>%{{customdata[0]}}</b><br><b>%{{x:+.{digits + 1}f}}</b> %{{customdata[1]}}<extra></extra>",
         **STILL,
     )
-    for place, r in zip(places, rows, strict=True):
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            y=place,
-            text=wording.signed(r.total, digits),
-            showarrow=False,
-            xanchor="left",
-            xshift=12,
-            font={"size": 12, "color": p.secondary},
-        )
+    font = {"size": 12, "color": p.secondary}
+    annotate(
+        figure,
+        (
+            {"x": 1, "xref": "paper", "xanchor": "left", "xshift": 12, "y": y, "font": font, "text": words}
+            for y, words in zip(places, (wording.signed(r.total, digits) for r in rows), strict=True)
+        ),
+    )
 
 
 def interval_words(half_width: float, digits: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
-from app.charts.style import base_figure, epoch_ticks, palette, plain, short, x_axis, y_axis
+from app.charts.style import annotate, base_figure, epoch_ticks, palette, plain, short, x_axis, y_axis
 from flcontrib_core import Frontier, Schedule
 
 MOST_BARS = 24
@@ -145,19 +145,12 @@ def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False, followi
         hovertemplate="<b>%{customdata[0]}</b><br><b>%{x:.0%}</b> of its epochs<extra></extra>",
         **STILL,
     )
-    for place, (client, e, _) in zip(y, rows, strict=True):
+    for place, (client, _, _) in zip(y, rows, strict=True):
         if client == following.client:
             draw_followed_row(figure, place, mode)
-        figure.add_annotation(
-            x=1,
-            xref="paper",
-            xanchor="left",
-            xshift=8,
-            y=place,
-            text=f"{e:.0%}",
-            showarrow=False,
-            font={"size": 12, "color": p.secondary},
-        )
+    font = {"size": 12, "color": p.secondary}
+    right = {"x": 1, "xref": "paper", "xanchor": "left", "xshift": 8, "font": font}
+    annotate(figure, (right | {"y": place, "text": f"{e:.0%}"} for place, (_, e, _) in zip(y, rows, strict=True)))
     figure.add_shape(
         type="line",
         x0=facts.mean,

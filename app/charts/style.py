@@ -8,6 +8,7 @@ five hues plus dash and marker is the honest limit.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -131,6 +132,12 @@ def base_figure(mode: str, height: int, **margins: int) -> go.Figure:
     figure.update_xaxes(**x_axis(mode))
     figure.update_yaxes(**y_axis(mode))
     return figure
+
+
+def annotate(figure: go.Figure, notes: Iterable[dict[str, Any]]) -> None:
+    """Writes many notes at once: one by one, Plotly checks all earlier ones again for each."""
+    written = [{"showarrow": False} | note for note in notes]
+    figure.update_layout(annotations=[*figure.layout.annotations, *written])
 
 
 def x_axis(mode: str) -> dict[str, Any]:

@@ -138,8 +138,8 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
 def crowd(shown: state.Shown, utility: str, following: Following) -> None:
     """Where there are too many clients for a row each: groups of them, and a table to find one."""
     report, mode = shown.report, state.theme()
-    key = (shown.result.digest, utility, following)
-    facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility, followed=following.client))
+    key = (shown.result.digest, utility)
+    facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility))
     left, right = st.columns([1, 1.35], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
         st.markdown("**Every client, in groups**")
@@ -150,7 +150,7 @@ def crowd(shown: state.Shown, utility: str, following: Following) -> None:
             lambda: crowd_rows(facts),
             "crowd",
             name="groups-by-total",
-            kept_as=(*key, mode),
+            kept_as=(*key, following, mode),
             report=report,
         )
     with right, st.container(border=True, height="stretch", gap="xsmall"):

@@ -7,23 +7,31 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import controls, state, wording
+from app import controls, selection, state, wording
 from flcontrib_core import FillPolicy, write_extract, write_history_tables, write_report
 from flcontrib_core.errors import FLContribError
 
+TABLES = ["contributions", "cells", "totals"]
+"""What ``write_history_tables`` writes, each as CSV and Parquet."""
 
-@st.cache_data(max_entries=16, show_spinner="Writing the report …")
+
+@st.cache_data(max_entries=4, show_spinner=False)
 def report_files(digest: str, head: str, _shown: state.Shown) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         html, twin = write_report(_shown.report, Path(folder) / "report.html", chain_head=head)
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
-@st.cache_data(max_entries=16, show_spinner="Writing the tables …")
+@st.cache_data(max_entries=4, show_spinner=False)
 def table_files(digest: str, _shown: state.Shown) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_history_tables(_shown.report.history, Path(folder), FillPolicy.EQUAL)
+        paths = write_history_tables(_shown.report.history, Path(folder), FillPolicy.EQUAL, _shown.report.warnings)
         return {p.name: p.read_bytes() for p in paths}
+
+
+def table_names(shown: state.Shown) -> list[str]:
+    tables = [*TABLES, "warnings"] if shown.report.warnings else TABLES
+    return [*(f"{table}.{kind}" for table in tables for kind in ("csv", "parquet")), "history.json"]
 
 
 @st.cache_data(max_entries=16, show_spinner="Writing the extract …")
@@ -34,60 +42,96 @@ def extract_files(digest: str, client: str, _shown: state.Shown) -> dict[str, by
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
+def whole_report(shown: state.Shown) -> None:
+    head = str(state.workspace().head())
+    st.markdown("**The report**")
+    st.caption(
+        "One self-contained file: opens offline, in light and dark, and prints. Its twin is for `flcontrib verify`."
+    )
+    # Written when asked for: of a large run that takes long, and most readers want one file.
+    with st.container(horizontal=True):
+        st.download_button(
+            "Report (HTML)",
+            lambda: report_files(shown.result.digest, head, shown)["html"],
+            "report.html",
+            "text/html",
+            type="primary",
+            on_click="ignore",
+        )
+        st.download_button(
+            "Report (JSON)",
+            lambda: report_files(shown.result.digest, head, shown)["json"],
+            "report.json",
+            "application/json",
+            on_click="ignore",
+        )
+    st.code("flcontrib verify report.json RUN.flrun", language="bash")
+    st.caption(controls.text_of(f"Audit log of this workspace ends at {head}"))
+
+
+def numbers(shown: state.Shown) -> None:
+    st.markdown("**The numbers**")
+    st.caption("Every value with its state (computed, absent, not computed) and error.")
+    with st.container(horizontal=True):
+        for name in table_names(shown):
+            st.download_button(
+                name,
+                lambda name=name: table_files(shown.result.digest, shown)[name],  # type: ignore[misc]
+                name,
+                key=f"table-{name}",
+                on_click="ignore",
+            )
+
+
+def for_one_client(shown: state.Shown) -> None:
+    st.markdown("**For one client**")
+    st.caption(
+        "Shows only its own series, the sha256 of its own recorded updates, and an anonymous band of the others "
+        "where at least five took part."
+    )
+    followed = selection.of_url(shown.report).client
+    names = sorted(shown.report.history.client_ids)
+    client = st.selectbox(
+        "Client",
+        names,
+        index=names.index(followed) if followed and len(names) <= selection.MOST_IN_LIST else None,
+        placeholder="Choose a client",
+        format_func=wording.visible,
+    )
+    if client:
+        try:
+            own = extract_files(shown.result.digest, client, shown)
+        except FLContribError as lacking:
+            st.error(controls.text_of(str(lacking)))
+        else:
+            with st.container(horizontal=True):
+                st.download_button("Extract (HTML)", own["html"], "extract.html", "text/html", on_click="ignore")
+                st.download_button("Extract (JSON)", own["json"], "extract.json", "application/json", on_click="ignore")
+
+
+def deletion(shown: state.Shown) -> None:
+    st.markdown("**Delete this run**")
+    st.caption("Removes the stored log and what was computed from it. The audit log keeps that it was here.")
+    sure = st.checkbox("I want to delete it")
+    if st.button("Delete the run", disabled=not sure):
+        gone = state.workspace().delete_run(shown.entry.digest)
+        state.remember(run=None, result=None, client=None, window=None)
+        st.success(
+            controls.text_of(
+                f"{gone.name}: {wording.count(gone.bytes_freed)} bytes freed. Kept: {'; '.join(gone.kept) or 'nothing'}"
+            )
+        )
+
+
 shown = controls.need_report("Report & export")
 if shown is not None:
     st.title("Take the result with you")
-    head = str(state.workspace().head())
     left, right = st.columns(2, gap="small")
     with left, st.container(border=True, height="stretch", gap="small"):
-        st.markdown("**The report**")
-        st.caption(
-            "One self-contained file: opens offline, in light and dark, and prints. Its twin is for `flcontrib verify`."
-        )
-        files = report_files(shown.result.digest, head, shown)
-        with st.container(horizontal=True):
-            st.download_button(
-                "Report (HTML)", files["html"], "report.html", "text/html", type="primary", on_click="ignore"
-            )
-            st.download_button("Report (JSON)", files["json"], "report.json", "application/json", on_click="ignore")
-        st.code("flcontrib verify report.json RUN.flrun", language="bash")
-        st.caption(controls.text_of(f"Audit log of this workspace ends at {head}"))
+        whole_report(shown)
     with right, st.container(border=True, height="stretch", gap="small"):
-        st.markdown("**The numbers**")
-        st.caption("Every value with its state (computed, absent, not computed) and error.")
-        with st.container(horizontal=True):
-            for name, content in table_files(shown.result.digest, shown).items():
-                st.download_button(name, content, name, key=f"table-{name}", on_click="ignore")
+        numbers(shown)
     with st.container(border=True, gap="small"):
-        st.markdown("**For one client**")
-        st.caption(
-            "Shows only its own series, the sha256 of its own recorded updates, and an anonymous band of the others "
-            "where at least five took part."
-        )
-        client = st.selectbox(
-            "Client", sorted(shown.report.history.client_ids), index=None, placeholder="Choose a client"
-        )
-        if client:
-            try:
-                own = extract_files(shown.result.digest, client, shown)
-            except FLContribError as lacking:
-                st.error(controls.text_of(str(lacking)))
-            else:
-                with st.container(horizontal=True):
-                    st.download_button("Extract (HTML)", own["html"], "extract.html", "text/html", on_click="ignore")
-                    st.download_button(
-                        "Extract (JSON)", own["json"], "extract.json", "application/json", on_click="ignore"
-                    )
+        for_one_client(shown)
     with st.container(border=True, gap="small"):
-        st.markdown("**Delete this run**")
-        st.caption("Removes the stored log and what was computed from it. The audit log keeps that it was here.")
-        sure = st.checkbox("I want to delete it")
-        if st.button("Delete the run", disabled=not sure):
-            gone = state.workspace().delete_run(shown.entry.digest)
-            state.remember(run=None, result=None, client=None, window=None)
-            st.success(
-                controls.text_of(
-                    f"{gone.name}: {wording.count(gone.bytes_freed)} bytes freed. "
-                    f"Kept: {'; '.join(gone.kept) or 'nothing'}"
-                )
-            )
+        deletion(shown)

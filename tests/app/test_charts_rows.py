@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.charts.crowd import GROUPS, crowd_alt, crowd_facts, crowd_rows, draw_crowd
+from app.charts.following import Following
 from app.charts.heat_map import MOST_ROWS, draw_heat_map, heat_map_alt, heat_map_facts, heat_map_rows
 from app.charts.ranking import draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from app.charts.style import palette
@@ -152,10 +153,10 @@ def test_crowd_is_the_mean_of_equal_groups(crowded: AuditReport) -> None:
 def test_crowd_frames_the_group_of_the_followed_client(crowded: AuditReport) -> None:
     totals = -(crowded.history.totals("loss") - crowded.history.values["loss"][0])
     worst = crowded.history.client_ids[int(np.argmin(totals))]
-    facts = crowd_facts(crowded, "loss", followed=worst)
-    assert facts.group_of_followed == GROUPS - 1
-    figure = draw_crowd(facts, "dark")
-    assert [s.name for s in figure.layout.shapes] == ["followed client"]
+    facts = crowd_facts(crowded, "loss")
+    assert worst in facts.members[-1]
+    figure = draw_crowd(facts, "dark", following=Following(worst))
+    assert [(s.name, s.y0) for s in figure.layout.shapes] == [("followed client", 0.5)]
     assert len(json.loads(figure.to_json())["data"]) <= 2
 
 

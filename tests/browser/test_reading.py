@@ -77,10 +77,11 @@ def test_report_and_tables_can_be_taken_away(served: Served, open_page: Opener) 
 def test_camera_saves_a_chart_as_png(served: Served, open_page: Opener) -> None:
     page = open_page(served.url(""))
     settled(page, "clients")
-    chart = page.get_by_test_id("stPlotlyChart").filter(has=page.locator(".modebar-btn")).first
+    camera = page.locator('.modebar-btn[data-attr="format"], .modebar-btn[data-title^="Download"]')
+    chart = page.get_by_test_id("stPlotlyChart").filter(has=camera).first
     chart.hover()
     with page.expect_download() as waiting:
-        chart.locator(".modebar-btn").first.click()
+        chart.locator(camera).first.click()
     assert waiting.value.suggested_filename.endswith(".png")
     assert waiting.value.path().read_bytes().startswith(b"\x89PNG\r\n")
 
