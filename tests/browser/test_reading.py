@@ -68,10 +68,11 @@ def test_report_and_tables_can_be_taken_away(served: Served, open_page: Opener) 
     assert {n.rsplit(".")[-1] for n in names} == {"csv", "parquet"}
     for name in names:
         _, content = saved(page, name)
+        least = 1 if name.startswith("warnings") else 6
         if name.endswith(".csv"):
-            assert len(list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))) > 6
+            assert len(list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))) > least
         else:
-            assert parquet.read_table(io.BytesIO(content)).num_rows >= 6
+            assert parquet.read_table(io.BytesIO(content)).num_rows >= least
 
 
 def test_camera_saves_a_chart_as_png(served: Served, open_page: Opener) -> None:
