@@ -89,7 +89,7 @@ WITH_REPORT = {
     "contributions": "contributed most",
     "change_points": "at or above 0.50",
     "clusters": "The series fall into",
-    "compare": "no client in common",
+    "compare": "0 clients changed rank; the alerts agree",
     "scheduler": "Computing 7 of 12 epochs covers",
     "report": "Take the result with you",
 }
@@ -104,6 +104,7 @@ def test_page_with_a_report(filled: Filled, view: str) -> None:
 WITH_TABLE = {
     "overview": "of 6 clients",
     "alerts": "client",
+    "compare": "changed rank",
     "scheduler": "A contribution table is already computed: there is nothing to schedule",
 }
 
