@@ -11,16 +11,17 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from flcontrib_core.assessment.trajectory import evaluator_for, walk
 from flcontrib_core.games.submodels import EpochGame, TableGame
+from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.flagged import flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
@@ -28,6 +29,7 @@ from flcontrib_core.simulation.settings import SimulationSettings
 from flcontrib_core.simulation.simulated_run import simulate_in_memory
 from flcontrib_core.vocabulary import FloatArray, PlayerByUtility
 
+Answer = TypeVar("Answer")
 UTILITIES = ("loss", "accuracy")
 
 
@@ -36,6 +38,7 @@ class BenchmarkEpoch:
     """One epoch's game and, on demand, all its values."""
 
     name: str
+    number: int
     game: EpochGame
     key: str
 
@@ -79,17 +82,24 @@ def simulated_epochs(
     name: str, settings: SimulationSettings, epochs: Sequence[int], utilities: tuple[str, ...] = UTILITIES
 ) -> Iterator[BenchmarkEpoch]:
     """Trains the federation and yields the games of some of its epochs."""
-    run = simulate_in_memory(settings)
+    return epochs_of(simulate_in_memory(settings), name, epochs, utilities)
+
+
+def epochs_of(
+    run: RunLog, name: str, epochs: Sequence[int], utilities: tuple[str, ...] = UTILITIES
+) -> Iterator[BenchmarkEpoch]:
+    """The games of some epochs of a run."""
     evaluator = evaluator_for(run, utilities)
     for step in walk(run):
-        if step.record.epoch in epochs:
+        number = step.record.epoch
+        if number in epochs:
             game = EpochGame(step.start, step.data.updates, step.record.data_sizes, evaluator)
-            identity = f"{run.digest} {step.record.epoch} {game.validation_rows} {utilities}"
+            identity = f"{run.digest} {number} {game.validation_rows} {utilities}"
             key = hashlib.sha256(identity.encode()).hexdigest()[:32]
-            yield BenchmarkEpoch(f"{name}, epoch {step.record.epoch}", game, key)
+            yield BenchmarkEpoch(f"{name}, epoch {number}", number, game, key)
 
 
-def cpu(work: Any, *arguments: Any) -> tuple[Any, float]:
+def cpu(work: Callable[..., Answer], *arguments: Any) -> tuple[Answer, float]:
     """The answer and the CPU seconds it took."""
     began = time.process_time()
     answer = work(*arguments)

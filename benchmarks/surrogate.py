@@ -289,7 +289,7 @@ def hard_games() -> list[Measurement]:
     }
     measured = []
     for name, (updates, sizes) in cases.items():
-        hard = BenchmarkEpoch(name, EpochGame(game.base, updates, sizes, game.evaluator), "")
+        hard = BenchmarkEpoch(name, 3, EpochGame(game.base, updates, sizes, game.evaluator), "")
         found = estimate(hard.oracle())
         gap = np.abs(found.values - hard.truth)
         scale = np.maximum(hard.truth.std(axis=0), 1e-6)
