@@ -76,7 +76,8 @@ def assess_whole_run(
     rng = np.random.default_rng([settings.seed, 0])
     found = method.estimate_run(games, len(run.clients), rng, settings.estimation, whole)
     answers: dict[int, EpochAnswer] = {}
-    for row, epoch in enumerate(games):
+    # The increments are the run's own, by its data sizes, even where the method's games weigh all clients alike.
+    for row, epoch in enumerate(EpochGames(run, evaluator, settings, equal_sizes=False)):
         answers[epoch.epoch] = _answer(epoch, found, row, settings)
         on_progress(row + 1, len(games), f"epoch {epoch.epoch}")
     history = assemble_history(run, replace(settings, observe=False), evaluator, answers, None)

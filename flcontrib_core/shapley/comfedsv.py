@@ -6,8 +6,10 @@ part in that epoch; the others are guessed by a low-rank completion (alternating
 random orders of all m clients. A column that was never observed cannot be completed: its share is reported, and the
 estimate is refused unless ``allow_unobserved`` is set, when such a column counts 0.
 
-The original averages local models without data sizes: the caller builds the epoch games with equal sizes
-(``uniform_weights``). ``--evaluations N`` takes as many orders as keep every epoch within N.
+The original averages local models without data sizes, in the run as well as in its utilities: the caller builds the
+epoch games with equal sizes (``uniform_weights``). Where the recorded sizes differ, the values therefore share out
+other increments than the run's own, and do not add up to them. ``--evaluations N`` takes as many orders as keep every
+epoch within N.
 
 Departure: the observed entries are scaled to mean square 1 before the completion, because a fixed ridge would
 otherwise mean something else for every utility and every stage of the training.

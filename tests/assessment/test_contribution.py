@@ -243,3 +243,13 @@ def test_unknown_names_are_settings_errors(run):
         assess_contributions(run, EXACT, engine="cloud")
     with pytest.raises(SettingsError):
         assess_contributions(run, AssessSettings(utilities=("happiness",)))
+
+
+def test_comfedsv_weighs_clients_alike_but_reports_the_increments_of_the_run(run, history):
+    wanted = AssessSettings(estimator="comfedsv", estimation=EstimatorSettings(allow_unobserved=True))
+    completed = assess_contributions(run, wanted)
+    for utility in history.utilities:
+        np.testing.assert_allclose(completed.increments[utility], history.increments[utility], atol=1e-12)
+    largest = max(run.epochs, key=lambda e: max(e.data_sizes) / min(e.data_sizes))
+    assert max(largest.data_sizes) > min(largest.data_sizes)
+    assert not np.isnan(completed.values["loss"]).any()
