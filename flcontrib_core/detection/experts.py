@@ -29,6 +29,8 @@ from flcontrib_core.detection.channels import (
 from flcontrib_core.detection.windows import WindowGrid, WindowModel, mean_inside, window_evidence, window_grid
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
+CELLS_AT_ONCE = 400_000
+"""Windows × channels × clients that are judged together: few enough to stay near the processor."""
 LEAST_WEIGHT = 0.45
 """An expert that has lost more than this share of its weight to missing channels gives no verdict."""
 
@@ -93,12 +95,13 @@ def hear_experts(
     chosen = np.arange(len(channels.client_ids)) if clients is None else clients
     grid = window_grid(len(channels.epochs), model, SKIPPED_FIRST_EPOCHS)
     wanted = [name for name in CHANNEL_NAMES if any(name in e.weights for e in experts) and channels.available(name)]
-    if not len(grid) or not len(chosen):
+    if not len(grid) or not len(chosen) or not wanted:
         nothing = np.zeros(len(chosen), dtype=np.int64)
         mute = np.zeros(len(chosen), dtype=bool)
         return tuple(ExpertReading(e, np.full(len(chosen), -np.inf), nothing, nothing, mute) for e in experts)
     pieces: list[list[ExpertReading]] = [[] for _ in experts]
-    for first in range(0, len(chosen), step := max(1, 2_000_000 // len(grid))):
+    columns = len(wanted) + (len(channels.class_scores) if WORST_CLASS in wanted else 0)
+    for first in range(0, len(chosen), step := max(1, CELLS_AT_ONCE // (len(grid) * columns))):
         table = Cells.of(channels, wanted, masked, chosen[first : first + step])
         evidence = table.evidence(grid.starts, grid.ends, model)
         for e, expert in enumerate(experts):
@@ -128,20 +131,25 @@ class Cells:
         )
 
     def evidence(self, starts: IntArray, ends: IntArray, model: WindowModel) -> dict[str, FloatArray]:
-        """channel -> (W, m) log Bayes factor of each window."""
-        return {name: self._channel_evidence(name, starts, ends, model) for name in self.scores}
-
-    def _channel_evidence(self, name: str, starts: IntArray, ends: IntArray, model: WindowModel) -> FloatArray:
-        if name == WORST_CLASS and len(self.class_scores):
-            # "one of the classes is shifted": the mean over classes of their Bayes factors
-            nothing = np.zeros(self.harm.shape)
-            of_class = np.stack([window_evidence(z, nothing, starts, ends, model) for z in self.class_scores])
-            known = np.isfinite(of_class)
-            with np.errstate(invalid="ignore"):
-                mixed = np.logaddexp.reduce(np.where(known, of_class, -np.inf)) - np.log(len(of_class))
-            return np.where(known.any(axis=0), mixed, np.nan)
-        extra, curved = self.extra_variance[name], RECIPES[name].curved_null
-        return window_evidence(self.scores[name], extra, starts, ends, model, curved)
+        """channel -> (W, m) log Bayes factor of each window; all channels with one null are read in one go."""
+        by_class = WORST_CLASS in self.scores and len(self.class_scores) > 0
+        names = [name for name in self.scores if not (by_class and name == WORST_CLASS)]
+        found: dict[str, FloatArray] = {}
+        for curved in (False, True):
+            mine = [name for name in names if RECIPES[name].curved_null == curved]
+            classes = [] if curved or not by_class else list(self.class_scores)
+            if not mine and not classes:
+                continue
+            cells = np.concatenate([*(self.scores[name] for name in mine), *classes], axis=1)
+            exact = np.zeros((len(cells), len(classes) * self.harm.shape[1]))
+            extra = np.concatenate([*(self.extra_variance[name] for name in mine), exact], axis=1)
+            parts = len(mine) + len(classes)
+            a, b = (starts, ends) if starts.ndim == 1 else (np.tile(starts, parts), np.tile(ends, parts))
+            pieces = np.split(window_evidence(cells, extra, a, b, model, curved), parts, axis=1)
+            found |= dict(zip(mine, pieces, strict=False))
+            if classes:
+                found[WORST_CLASS] = _one_of_them(np.stack(pieces[len(mine) :]))
+        return found
 
     def weighted_sums(
         self, expert: Expert, evidence: dict[str, FloatArray], starts: IntArray, ends: IntArray
@@ -164,6 +172,16 @@ class Cells:
             harm, known = mean_inside(self.harm, starts, ends)
             sums = np.where(heard & known & (harm <= 0), -np.inf, sums)
         return sums
+
+
+def _one_of_them(of_class: FloatArray) -> FloatArray:
+    """(W, m) "one of the classes is shifted": the mean of the classes' Bayes factors, in logs like ``of_class``."""
+    known = np.isfinite(of_class)
+    highest = np.max(of_class, axis=0, where=known, initial=-np.inf)
+    safe = np.where(np.isfinite(highest), highest, 0.0)
+    total = np.exp(np.where(known, of_class - safe, -np.inf)).sum(axis=0)
+    with np.errstate(divide="ignore"):
+        return np.where(known.any(axis=0), safe + np.log(total / len(of_class)), np.nan)
 
 
 def _strongest(expert: Expert, sums: FloatArray, grid: WindowGrid, table: Cells, model: WindowModel) -> ExpertReading:

@@ -87,8 +87,9 @@ def search_windows(
     experts: Sequence[Expert] | None = None,
     clients: IntArray | None = None,
     crowd: int | None = None,
+    looks: int = MOST_WINDOWS,
 ) -> Search:
-    """Look at every client (or ``clients``), mask what is found, look again.
+    """Look at every client (or ``clients``), mask what is found, look again, up to ``looks`` times.
 
     ``crowd`` is the number of clients among which a loud one was found (default: those heard), which the
     run-level control corrects for; it is given when only some clients are looked at again.
@@ -100,11 +101,11 @@ def search_windows(
     number = int(heard.sum()) if crowd is None else crowd
     found: list[FoundWindow] = []
     pending = [w for w in first if w is not None and w.u > threshold]
-    for _ in range(MOST_WINDOWS):
+    for look in range(looks):
         for window in pending:
             explained[window.start : window.end + 1, window.client] = True
         found.extend(pending)
-        if not pending:
+        if not pending or look == looks - 1:
             break
         again = np.array([w.client for w in pending])
         looked, _ = _loudest(channels, team, calibration, model, explained, again, number)

@@ -42,7 +42,8 @@ def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
     if not windows:
         return ()
     experts = experts_for(reading.channels)
-    clients = np.unique([w.client for w in windows])
+    clients, each = np.unique([w.client for w in windows], return_counts=True)
+    looks = int(each.max())
     survived: list[list[bool]] = [[] for _ in windows]
     names: list[str] = []
     for name, channels, model in _alternatives(reading.history, reading.channels, reading.model):
@@ -56,6 +57,7 @@ def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
             experts=experts,
             clients=clients,
             crowd=reading.crowd,
+            looks=looks,
         ).windows
         for holds, window in zip(survived, windows, strict=True):
             holds.append(

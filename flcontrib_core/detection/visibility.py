@@ -13,8 +13,8 @@ from flcontrib_core.detection.search import experts_for
 from flcontrib_core.vocabulary import IntArray
 
 WINDOW_EPOCHS = 5
-SHIFTS = np.array([0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0])
-MOST_CLIENTS = 5
+SHIFTS = np.array([1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0])
+MOST_CLIENTS = 3
 
 
 def smallest_visible_shift(reading: Reading, quiet: IntArray) -> float | None:

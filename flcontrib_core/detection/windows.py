@@ -14,6 +14,8 @@ import numpy as np
 
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
+_HALF_LOG_TWO_PI = 0.9189385332046727
+
 
 @dataclass(frozen=True)
 class WindowModel:
@@ -100,21 +102,31 @@ def window_evidence(
     seen = np.isfinite(scores)
     weight = np.where(seen, 1.0 / (1.0 + extra_variance), 0.0)
     x = np.where(seen, scores, 0.0)
-    count, weights = _running(seen.astype(np.float64)), _running(weight)
-    sums = _running(weight * x)
+    count, weights, sums = (_single(_running(c)) for c in (seen.astype(np.float64), weight, weight * x))
     squares = (weight * x * x).sum(axis=0)
     n, n_in = count[-1], inside(count, starts, ends)
-    w_in, s_in = inside(weights, starts, ends), inside(sums, starts, ends)
-    w_out, s_out = weights[-1] - w_in, sums[-1] - s_in
-    k_in, k_out = model.precision_inside + w_in, model.precision_outside + w_out
-    mean_in, mean_out = s_in / k_in, s_out / k_out
-    rate = model.rate + 0.5 * np.maximum(squares - s_in * mean_in - s_out * mean_out, 0.0)
-    shape = model.shape + 0.5 * n
-    evidence = 0.5 * np.log(model.precision_inside * model.precision_outside / (k_in * k_out)) - shape * np.log(rate)
-    evidence -= _null_evidence(x, weight, squares, shape, model, curved_null)
-    evidence += _log_probability_of_shift(mean_in - mean_out, rate / shape * (1 / k_in + 1 / k_out), shape, model)
-    evidence -= model.early_penalty * (starts < model.early_epochs).reshape(len(starts), -1)
-    return np.where((n_in >= 1) & (n - n_in >= 2) & (n >= 4), evidence, np.nan)
+    w_in = n_in if not extra_variance.any() else inside(weights, starts, ends)
+    s_in = inside(sums, starts, ends)
+    k_in = model.precision_inside + w_in
+    k_out = (model.precision_outside + weights[-1]) - w_in
+    mean_in, mean_out = s_in / k_in, (sums[-1] - s_in) / k_out
+    explained = s_in * mean_in
+    explained += (sums[-1] - s_in) * mean_out
+    rate = model.rate + 0.5 * np.maximum(_single(squares) - explained, 0.0)
+    shape = _single(model.shape + 0.5 * n)
+    null = _null_evidence(x, weight, squares, model.shape + 0.5 * seen.sum(axis=0), model, curved_null)
+    prior = 0.5 * np.log(model.precision_inside * model.precision_outside)
+    evidence = _single(prior - null) - 0.5 * np.log(k_in * k_out)
+    evidence -= shape * np.log(rate)
+    variance = rate * ((k_in + k_out) / (k_in * k_out)) / shape
+    evidence += _log_probability_of_shift(mean_in - mean_out, variance, shape, model)
+    evidence -= np.float32(model.early_penalty) * (starts < model.early_epochs).reshape(len(starts), -1)
+    return np.where((n_in >= 1) & (n - n_in >= 2) & (n >= 4), evidence, np.float32(np.nan))
+
+
+def _single(cells: FloatArray) -> FloatArray:
+    """Single precision: there are thousands of windows per series, and 1e-4 nats decide nothing."""
+    return np.asarray(cells, dtype=np.float32)
 
 
 def _null_evidence(
@@ -158,15 +170,16 @@ def _log_probability_of_shift(
 ) -> FloatArray:
     """log P(inside − outside > smallest shift): a Student t with 2·shape (≥ 24) degrees of freedom.
 
-    Departure: the t tail is taken through Wallace's normal approximation z = ±(8ν+1)/(8ν+3)·√(ν·ln(1 + t²/ν)),
-    whose error at ν ≥ 24 is below 0.01 nats where it matters; it keeps the call vectorised and cheap.
+    Departure: the t tail is taken through Wallace's normal approximation z² = ((8ν+1)/(8ν+3))²·ν·ln(1 + t²/ν), and
+    the normal tail as φ(z)/(0.661z + 0.339√(z² + 5.51)) (Börjesson and Sundberg 1979); together they err by less than
+    0.02 nats at ν ≥ 24, which decides nothing, and are several times cheaper.
     """
-    from scipy.special import log_ndtr
-
     freedom = 2.0 * shape
     t = (shift - model.smallest_shift) / np.sqrt(variance)
-    z = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(t * t / freedom))
-    return np.asarray(log_ndtr(np.copysign(z, t)))
+    z2 = ((8 * freedom + 1) / (8 * freedom + 3)) ** 2 * freedom * np.log(1.0 + t * t / freedom)
+    log_tail = -0.5 * z2 - np.float32(_HALF_LOG_TWO_PI)
+    log_tail -= np.log(0.661 * np.sqrt(z2) + 0.339 * np.sqrt(z2 + 5.51))
+    return np.where(t < 0, log_tail, np.log1p(-np.exp(np.minimum(log_tail, np.float32(-0.69)))))
 
 
 def mean_inside(cells: FloatArray, starts: IntArray, ends: IntArray) -> tuple[FloatArray, BoolArray]:
