@@ -24,6 +24,7 @@ COMMANDS = {
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),
+    "calibrate": ("calibrating", "Measure the detector's thresholds again on simulated runs."),
 }
 
 

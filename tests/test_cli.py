@@ -33,7 +33,9 @@ def test_help_names_every_command():
     assert all(name in told.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["check", "simulate", "assess", "schedule", "audit", "report", "verify", "watch"])
+@pytest.mark.parametrize(
+    "name", ["check", "simulate", "assess", "schedule", "audit", "report", "verify", "watch", "calibrate"]
+)
 def test_every_command_has_help_with_an_example(name):
     told = flcontrib(name, "--help")
     assert told.returncode == 0

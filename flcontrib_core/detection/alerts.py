@@ -101,7 +101,7 @@ def _window_alert(reading: Reading, found: FoundWindow, held: Sensitivity | None
         client=facts.client,
         verdict=kind,
         window=window,
-        probability=reading.calibration.probability(found.u),
+        probability=_window_probability(reading, found, kind),
         score=found.u,
         expert=found.expert.name,
         channels=tuple(ChannelScore(name, scores[name]) for name in CHANNEL_NAMES),
@@ -114,6 +114,12 @@ def _window_alert(reading: Reading, found: FoundWindow, held: Sensitivity | None
         sensitivity_holds=None if held is None else held.holds,
         sensitivity_settings=None if held is None else held.settings,
     )
+
+
+def _window_probability(reading: Reading, found: FoundWindow, kind: VerdictKind) -> float:
+    if kind is VerdictKind.PERSISTENTLY_HARMFUL:
+        return reading.calibration.persistent_odds.probability(float(reading.persistent_u[found.client]))
+    return reading.calibration.window_odds.probability(found.u)
 
 
 def _window_kind(persistent: bool, mix_changed: bool) -> VerdictKind:
@@ -132,7 +138,7 @@ def _persistent_alert(reading: Reading, client: int) -> Alert:
         client=facts.client,
         verdict=VerdictKind.PERSISTENTLY_HARMFUL,
         window=None,
-        probability=reading.calibration.probability(u),
+        probability=reading.calibration.persistent_odds.probability(u),
         score=u,
         expert="persistence",
         channels=(),
@@ -183,7 +189,7 @@ def _quiet_verdict(reading: Reading, client: int, name: str) -> ClientVerdict:
         return ClientVerdict(name, VerdictKind.NO_VERDICT, None, None, None, _why_no_verdict(reading, client, name))
     loudest = reading.search.loudest[client]
     u = QUIET if loudest is None else loudest.u
-    probability = reading.calibration.probability(u)
+    probability = reading.calibration.window_odds.probability(u)
     if reading.persistence.opposed()[client]:
         share = reading.persistence.opposed_share[client]
         why = (

@@ -20,7 +20,7 @@ import numpy as np
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection import scoring
 from flcontrib_core.detection.alerts import QUIET, raise_alerts, read_verdicts
-from flcontrib_core.detection.calibration import Calibration, HonestRun, Threshold, fit_probability, fit_tail
+from flcontrib_core.detection.calibration import Calibration, HonestRun, Odds, Threshold, fit_probability, fit_tail
 from flcontrib_core.detection.calibration_set import (
     ATTACK_GROUPS,
     BUNDLED,
@@ -112,9 +112,10 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
     good = [run for run in honest if run.group != LOW_QUALITY]
     for name, bare in (("persistent", False), ("persistent value-only", True)):
         thresholds[name] = fit_tail(*_persistent_maxima(good, bare), PERSISTENT_RATE)
-    first = Calibration(thresholds, 1.0, 0.0, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT})
-    slope, intercept = fit_probability(*_client_scores(tuning, first, model))
-    fitted = replace(first, probability_slope=slope, probability_intercept=intercept)
+    even = Odds(1.0, 0.0)
+    first = Calibration(thresholds, even, even, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT})
+    windows, persistent = _client_odds(tuning, first, model)
+    fitted = replace(first, window_odds=windows, persistent_odds=persistent)
     looks = np.array([loudest_look(run, fitted, model) for run in honest if run.own_cosines])
     if not len(looks):
         return fitted
@@ -132,21 +133,23 @@ def _persistent_maxima(runs: Iterable[LabelledHistory], bare: bool) -> tuple[Flo
     return np.array(maxima), np.array(crowd, dtype=np.float64)
 
 
-def _client_scores(
-    runs: Iterable[LabelledHistory], calibration: Calibration, model: WindowModel
-) -> tuple[FloatArray, FloatArray]:
-    """u of every client (its loudest window or its persistence) and whether it was dishonest."""
-    scores, labels = [], []
+def _client_odds(runs: Iterable[LabelledHistory], calibration: Calibration, model: WindowModel) -> tuple[Odds, Odds]:
+    """Odds of dishonesty by the loudest window, and by persistence where a client is harmful throughout."""
+    windows: list[tuple[float, bool]] = []
+    persistent: list[tuple[float, bool]] = []
     for run in runs:
         reading = read_history(run.history, calibration, 0.0, model)
         facts = {finding.client for finding in reading.exact}
         for i, name in enumerate(run.history.client_ids):
             window = reading.search.loudest[i]
-            u = max(QUIET if window is None else window.u, float(reading.persistent_u[i]))
-            if i not in facts and isfinite(u):
-                scores.append(u)
-                labels.append(float(name in run.truth))
-    return np.array(scores), np.array(labels)
+            if i in facts:
+                continue
+            if i in reading.persistent():
+                persistent.append((float(reading.persistent_u[i]), name in run.truth))
+            elif window is not None:
+                windows.append((window.u, name in run.truth))
+    by_window, by_persistence = np.array(windows), np.array(persistent).reshape(-1, 2)
+    return fit_probability(*by_window.T), fit_probability(*by_persistence.T)
 
 
 def loudest_look(run: LabelledHistory, calibration: Calibration, model: WindowModel) -> float:

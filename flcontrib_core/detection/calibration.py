@@ -26,6 +26,8 @@ REFERENCE_CLIENTS = 8
 TAIL_SHARE = 0.2
 """The tail is fitted to this share of the largest run maxima."""
 LARGEST_PROBABILITY = 0.99
+LOWEST_U, HIGHEST_U = -6.0, 10.0
+"""Scores beyond say nothing more about the odds: without the limits, the far ends bend the fit in the middle."""
 LEAST_COMPARABLE = 100
 """Honest runs of a similar regime from which a false-alarm rate is read; with fewer, all regimes together."""
 
@@ -40,6 +42,19 @@ class Threshold:
     def excess(self, score: FloatArray, clients: int) -> FloatArray:
         """u = (S − level − scale·ln(m/8)) / scale; 0 is the default preset's threshold."""
         return np.asarray((score - self.level) / self.scale - log(max(clients, 1) / REFERENCE_CLIENTS))
+
+
+@dataclass(frozen=True)
+class Odds:
+    """How probable is dishonesty at a score? Logistic in u, which counts between ``LOWEST_U`` and ``HIGHEST_U``."""
+
+    slope: float
+    intercept: float
+
+    def probability(self, u: float) -> float:
+        """σ(slope·u + intercept), never said above 0.99."""
+        x = self.slope * min(max(u, LOWEST_U), HIGHEST_U) + self.intercept
+        return min(LARGEST_PROBABILITY, 1.0 / (1.0 + exp(-x)))
 
 
 @dataclass(frozen=True)
@@ -64,17 +79,13 @@ class Calibration:
 
     thresholds: Mapping[str, Threshold]
     """expert (or 'persistent', 'persistent value-only') -> threshold"""
-    probability_slope: float
-    probability_intercept: float
+    window_odds: Odds
+    persistent_odds: Odds
+    """of clients that are harmful throughout: most of those in the tuning runs are honest and of low quality"""
     presets: Mapping[str, float]
     """preset -> the u that alerts"""
     honest_runs: tuple[HonestRun, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
-
-    def probability(self, u: float) -> float:
-        """P(the client changed its behaviour | u) = σ(slope·u + intercept), never said above 0.99."""
-        x = self.probability_slope * u + self.probability_intercept
-        return min(LARGEST_PROBABILITY, 1.0 / (1.0 + exp(-x)) if x > -500 else 0.0)
 
     def preset(self, name: str) -> float:
         if name not in self.presets:
@@ -121,23 +132,23 @@ def fit_tail(maxima: FloatArray, clients: FloatArray, rate: float) -> Threshold:
     return Threshold(cut + scale * log(share / rate), scale)
 
 
-def fit_probability(u: FloatArray, changed: FloatArray) -> tuple[float, float]:
-    """Logistic regression of "this client really changed" on u, by Newton's method: (slope, intercept).
+def fit_probability(u: FloatArray, dishonest: FloatArray) -> Odds:
+    """Logistic regression of "this client was dishonest" on u, by Newton's method.
 
     A weak Gaussian prior (deviation 10) keeps the fit finite where the two groups do not overlap.
     """
-    x = np.stack([np.clip(u, -10, 10), np.ones(len(u))], axis=1)
+    x = np.stack([np.clip(u, LOWEST_U, HIGHEST_U), np.ones(len(u))], axis=1)
     beta = np.array([0.5, 0.0])
     for _ in range(100):
         p = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
-        gradient = x.T @ (changed - p) - 0.01 * beta
+        gradient = x.T @ (dishonest - p) - 0.01 * beta
         curvature = x.T @ (x * (p * (1 - p))[:, None]) + 0.01 * np.eye(2)
         step = np.linalg.solve(curvature, gradient)
         step *= min(1.0, 1.0 / max(float(np.abs(step).max()), 1e-12))
         beta = beta + step
         if np.abs(step).max() < 1e-9:
             break
-    return float(beta[0]), float(beta[1])
+    return Odds(float(beta[0]), float(beta[1]))
 
 
 def to_json(calibration: Calibration) -> str:
@@ -145,9 +156,9 @@ def to_json(calibration: Calibration) -> str:
         "thresholds": {
             k: {"level": round(t.level, 4), "scale": round(t.scale, 4)} for k, t in calibration.thresholds.items()
         },
-        "probability": {
-            "slope": round(calibration.probability_slope, 4),
-            "intercept": round(calibration.probability_intercept, 4),
+        "odds": {
+            name: {"slope": round(o.slope, 4), "intercept": round(o.intercept, 4)}
+            for name, o in (("window", calibration.window_odds), ("persistent", calibration.persistent_odds))
         },
         "presets": dict(calibration.presets),
         "provenance": dict(calibration.provenance),
@@ -172,8 +183,8 @@ def from_json(text: str) -> Calibration:
     body = json.loads(text)
     return Calibration(
         {k: Threshold(t["level"], t["scale"]) for k, t in body["thresholds"].items()},
-        body["probability"]["slope"],
-        body["probability"]["intercept"],
+        Odds(**body["odds"]["window"]),
+        Odds(**body["odds"]["persistent"]),
         body["presets"],
         tuple(HonestRun(*row) for row in body["honest_runs"]),
         body["provenance"],
