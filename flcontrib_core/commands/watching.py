@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from flcontrib_core.commands.assessing import memory_of
 from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, settings_from, with_options
 from flcontrib_core.commands.printing import print_json
 from flcontrib_core.errors import MissingPart
+
+if TYPE_CHECKING:
+    from flcontrib_core.detection.online import OnlineReader
 
 
 @click.command(epilog="Example: flcontrib watch recording/ --every 5")
@@ -24,25 +27,23 @@ from flcontrib_core.errors import MissingPart
 def watch(folder: Path, every: float, until: int | None, **options: Any) -> None:
     """Follow a growing log: new epochs are computed and alerts raised as they arrive, one JSON line per event.
 
-    Each look is another chance of a false alarm, so alerts use the strict preset and are provisional: confirm them with
-    ``flcontrib audit`` when the run has ended.
+    Each look is another chance of a false alarm, so windows alert at the sequential threshold (the online preset) and
+    are provisional: confirm them with ``flcontrib audit`` when the run has ended.
     """
-    memory, known = memory_of(options), 0
-    reported: set[tuple[str, str]] = set()
+    from flcontrib_core.detection.online import OnlineReader
+
+    memory, known, reader = memory_of(options), 0, OnlineReader()
     while True:
-        known = _look(folder, known, reported, options, memory)
+        known = _look(folder, known, reader, options, memory)
         if until is not None and known >= until:
             print_json({"event": "done", "epoch": known})
             return
         time.sleep(every)
 
 
-def _look(
-    folder: Path, known: int, reported: set[tuple[str, str]], options: dict[str, Any], memory: dict[str, Any]
-) -> int:
+def _look(folder: Path, known: int, reader: OnlineReader, options: dict[str, Any], memory: dict[str, Any]) -> int:
     """Computes and prints what is new; returns the number of epochs known now."""
     from flcontrib_core.contribution import assess_contributions
-    from flcontrib_core.detection.alerts import read_verdicts
     from flcontrib_core.reports.as_json import alert_json, numbers
     from flcontrib_core.runs.bundle import read_run_log
     from flcontrib_core.runs.run_log import RunLog
@@ -57,9 +58,7 @@ def _look(
         for t in range(known + 1, run.epoch_count + 1):
             values = {u: numbers(history.values[u][t]) for u in history.utilities}
             print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
-        for alert in read_verdicts(history, "strict").alerts:
-            if (alert.client, str(alert.verdict)) not in reported:
-                reported.add((alert.client, str(alert.verdict)))
-                print_json({"event": "alert", "epoch": run.epoch_count, "provisional": True, **alert_json(alert)})
+        for alert in reader.look(history):
+            print_json({"event": "alert", "epoch": run.epoch_count, "provisional": True, **alert_json(alert)})
     run.close()
     return max(known, run.epoch_count)
