@@ -166,6 +166,7 @@ def picture(shown: state.Shown, alert: Alert, following: Following) -> None:
         report=report,
     )
     st.markdown(":small[:blue[■] helped\u2003:red[■] harmed\u2003▨ took part, not computed\u2003· absent]")
+    st.caption("A probability over several epochs is that of a change somewhere among them.")
 
 
 def show(shown: state.Shown, alert: Alert) -> None:

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app import selection, state, wording
+from app.charts.style import DARK
 from flcontrib_core import AuditReport, csv_safe
 from flcontrib_core.workspace import Job, JobState, RunEntry
 
@@ -27,6 +28,13 @@ def text_of(value: str) -> str:
     """
     unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", wording.visible(value))
     return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in unlinked)
+
+
+def dress() -> None:
+    """In the dark theme the primary colour is nearly white, and Streamlit writes white on it: make that dark ink."""
+    if state.theme() == "dark":
+        marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'
+        st.html(f"<style>{marks}, :is({marks}) * {{ color: {DARK.page} !important; }}</style>")
 
 
 def head(entry: RunEntry, trail: str, *badges: tuple[str, str]) -> None:

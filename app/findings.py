@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from app import wording
 from app.charts.following import Following
 from flcontrib_core import AuditReport, PresetRate
@@ -58,12 +60,15 @@ def alerts_above(report: AuditReport, threshold: float | None) -> tuple[Alert, .
     return tuple(a for a in report.detection.alerts if threshold is None or a.score > threshold)
 
 
-def rate_words(rate: PresetRate) -> str:
-    """'Default: 17 of 832 honest simulated runs alert (2.0 %; 4–16 clients, similar participation).'"""
-    name = rate.preset.capitalize()
-    if rate.share is None:
-        return f"{name}: how often honest runs alert is not known, the shipped calibration holds no honest test run."
-    return f"{name}: {rate.alerting} of {rate.runs} honest simulated runs alert ({rate.share:.1%}; {rate.which})."
+def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
+    """'Default: 17 of 832 honest simulated runs alert (2.0 %; 4–16 clients, similar participation).', and so on."""
+    known = [r for r in rates if r.share is not None]
+    if not known:
+        return ["How often honest runs alert is not known: the shipped calibration holds no honest test run."]
+    return [
+        f"{r.preset.capitalize()}: {r.alerting} of {r.runs} honest simulated runs alert ({r.share:.1%}; {r.which})."
+        for r in known
+    ]
 
 
 def in_focus(report: AuditReport, following: Following, most: int = 8) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ pages = {
 }
 current = st.navigation(pages)  # type: ignore[arg-type]
 state.restore_url()
+controls.dress()
 with st.sidebar:
     runs = state.workspace().runs()
     entry = state.current_run()

@@ -118,7 +118,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following
     count = max(1, len(facts.clients))
     columns = 1 if narrow else min(2, count)
     rows = -(-count // columns)
-    figure = base_figure(mode, 210 * rows + 70, l=60, r=14, t=28, b=50)
+    figure = base_figure(mode, 230 * rows + 70, l=60, r=14, t=28, b=50)
     everything = np.concatenate([*(c for own in facts.curves for c in own if c is not None), [0.0]])
     low, high = float(np.nanmin(everything)), float(np.nanmax(everything))
     room = (high - low or 1.0) * 0.08
@@ -142,7 +142,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following
                 },
                 f"yaxis{suffix}": y_axis(mode)
                 | {
-                    "domain": [bottom + (0.16 / rows if line < rows - 1 else 0), top - 0.04 / rows],
+                    "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.04 / rows],
                     "anchor": f"x{suffix}",
                     "range": [low - room, high + room],
                     "showticklabels": column == 0,
@@ -217,7 +217,11 @@ def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...],
 def rank_alt(facts: RankFacts) -> str:
     far = sorted(facts.rows, key=lambda r: min(r[1]) - max(r[1]))[:3]
     words = ", ".join(f"{c} from {places[0]} to {places[-1]}" for c, places in far if len(set(places)) > 1)
-    return f"{wording.several(facts.moved, 'client')} changed rank" + (f": {words}." if words else ".")
+    return moved_words(facts.moved) + (f": {words}." if words else ".")
+
+
+def moved_words(moved: int) -> str:
+    return f"{wording.several(moved, 'client')} changed rank" if moved else "No client changed rank"
 
 
 def rank_rows(facts: RankFacts) -> list[dict[str, object]]:

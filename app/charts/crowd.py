@@ -103,12 +103,14 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
             "y": 0,
             "yanchor": "top",
             "ypad": 46,
-            "len": 0.4,
+            "lenmode": "pixels",
+            "len": 190,
             "thickness": 9,
             "outlinewidth": 0,
             "tickvals": [-facts.limit, 0, facts.limit],
             "ticktext": [f"≤ {wording.signed(-facts.limit, digits)}", "0", f"≥ {wording.signed(facts.limit, digits)}"],
             "tickfont": {"size": 11, "color": p.secondary},
+            "tickangle": 0,
         },
     )
     rows, at = np.nonzero(facts.skipped)

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app import wording
-from app.charts.change_points import change_groups, group_words
+from app.charts.change_points import change_groups
 from app.charts.following import NOTHING, Following, draw_followed_epochs
 from app.charts.style import (
     base_figure,
@@ -168,7 +168,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
             yref="y2",
             yanchor="bottom",
             showarrow=False,
-            text=group_words(first_epoch, last_epoch, mass),
+            text=f"{wording.window(first_epoch, last_epoch)}: {wording.probability(mass)}",
             font={"size": 11, "color": p.secondary},
         )
     _draw_bars(figure, facts, mode)

@@ -145,6 +145,7 @@ def add_row_targets(figure: go.Figure, clients: Sequence[str], position: Mapping
         x=[0.0] * len(clients),
         y=list(range(len(clients), 0, -1)),
         mode="markers",
+        cliponaxis=False,
         marker={"size": 7, "symbol": "circle-open", "color": p.secondary, "line": {"width": 1.2}},
         customdata=[[plain(c), pick(position[c])] for c in clients],
         hovertemplate="follow <b>%{customdata[0]}</b><extra></extra>",

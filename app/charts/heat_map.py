@@ -149,12 +149,14 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
             "y": 0,
             "yanchor": "top",
             "ypad": 30,
-            "len": 0.34,
+            "lenmode": "pixels",
+            "len": 190,
             "thickness": 9,
             "outlinewidth": 0,
             "tickvals": [-facts.limit, 0, facts.limit],
             "ticktext": [f"≤ {wording.signed(-facts.limit, digits)}", "0", f"≥ {wording.signed(facts.limit, digits)}"],
             "tickfont": {"size": 11, "color": p.secondary},
+            "tickangle": 0,
         },
     )
     _mark_states(figure, facts, y, mode)
@@ -272,6 +274,7 @@ def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
         xaxis2={
             "domain": [left + 0.03, 1],
             "anchor": "y",
+            "tickangle": 0,
             "showgrid": False,
             "zeroline": True,
             "zerolinecolor": p.axis,
@@ -288,6 +291,6 @@ def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
         yref="y",
         yanchor="bottom",
         showarrow=False,
-        text="<b>Total</b> ± 95 %",
+        text="<b>Total</b>",
         font={"size": 12, "color": p.secondary},
     )

@@ -248,14 +248,15 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> go.F
             hovertemplate="one-sided, k = %{pointNumber}<br>gap %{y:.3f}<extra></extra>",
         )
         top = int(np.argmax(facts.compared[:, 1]))
-        figure.add_annotation(
-            x=float(facts.compared[top, 0]),
-            y=float(facts.compared[top, 1]),
-            text="one-sided",
-            yanchor="bottom",
-            showarrow=False,
-            font={"size": 11, "color": p.secondary},
-        )
+        if facts.compared[top, 1] > 0:
+            figure.add_annotation(
+                x=float(facts.compared[top, 0]),
+                y=float(facts.compared[top, 1]),
+                text="one-sided",
+                yanchor="bottom",
+                showarrow=False,
+                font={"size": 11, "color": p.secondary},
+            )
     budgets = np.arange(1, len(facts.x) + 1)
     figure.add_scatter(
         x=facts.x,
@@ -266,6 +267,17 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> go.F
         hovertemplate="k = %{customdata}<br>%{x:.0%} of the cost<br>gap <b>%{y:.3f}</b><extra></extra>",
     )
     at = facts.current - 1
+    top_gap = max(float(facts.gap.max()), 0.0 if facts.compared is None else float(facts.compared[:, 1].max()))
+    if top_gap == 0:
+        figure.add_annotation(
+            x=0.5,
+            xref="x domain",
+            y=0.5,
+            yref="y domain",
+            text="no gap at any budget:<br>all clients take part equally often",
+            showarrow=False,
+            font={"size": 12, "color": p.secondary},
+        )
     ring = {"size": 13, "color": p.page, "line": {"color": p.ink, "width": 2.6}}
     figure.add_scatter(x=[facts.x[at]], y=[facts.gap[at]], mode="markers", marker=ring, hoverinfo="skip")
     figure.add_annotation(
@@ -273,12 +285,11 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> go.F
         y=float(facts.gap[at]),
         text=f"<b>now</b> k = {facts.current}",
         showarrow=False,
-        yshift=-18,
+        yshift=20 if facts.gap[at] < 0.3 * top_gap or top_gap == 0 else -18,
         font={"size": 12, "color": p.ink},
     )
     words = "Evaluations, share of the full computation" if facts.cost_known else "Epochs, share of all"
     title = {"text": words, "font": {"size": 12, "color": p.secondary}}
-    top_gap = float(np.nanmax([facts.gap.max(), *([] if facts.compared is None else [facts.compared[:, 1].max()])]))
     figure.update_layout(
         xaxis=x_axis(mode)
         | {"range": [0, 1.03], "tickformat": ".0%", "tickvals": [0, 0.25, 0.5, 0.75, 1], "title": title},

@@ -47,7 +47,7 @@ def pick_preset(report: AuditReport) -> tuple[str, float | None]:
         st.segmented_control(
             "Preset", choices, key="preset", format_func=str.capitalize, label_visibility="collapsed", required=True
         )
-        words = "  \n".join(controls.text_of(findings.rate_words(r)) for r in rates.values())
+        words = "  \n".join(controls.text_of(line) for line in findings.rate_lines(rates.values()))
         st.markdown(f":small[{words}]", width="stretch")
     chosen = str(st.session_state["preset"])
     state.remember(preset=None if chosen == computed else chosen)
@@ -61,9 +61,9 @@ def inbox_row(alert: Alert, entry: AlertEntry | None) -> dict[str, object]:
         "Observed": findings.KIND_WORDS[alert.verdict],
         "Epochs": "whole run" if alert.window is None else wording.window(*alert.window),
         "Probability": wording.probability(alert.probability) if alert.probability is not None else "a fact",
-        "Channels": ", ".join(fired) or "–",
         "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
         "State": alert_evidence.STATES[entry.state] if entry else "New",
+        "Channels": ", ".join(fired) or "–",
     }
 
 
@@ -78,7 +78,13 @@ def inbox(shown: state.Shown) -> None:
         top.title(controls.text_of(findings.verdict_sentence(report, threshold)))
         entries = state.alert_entries(shown.entry)
         rows = [inbox_row(alert, alert_evidence.entry_of(alert, entries)) for alert in alerts]
-        picked = controls.table(rows, on_select="rerun", selection_mode="single-row", key=f"inbox-{preset}")
+        picked = controls.table(
+            rows,
+            on_select="rerun",
+            selection_mode="single-row",
+            key=f"inbox-{preset}",
+            column_config={"Channels": st.column_config.TextColumn(width="medium")},
+        )
         st.caption("Choose a row to see its evidence.")
         if picked.selection.rows:
             alert = alerts[picked.selection.rows[0]]

@@ -13,6 +13,7 @@ from app.charts.comparison import (
     aligned_rows,
     draw_aligned,
     draw_ranks,
+    moved_words,
     rank_alt,
     rank_facts,
     rank_rows,
@@ -65,7 +66,11 @@ def flat(settings: Mapping[str, object], before: str = "") -> dict[str, str]:
     """Nested settings as 'budget.gamma': '0.3'."""
     found: dict[str, str] = {}
     for key, value in settings.items():
-        found |= flat(value, f"{before}{key}.") if isinstance(value, Mapping) else {f"{before}{key}": str(value)}
+        found |= (
+            flat(value, f"{before}{key}.")
+            if isinstance(value, Mapping)
+            else {f"{before}{key}": "not set" if value is None else str(value)}
+        )
     return found
 
 
@@ -132,7 +137,7 @@ def agreement(reports: list[AuditReport]) -> float:
 def title_of(reports: list[AuditReport], moved: int) -> str:
     share = agreement(reports)
     alerts = "the alerts agree" if share == 1 else f"{share:.0%} of the alerts agree"
-    return f"{wording.several(moved, 'client')} changed rank; {alerts}"
+    return f"{moved_words(moved)}; {alerts}"
 
 
 def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_generator.DeltaGenerator) -> None:

@@ -11,8 +11,7 @@ from app import controls, selection, state, wording
 from flcontrib_core import FillPolicy, write_extract, write_history_tables, write_report
 from flcontrib_core.errors import FLContribError
 
-TABLES = ["contributions", "cells", "totals"]
-"""What ``write_history_tables`` writes, each as CSV and Parquet."""
+TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

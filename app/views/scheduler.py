@@ -36,7 +36,8 @@ GAMMAS = [0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0]
 def knobs(epochs: int) -> BudgetSettings:
     """The four knobs, in the URL."""
     with st.container(border=True):
-        a, b, c, d = st.columns([1, 1, 1.9, 1], gap="medium")
+        a, b = st.columns(2, gap="medium")
+        choices = st.container(horizontal=True, gap="medium")
         asked = int(_number(st.query_params.get("k", ""), 0.6 * epochs) + 0.5)
         near = min(GAMMAS, key=lambda g: abs(g - _number(st.query_params.get("gamma", ""), 0.3)))
         names = [m.value for m in MODES]
@@ -49,8 +50,8 @@ def knobs(epochs: int) -> BudgetSettings:
         st.session_state.setdefault("budget", state.from_url("budget", ["exactly", "at most"], "exactly"))
         k = a.slider("Epochs to compute (k)", 1, epochs, key=k_key) if epochs > 1 else 1
         gamma = b.select_slider("Weight of fairness (γ)", GAMMAS, key="gamma")
-        picked = c.segmented_control("Fairness", names, key="mode", format_func=lambda m: MODES[FairnessMode(m)])
-        most = d.segmented_control(
+        picked = choices.segmented_control("Fairness", names, key="mode", format_func=lambda m: MODES[FairnessMode(m)])
+        most = choices.segmented_control(
             "Budget", ["exactly", "at most"], key="budget", format_func=lambda m: f"{m.capitalize()} k"
         )
     mode = FairnessMode(picked or "two-sided")

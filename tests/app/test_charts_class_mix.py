@@ -41,9 +41,11 @@ def test_stricter_preset_hides_weaker_alerts() -> None:
     assert findings.verdict_sentence(report, 5.0).startswith("1 of 8 clients stands out")
 
 
-def test_rate_of_a_preset_in_words() -> None:
+def test_rates_of_presets_in_words() -> None:
     known = PresetRate("strict", 2.0, 17, 832, "4–16 clients, similar participation")
-    assert findings.rate_words(known) == (
+    assert findings.rate_lines([known]) == [
         "Strict: 17 of 832 honest simulated runs alert (2.0%; 4–16 clients, similar participation)."
-    )
-    assert "not known" in findings.rate_words(PresetRate("default", 0.0, 0, 0, ""))
+    ]
+    unknown = findings.rate_lines([PresetRate(name, 0.0, 0, 0, "") for name in ("default", "strict")])
+    assert len(unknown) == 1
+    assert "not known" in unknown[0]

@@ -122,4 +122,4 @@ def test_clients_of_one_result_only_have_no_rank_to_compare() -> None:
     assert rank_facts([base, strangers], "loss", NAMES).rows == ()
     assert aligned_facts([base, strangers], "loss", NAMES).clients == ()
     assert rank_facts([base, base], "loss", NAMES).moved == 0
-    assert draw_aligned(aligned_facts([base, strangers], "loss", NAMES), "light").layout.height == pytest.approx(280)
+    assert draw_aligned(aligned_facts([base, strangers], "loss", NAMES), "light").layout.height == pytest.approx(300)

@@ -161,6 +161,6 @@ def test_summed_probability_is_never_certain() -> None:
     facts = evidence_facts(report, report.history.client_ids[1], HARMFUL_WINDOW)
     assert facts.groups == ((8, 10, 1.0),)
     said = [a.text for a in draw_evidence(facts, "light").layout.annotations]
-    assert "8–10: 0.99 together" in said
+    assert "8–10: 0.99" in said
     assert "8–10 (0.99)" in evidence_alt(facts)
     assert wording.probability(1.0) == "0.99"
