@@ -22,10 +22,10 @@ from flcontrib_core import (
     Price,
     ScheduleExplorer,
     Workspace,
-    bundled,
     preview_of,
     price_of,
     problem_of_history,
+    sample_digests,
     stored_report,
     take_in_samples,
 )
@@ -43,10 +43,7 @@ def workspace() -> Workspace:
     if os.environ.get("FLCONTRIB_SAMPLES", "1") == "1":
         take_in_samples(found)
         for entry in found.runs():  # the next time a sample is looked at, its result is there
-            if (
-                entry.digest in sample_digests()
-                and found.latest_result(entry.digest, "audit", also_stale=False) is None
-            ):
+            if entry.digest in known_samples() and found.latest_result(entry.digest, "audit", also_stale=False) is None:
                 found.jobs.submit(entry.digest, AuditSettings().record())
     return found
 
@@ -57,13 +54,12 @@ def theme() -> str:
 
 
 @st.cache_data(max_entries=1, show_spinner=False)
-def sample_digests() -> frozenset[str]:
-    known = json.loads((bundled("sample_runs") / "digests.json").read_text())
-    return frozenset(known["digests"].values())
+def known_samples() -> frozenset[str]:
+    return sample_digests()
 
 
 def is_sample(entry: RunEntry) -> bool:
-    return entry.digest in sample_digests()
+    return entry.digest in known_samples()
 
 
 def current_run() -> RunEntry | None:

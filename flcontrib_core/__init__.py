@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flcontrib_core.assessment.preflight import Price, price_of
     from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
     from flcontrib_core.assessment.trajectory import problem_of_history, scheduling_problem
-    from flcontrib_core.audit_jobs import preview_of, stored_report, take_in_samples
+    from flcontrib_core.audit_jobs import preview_of, sample_digests, stored_report, take_in_samples
     from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history, settings_from_record
     from flcontrib_core.bundled_files import bundled
     from flcontrib_core.contribution import assess_contributions
@@ -88,6 +88,7 @@ _HOMES = {
     "register": "shapley.registry",
     "report_charts": "reports.html",
     "report_json": "reports.twin",
+    "sample_digests": "audit_jobs",
     "scheduling_problem": "assessment.trajectory",
     "settings_from_record": "auditing",
     "simulate": "simulation",
@@ -144,6 +145,7 @@ __all__ = [
     "register",
     "report_charts",
     "report_json",
+    "sample_digests",
     "scheduling_problem",
     "settings_from_record",
     "simulate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -118,3 +119,9 @@ def take_in_samples(workspace: Workspace) -> RunEntry | None:
             workspace.add_run(folder / name)
     runs = workspace.runs()
     return runs[0] if runs else None
+
+
+def sample_digests() -> frozenset[str]:
+    """The digests of the sample runs, as they were rebuilt last."""
+    known = json.loads((bundled("sample_runs") / "digests.json").read_text(encoding="utf-8"))
+    return frozenset(known["digests"].values())

@@ -146,3 +146,13 @@ def test_the_porch_keeps_every_promise_and_stays_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+def test_values_written_by_assess_carry_the_logs_warnings(tmp_path: Path) -> None:
+    log = SAMPLES / "free-rider-and-scaled.flrun"
+    done = flcontrib("assess", log, "-o", tmp_path / "out", "--no-memory")
+    assert done.returncode == 0, done.stderr
+    expected = {w["code"] for w in json.loads(flcontrib("check", log, "--json").stdout)["warnings"]}
+    assert expected
+    rows = (tmp_path / "out" / "warnings.csv").read_text(encoding="utf-8-sig")
+    assert all(code in rows for code in expected)

@@ -168,11 +168,7 @@ with left:
             help="A recording's folder or a file: nothing is sent through the browser.",
         )
         if st.button("Take it in") and folder:
-            path = Path(folder)
-            if path.exists():
-                take_in(path, path.name, how)
-            else:
-                st.error(controls.text_of(f"There is no {folder} on the server."))
+            take_in(Path(folder), Path(folder).name, how)
     newest = st.session_state.get("delivery")
     if newest is not None:
         outcome(newest)

@@ -70,12 +70,13 @@ def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
 
     settings = settings_from(options)
     progress = Progress()
-    history = run_assessment(open_run(run, options), settings, options, progress)
+    log = open_run(run, options)
+    history = run_assessment(log, settings, options, progress)
     progress.close()
     if out is not None:
         from flcontrib_core.reports.tables import write_history_tables
 
-        for path in write_history_tables(history, out, settings.fill):
+        for path in write_history_tables(history, out, settings.fill, log.warnings):
             click.echo(f"wrote {path}", err=True)
     if as_json:
         print_json(history_json(history, settings.fill))

@@ -37,19 +37,25 @@ def serve(workspace: Path | None, port: int, host: str) -> None:
     if host not in ("127.0.0.1", "localhost", "::1"):
         words = f"listening on {host}: everyone who reaches it sees all runs. Put a proxy with sign-in before it."
         click.echo(words, err=True)
+    prepare_samples(workspace)
     run_dashboard(workspace, host, port, samples=True)
 
 
-def prepare_samples(folder: Path) -> None:
-    """Takes the sample runs in and audits the first one, so that the first page shows a computed run at once."""
-    from flcontrib_core.audit_jobs import audit_in_workspace, take_in_samples
+def prepare_samples(folder: Path | None) -> None:
+    """Audits the first sample run where a newcomer will see it, so that the first page shows a computed run at once.
+
+    A workspace whose first run is somebody's own is left as it is.
+    """
+    from flcontrib_core.audit_jobs import audit_in_workspace, sample_digests, take_in_samples
     from flcontrib_core.auditing import AuditSettings
     from flcontrib_core.commands.printing import Progress
     from flcontrib_core.workspace import Workspace
 
     with Workspace(folder) as workspace:
         first = take_in_samples(workspace)
-        if first is not None and workspace.latest_result(first.digest, "audit", also_stale=False) is None:
+        if first is None or first.digest not in sample_digests():
+            return
+        if workspace.latest_result(first.digest, "audit", also_stale=False) is None:
             click.echo("auditing the first sample run …", err=True)
             progress = Progress()
             audit_in_workspace(workspace, first.digest, AuditSettings().record(), progress)

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from flcontrib_core.errors import RunLogError, WorkspaceError
+from flcontrib_core.errors import Problem, RunLogError, WorkspaceError
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.disk import Staged
@@ -122,11 +122,12 @@ class StoredRuns:
         called = name or (Path(file).stem if path is not None or filename else file)
         reading = Reading.of(file, nonfinite, lower_is_better)
         with storage_faults(self._root), ExitStack() as stack:
-            staged = stack.enter_context(self._stage(source, reading, largest))
+            left_out: list[Problem] = []
+            staged = stack.enter_context(self._stage(source, reading, largest, left_out))
             sizes = data_sizes_beside(path) if path is not None and reading.table else None
             beside = None
             if sizes is not None and sizes.is_file():
-                beside = stack.enter_context(self._stage(sizes, reading, largest))
+                beside = stack.enter_context(self._stage(sizes, reading, largest, left_out))
             reading = reading.fitting(staged.path)
             try:
                 run = read_run(staged.path, reading, called, None if beside is None else beside.path, on_stage)
@@ -139,7 +140,7 @@ class StoredRuns:
             described = _described(run, name or run.name, reading, staged, beside)
             described["source"] = file
             if on_remarks is not None:
-                on_remarks(run.warnings)
+                on_remarks(tuple(dict.fromkeys((*left_out, *run.warnings))))
             return self._take_in(run.digest, described, staged, beside)
 
     def list(self) -> tuple[RunEntry, ...]:
@@ -195,16 +196,20 @@ class StoredRuns:
                     self._objects.disk.remove(path)
             transaction.execute("DELETE FROM removals")
 
-    def _stage(self, source: RunSource, reading: Reading, largest: int | None) -> Staged:
+    def _stage(self, source: RunSource, reading: Reading, largest: int | None, left_out: list[Problem]) -> Staged:
+        """A complete copy of the source; ``left_out`` gets what was noticed in a directory, extra files included."""
         staging = self._objects.staging
         if not isinstance(source, str | os.PathLike):
             return staging.stage(chunks_of(source, largest))
         path = Path(source)
+        if not path.is_dir() and not path.is_file():
+            read_run(path, reading, path.name)  # nothing there, or a pipe that never ends: refused without opening it
         if not path.is_dir():
             with opened(path) as content:
                 return staging.stage(chunks_of(content, largest))
         run = read_run(path, reading, path.name)
         assert isinstance(run, RunLog)
+        left_out += run.warnings
         try:
             return staging.stage_file(lambda out: zip_run(path, run, out))
         finally:

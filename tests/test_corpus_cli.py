@@ -1,0 +1,46 @@
+"""Every case of the corpus of bad inputs through the command line: code 2 and its code, or 0 and its warnings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flcontrib_core.cli import main
+from tests.corpus.__main__ import write_corpus
+from tests.corpus.cases import Case, all_cases
+
+ROOT = Path(__file__).parents[1]
+
+
+def judge(case: Case, code: int, out: str, err: str) -> None:
+    assert "Traceback" not in err
+    told = json.loads(out)
+    assert code == (2 if case.code else 0)
+    assert told["ok"] == (not case.code)
+    assert ([e["code"] for e in told["errors"]][:1] or [""])[0] == case.code
+    if not case.code:
+        assert sorted({w["code"] for w in told["warnings"]}) == sorted(case.warnings)
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.row}-{case.name[:60]}")
+def test_case_through_check(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["flcontrib", "check", str(case.write(tmp_path)), "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    judge(case, int(ended.value.code or 0), told.out, told.err)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_every_case_in_a_process_of_its_own(tmp_path: Path) -> None:
+    for case, path in write_corpus(tmp_path / "corpus"):
+        command = [sys.executable, "-m", "flcontrib_core.cli", "check", str(path), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)
+        judge(case, done.returncode, done.stdout, done.stderr)
