@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableSequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -196,7 +196,9 @@ class StoredRuns:
                     self._objects.disk.remove(path)
             transaction.execute("DELETE FROM removals")
 
-    def _stage(self, source: RunSource, reading: Reading, largest: int | None, left_out: list[Problem]) -> Staged:
+    def _stage(
+        self, source: RunSource, reading: Reading, largest: int | None, left_out: MutableSequence[Problem]
+    ) -> Staged:
         """A complete copy of the source; ``left_out`` gets what was noticed in a directory, extra files included."""
         staging = self._objects.staging
         if not isinstance(source, str | os.PathLike):
@@ -209,7 +211,7 @@ class StoredRuns:
                 return staging.stage(chunks_of(content, largest))
         run = read_run(path, reading, path.name)
         assert isinstance(run, RunLog)
-        left_out += run.warnings
+        left_out.extend(run.warnings)
         try:
             return staging.stage_file(lambda out: zip_run(path, run, out))
         finally:
