@@ -12,6 +12,9 @@ from app.charts.following import Following
 from flcontrib_core import AuditReport, FillPolicy
 
 SEARCH_FROM = 20
+ROWS_IN_SIGHT = 12
+TALLEST = 460
+"""Pixels of a table with more rows than that."""
 COLUMNS = {
     "Total": "credit over the whole run, help up, the initial model's share left out",
     "Share of the help": "Each client's part of all positive totals; a negative total counts as zero here.",
@@ -79,7 +82,7 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
     controls.table(
         {name: [values[r] for r in rows] for name, values in columns.items()},
         key=key,
-        height="auto" if len(rows) <= 12 else 460,
+        height="auto" if len(rows) <= ROWS_IN_SIGHT else TALLEST,
         on_select=take,
         selection_mode="single-row",
         column_config={

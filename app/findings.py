@@ -44,8 +44,8 @@ def _verdict(report: AuditReport, alerts: tuple[Alert, ...]) -> str:
     clients = len(report.history.client_ids)
     marked = list(dict.fromkeys(a.client for a in alerts))
     if not marked:
-        return f"None of the {clients} clients changed above the threshold"
-    subject = f"{len(marked)} of {clients} clients"
+        return f"None of the {wording.count(clients)} clients changed above the threshold"
+    subject = f"{wording.count(len(marked))} of {wording.count(clients)} clients"
     verb = "stands out" if len(marked) == 1 else "stand out"
     if all(a.verdict is VerdictKind.POISONING_WINDOW for a in alerts):
         verb = "changed"
@@ -81,7 +81,9 @@ def quiet_sentence(report: AuditReport) -> str:
     found = report.detection
     others = len(report.history.client_ids) - len({a.client for a in found.alerts})
     rate = "" if found.false_alarm_rate is None else f" At this setting {found.false_alarm_source}."
-    return f"The other {others} show no change above the threshold.{rate}" if found.alerts else rate.strip()
+    return (
+        f"The other {wording.count(others)} show no change above the threshold.{rate}" if found.alerts else rate.strip()
+    )
 
 
 def headline(alert: Alert) -> str:

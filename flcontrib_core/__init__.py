@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from flcontrib_core.assessment.budget_errors import BudgetError, budget_error
     from flcontrib_core.assessment.preflight import Price, price_of
     from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
     from flcontrib_core.assessment.trajectory import problem_of_history, scheduling_problem
@@ -47,6 +48,7 @@ _HOMES = {
     "AssessSettings": "assessment.settings",
     "AuditReport": "auditing",
     "AuditSettings": "auditing",
+    "BudgetError": "assessment.budget_errors",
     "BudgetSettings": "scheduling.schedule",
     "CheckResult": "runs.bundle",
     "ClassMargins": "detection.class_evidence",
@@ -70,6 +72,7 @@ _HOMES = {
     "Workspace": "workspace",
     "assess_contributions": "contribution",
     "audit": "auditing",
+    "budget_error": "assessment.budget_errors",
     "bundled": "bundled_files",
     "check_run_log": "runs.bundle",
     "choose_epochs": "scheduling.choose",
@@ -104,6 +107,7 @@ __all__ = [
     "AssessSettings",
     "AuditReport",
     "AuditSettings",
+    "BudgetError",
     "BudgetSettings",
     "CheckResult",
     "ClassMargins",
@@ -127,6 +131,7 @@ __all__ = [
     "__version__",
     "assess_contributions",
     "audit",
+    "budget_error",
     "bundled",
     "check_run_log",
     "choose_epochs",

@@ -40,6 +40,8 @@ class RankingFacts:
     """Best first."""
     left_out: int
     """Clients between the best and the worst that have no row of their own."""
+    clearly_below: tuple[str, ...]
+    """Every client whose interval lies below zero, worst first; also those without a row"""
 
 
 def ranking_facts(
@@ -65,6 +67,7 @@ def ranking_facts(
         wording.credited(utility, utility in history.lower_is_better),
         tuple(rows),
         len(order) - len(rows),
+        tuple(names[i] for i in reversed(order) if totals[i] < 0 and -totals[i] > half[i]),
     )
 
 

@@ -85,7 +85,9 @@ def settings_table(results: list[ResultEntry], titles: tuple[str, ...]) -> None:
         st.text("The results were made with the same settings.")
 
 
-def totals_table(reports: list[AuditReport], utility: str, titles: tuple[str, ...], only: bool) -> None:
+def totals_rows(
+    reports: list[AuditReport], utility: str, titles: tuple[str, ...], only: bool
+) -> list[dict[str, object]]:
     """Every client's total in each result, and how far it is from the baseline."""
     columns = [client_table.totals_columns(r, utility, FillPolicy.EQUAL) for r in reports]
     totals = [dict(zip(c["Client"], c["Total"], strict=True)) for c in columns]
@@ -97,11 +99,15 @@ def totals_table(reports: list[AuditReport], utility: str, titles: tuple[str, ..
         if only and all(c is not None and abs(c) < 1e-12 for c in changes):
             continue
         row: dict[str, object] = {"Client": client} | dict(zip(titles, values, strict=True))
-        row |= {f"Δ {t}": c for t, c in zip(titles[1:], changes, strict=True)}
-        rows.append(row)
+        rows.append(row | {f"Δ {t}": c for t, c in zip(titles[1:], changes, strict=True)})
+    return rows
+
+
+def show_totals(rows: list[dict[str, object]]) -> None:
     if rows:
         number = st.column_config.NumberColumn(format="%+.4f")
-        controls.table(rows, column_config={k: number for k in rows[0] if k != "Client"})
+        height = "auto" if len(rows) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST
+        controls.table(rows, column_config={k: number for k in rows[0] if k != "Client"}, height=height)
     else:
         st.text("No difference.")
 
@@ -196,7 +202,7 @@ def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_
     left, right = st.columns([1.45, 1], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
         st.markdown(f"**Totals** ({curves.axis})")
-        totals_table(reports, utility, titles, only)
+        show_totals(state.kept((*key, only, "totals"), lambda: totals_rows(reports, utility, titles, only)))
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         settings_table(results, titles)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import client_table, controls, findings, selection, state
+from app import client_table, controls, findings, selection, state, wording
 from app.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
 from app.charts.following import Following
 from app.charts.heat_map import draw_heat_map, heat_map_alt, heat_map_facts, heat_map_rows
@@ -16,14 +16,14 @@ VIEWS = ["Heat map", "Curves"]
 
 
 def title_of(report: AuditReport, utility: str) -> str:
-    rows = ranking_facts(report, utility).rows
-    if not rows:
+    facts = ranking_facts(report, utility)
+    if not facts.rows:
         return "Nobody took part in this run"
-    below = [r for r in rows if r.clear and r.total < 0]
-    words = f"{rows[0].client} contributed most"
+    below = facts.clearly_below
+    words = f"{facts.rows[0].client} contributed most"
     if len(below) == 1:
-        return f"{words}; {below[0].client} is the only one clearly below zero"
-    return words + (f"; {len(below)} clients are clearly below zero" if below else "; nobody is clearly below zero")
+        return f"{words}; {below[0]} is the only one clearly below zero"
+    return f"{words}; {wording.count(len(below)) + ' clients are' if below else 'nobody is'} clearly below zero"
 
 
 def curves(shown: state.Shown, utility: str, following: Following) -> None:

@@ -22,7 +22,14 @@ from app.charts.schedule import (
     schedule_facts,
     schedule_rows,
 )
-from flcontrib_core import BudgetSettings, FairnessMode, settings_from_record
+from flcontrib_core import (
+    BudgetSettings,
+    ContributionHistory,
+    FairnessMode,
+    Schedule,
+    budget_error,
+    settings_from_record,
+)
 
 MODES = {
     FairnessMode.ONE_SIDED: "One-sided",
@@ -176,9 +183,7 @@ def board(shown: state.Shown) -> None:
             f"Found by {plan.method}; {proof}. The two-sided program is not more accurate than taking the epochs "
             "of largest movement: it buys fairness."
         )
-        skipped = history.epoch_count - int(history.computed[1:].sum())
-        if skipped:
-            st.caption("Error against the full computation: unknown, it was not run.")
+        st.caption(error_words(shown, plan))
     missing = [t for t in plan.chosen if not history.computed[t]]
     words = f"Compute {wording.several(len(missing), 'missing epoch')}" if missing else "Show this budget's result"
     if st.button(words, type="primary", help="Only epochs that were never computed are computed."):
@@ -189,10 +194,34 @@ def board(shown: state.Shown) -> None:
         st.rerun(scope="app")
 
 
-def blind(plan: object) -> None:
-    from flcontrib_core import Schedule
+def full_result(shown: state.Shown) -> tuple[str, ContributionHistory] | None:
+    """A result of this run and version that has every epoch: what a budget can be measured against."""
+    for result in (shown.result, *state.workspace().results(shown.entry.digest, "audit")):
+        if result.available and not result.stale:
+            history = state.load_report(result.digest, result).history
+            if history.computed.all():
+                return result.digest, history
+    return None
 
-    assert isinstance(plan, Schedule)
+
+def error_words(shown: state.Shown, plan: Schedule) -> str:
+    """The measured error of these epochs where the full computation exists, and that it is unknown where not."""
+    found = full_result(shown)
+    if found is None:
+        return "Error against the full computation: unknown, it was not run."
+    digest, history = found
+    utility = history.utilities[0]
+    error = state.kept(
+        (digest, "budget error", plan.chosen, utility), lambda: budget_error(history, plan.chosen, utility)
+    )
+    order = "" if error.rank_correlation is None else f"; rank correlation {error.rank_correlation:.2f}"
+    return (
+        f"Measured against the full computation: the totals ({utility}) differ by {error.relative:.1%}, "
+        f"skipped epochs split equally{order}."
+    )
+
+
+def blind(plan: Schedule) -> None:
     st.markdown("**Blind spots**")
     if plan.unseen_clients:
         names = ", ".join(plan.unseen_clients[:6])

@@ -100,6 +100,33 @@ def add_large_table(workspace: Workspace, folder: Path, clients: int, epochs: in
     return entry
 
 
+def add_large_log(workspace: Workspace, folder: Path, clients: int, epochs: int) -> RunEntry:
+    """A recorded run of many clients, half of them per epoch, with a report on it."""
+    rng = np.random.default_rng(4)
+    names = tuple(f"client-{i:05d}" for i in range(clients))
+    with RunRecorder(
+        folder / "large",
+        clients=[(name, 100) for name in names],
+        parameters=[("weight", (2,))],
+        initial=np.zeros(2, dtype=np.float32),
+        name="Many clients",
+        durable=False,
+    ) as recorder:
+        for _ in range(epochs):
+            recorder.epoch(rng.normal(size=(clients, 2)).astype(np.float32))
+        entry = workspace.add_run(recorder.bundle())
+    history = made_history(clients=clients, epochs=epochs, participation=0.5, with_channels=False, seed=4)
+    keep_report(workspace, entry, made_report(replace(history, client_ids=names, run_digest=entry.digest)))
+    return entry
+
+
+def fill_with_many(folder: Path, clients: int = 10_000, epochs: int = 50) -> Filled:
+    """The same large federation as a table and as a log."""
+    with Workspace(folder / "workspace") as workspace:
+        table = add_large_table(workspace, folder, clients, epochs)
+        return Filled(folder / "workspace", {"table": table, "log": add_large_log(workspace, folder, clients, epochs)})
+
+
 def wait_until(holds: Callable[[], bool], what: str) -> None:
     """Asks until it holds; the limit only ends a test that would hang."""
     end = time.monotonic() + PATIENCE_SECONDS

@@ -132,6 +132,8 @@ def test_ranking_of_many_keeps_both_ends_alerts_and_the_followed_client(crowded:
     assert len(facts.rows) + facts.left_out == 1200
     assert len(facts.rows) < 40
     assert "best first" in ranking_alt(facts)
+    totals = -(crowded.history.totals("loss") - crowded.history.values["loss"][0])
+    assert len(facts.clearly_below) == int((totals < 0).sum()), "exact values: every negative total is clear"
     assert len(ranking_rows(facts)) == len(facts.rows)
 
 

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from flcontrib_core.workspace import RunEntry, Workspace
-from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, add_large_table, wait_until
+from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, wait_until
 
 ENTRY = Path(__file__).parents[2] / "app" / "streamlit_app.py"
 PAGES = (
@@ -37,6 +37,8 @@ WITHOUT_RUN = {
 }
 """Pages that do not need a report say the same in every state."""
 MOST_TRACES = 200
+LARGEST_CHART = 400_000
+"""Characters of a chart's JSON; a number per client and epoch would be ten times as much."""
 
 
 @pytest.fixture(autouse=True)
@@ -219,10 +221,41 @@ def test_unknown_run_in_the_url_opens_the_first_one(filled: Filled) -> None:
     )
 
 
-@pytest.mark.slow
-def test_ten_thousand_clients_never_get_a_trace_each(tmp_path: Path) -> None:
-    with Workspace(tmp_path / "large") as workspace:
-        entry = add_large_table(workspace, tmp_path, clients=10_000, epochs=50)
-    for view in ("overview", "contributions"):
-        shown = opened(tmp_path / "large", view, entry)
-        assert 0 < traces(shown) < MOST_TRACES
+WITH_CROWD = {
+    "overview": "of 10\u2009000 clients",
+    "alerts": "of 10\u2009000 clients",
+    "clusters": "Too few different series to group",
+    "compare": "changed rank",
+    "scheduler": "Computing 30 of 50 epochs",
+}
+
+
+@pytest.mark.parametrize("kind", ["table", "log"])
+@pytest.mark.parametrize("view", PAGES)
+def test_page_of_ten_thousand_clients(crowd: Filled, view: str, kind: str) -> None:
+    """Never a trace per client, and nothing sent to the browser that grows with clients times epochs."""
+    shown = opened(crowd.folder, view, crowd.runs[kind])
+    expected = {**WITHOUT_RUN, **WITH_REPORT, **WITH_CROWD}[view]
+    if (view, kind) == ("scheduler", "table"):
+        expected = WITH_TABLE[view]
+    assert expected in title(shown)
+    assert traces(shown) < MOST_TRACES
+    assert all(len(chart.proto.spec) < LARGEST_CHART for chart in shown.get("plotly_chart"))
+    if view in ("overview", "contributions"):
+        assert len(shown.dataframe[0].value) == 10_000
+
+
+def test_scheduler_measures_its_error_where_everything_was_computed(filled: Filled) -> None:
+    assert "Measured against the full computation" in words(opened(filled.folder, "scheduler", filled.runs["report"]))
+    partial = opened(filled.folder, "scheduler", filled.runs["hostile"])
+    assert "unknown, it was not run" in words(partial)
+
+
+def test_one_of_ten_thousand_clients_is_found_and_followed(crowd: Filled) -> None:
+    shown = opened(crowd.folder, "overview", crowd.runs["log"])
+    next(i for i in shown.text_input if i.key == "find-client").set_value("0777").run()
+    assert [n for n in shown.dataframe[0].value["Client"] if "0777" not in n] == []
+    next(i for i in shown.text_input if i.key == "follow-search").set_value("client-07777").run()
+    assert not shown.exception
+    assert shown.query_params["client"] == "client-07777"
+    assert "client-07777" in next(c for c in shown.get("plotly_chart") if "cumulative" in c.proto.id).proto.spec
