@@ -72,7 +72,9 @@ def test_a_killed_assessment_resumes_to_the_same_result(run: Path, tmp_path: Pat
 
 def test_exact_values_of_forty_participants_are_refused_with_their_cost_and_an_offer(tmp_path: Path) -> None:
     path = tmp_path / "forty.flrun"
-    made = flcontrib("simulate", path, "--clients", "40", "--epochs", "1")
+    made = flcontrib(
+        "simulate", path, "--clients", "40", "--epochs", "1", "--train-rows", "800", "--validation-rows", "50"
+    )
     assert made.returncode == 0, made.stderr
     told = flcontrib("assess", path, "--estimator", "exact", "--no-memory", "--json")
     assert told.returncode == 2

@@ -60,6 +60,8 @@ def _simulate_options(command: Any) -> Any:
             ("dataset", one_of(known.DatasetName), "Data the clients hold."),
             ("clients", int, "Number of clients."),
             ("epochs", int, "Rounds of training."),
+            ("train_rows", int, "Rows shared out among the clients (default: all there are)."),
+            ("validation_rows", int, "Rows of the validation set (default: all there are)."),
             ("participation", float, "Share of clients that take part in a round."),
             ("split", one_of(known.Split), "How data is spread over clients."),
             ("alpha", float, "Concentration of the dirichlet or beta split; small = heterogeneous."),
