@@ -1,0 +1,22 @@
+"""docs/estimators.md names every estimator there is, and no benchmark that is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from flcontrib_core.shapley.registry import BUILT_IN
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "estimators.md").read_text()
+
+
+def test_every_estimator_is_on_the_page() -> None:
+    for name in BUILT_IN:
+        assert f"`{name}`" in PAGE or f"**{name}**" in PAGE, name
+
+
+def test_every_benchmark_on_the_page_exists() -> None:
+    named = set(re.findall(r"python -m benchmarks (\w+)", PAGE)) | {"throughput", "whole_run", "scale"}
+    assert named <= {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+    assert all(f"`{name}`" in PAGE for name in ("throughput", "whole_run", "scale"))
