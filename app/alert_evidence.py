@@ -95,13 +95,20 @@ def decision(shown: state.Shown, alert: Alert) -> None:
 def reasons(alert: Alert) -> None:
     st.markdown("**Why it was marked**")
     st.text(wording.visible(alert.why))
-    scores = [
-        {"Channel": c.name, "Score": "unavailable" if c.score is None else wording.signed(c.score, 1)}
-        for c in alert.channels
-    ]
-    if scores:
-        controls.table(scores)
-        st.caption("Log Bayes factor of this window; above zero speaks for a change.")
+    if alert.channels:
+        loudest = max((c.score for c in alert.channels if c.score is not None), default=0.0)
+        controls.table(
+            {
+                "Channel": [c.name for c in alert.channels],
+                "Score": [c.score for c in alert.channels],
+            },
+            column_config={
+                "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(loudest, 1.0)),
+            },
+        )
+        silent = [c.name for c in alert.channels if c.score is None]
+        missing = f" Not available in this log: {', '.join(silent)}." if silent else ""
+        st.caption(f"Log Bayes factor of this window; above zero speaks for a change.{missing}")
 
 
 def objections(alert: Alert) -> None:

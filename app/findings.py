@@ -78,12 +78,12 @@ def in_focus(report: AuditReport, following: Following, most: int = 8) -> tuple[
 
 
 def quiet_sentence(report: AuditReport) -> str:
+    """What can be said of everybody else, and how often honest runs alert at this setting where that is known."""
     found = report.detection
     others = len(report.history.client_ids) - len({a.client for a in found.alerts})
-    rate = "" if found.false_alarm_rate is None else f" At this setting {found.false_alarm_source}."
-    return (
-        f"The other {wording.count(others)} show no change above the threshold.{rate}" if found.alerts else rate.strip()
-    )
+    quiet = f"The other {wording.count(others)} show no change above the threshold." if found.alerts else ""
+    rate = "" if found.false_alarm_rate is None else found.false_alarm_source.rstrip(".") + "."
+    return f"{quiet} {rate}".strip()
 
 
 def headline(alert: Alert) -> str:

@@ -34,8 +34,10 @@ def digits_for(*values: float) -> int:
 
 
 def probability(value: float | None) -> str:
-    """Two digits, never more than 0.99: no probability from a finite log is certain."""
-    return "–" if value is None or value != value else f"{min(value, 0.99):.2f}"
+    """Two digits, never more than 0.99 nor less than 0.01: no probability from a finite log is certain."""
+    if value is None or value != value:
+        return "–"
+    return "< 0.01" if value < 0.01 else f"{min(value, 0.99):.2f}"
 
 
 def count(number: int) -> str:

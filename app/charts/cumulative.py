@@ -306,7 +306,8 @@ def _label_ends(
 ) -> None:
     names = [(c.client, float(c.credit[-1]), styles[c.client].colour, True) for c in facts.focus]
     if facts.others:
-        names.append((f"{facts.others} others", float(facts.quantiles[2, -1]), palette(mode).secondary, False))
+        who = f"{wording.count(facts.others)} {'others' if facts.focus else 'clients'}"
+        names.append((who, float(facts.quantiles[2, -1]), palette(mode).secondary, False))
     places = spread_labels([n[1] for n in names], gap)
     for (name, _, colour, bold), y in zip(names, places, strict=True):
         text = short(name, 14)

@@ -17,6 +17,13 @@ def test_digits_follow_the_size(values: tuple[float, ...], digits: int) -> None:
     assert wording.digits_for(*values) == digits
 
 
+@pytest.mark.parametrize(
+    ("value", "said"), [(1.0, "0.99"), (0.994, "0.99"), (0.5, "0.50"), (0.003, "< 0.01"), (0.0, "< 0.01"), (None, "–")]
+)
+def test_no_probability_is_certain(value: float | None, said: str) -> None:
+    assert wording.probability(value) == said
+
+
 def test_numbers_that_differ_look_different() -> None:
     totals = [0.0129, 0.0117, 0.0026]
     shown = {wording.signed(t, wording.digits_for(*totals)) for t in totals}

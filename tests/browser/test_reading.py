@@ -124,7 +124,12 @@ def test_small_screen_needs_no_sideways_scrolling(served: Served, open_page: Ope
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize(
     ("view", "query", "words"),
-    [("", {}, "clients"), ("alerts", EVIDENCE, "sent empty updates"), ("scheduler", {}, "Computing")],
+    [
+        ("", {}, "clients"),
+        ("alerts", EVIDENCE, "sent empty updates"),
+        ("scheduler", {}, "Computing"),
+        ("compare", {}, "changed rank"),
+    ],
 )
 def test_axe_finds_nothing_serious(
     served: Served, open_page: Opener, view: str, query: dict[str, str], words: str, theme: str
