@@ -78,6 +78,7 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
             selection.follow(Following(found[chosen[0]]))
 
     digits = digits_of(np.asarray(columns["Total"]))
+    largest = max(columns["Share of the help"])  # of thousands of clients none has one percent
     number = st.column_config.NumberColumn
     controls.table(
         {name: [values[r] for r in rows] for name, values in columns.items()},
@@ -91,7 +92,10 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
             "Took part": number(help=COLUMNS["Took part"]),
             "Computed": number(help=COLUMNS["Computed"]),
             "Share of the help": st.column_config.ProgressColumn(
-                help=COLUMNS["Share of the help"], format="%.0f %%", min_value=0, max_value=100
+                help=COLUMNS["Share of the help"],
+                format="%.0f %%" if largest >= 5 else "%.3f %%",
+                min_value=0,
+                max_value=100 if largest >= 5 else max(largest, 1e-9),
             ),
         },
     )

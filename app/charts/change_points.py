@@ -154,7 +154,7 @@ def draw_change_points(
     add_cell_targets(figure, facts.clients, position, words)
     draw_followed_epochs(figure, following, mode)
     if following.client in facts.clients:
-        draw_followed_row(figure, y[facts.clients.index(following.client)], mode)
+        draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
     for client in facts.focus:
         if client in facts.clients:
             style = styles[client]

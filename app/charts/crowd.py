@@ -83,7 +83,7 @@ def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
 def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
     p = palette(mode)
     count, epochs = facts.means.shape
-    figure = base_figure(mode, 15 * count + 110, l=84, r=12, t=8, b=84)
+    figure = base_figure(mode, 15 * count + 116, l=84, r=12, t=12, b=104)
     y = list(range(count, 0, -1))
     digits = wording.digits_for(facts.limit)
     figure.add_heatmap(
@@ -102,7 +102,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
             "xanchor": "left",
             "y": 0,
             "yanchor": "top",
-            "ypad": 46,
+            "ypad": 52,
             "lenmode": "pixels",
             "len": 190,
             "thickness": 9,
@@ -127,7 +127,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
     draw_followed_epochs(figure, following, mode)
     for height, members in zip(y, facts.members, strict=True):
         if following.client in members:
-            draw_followed_row(figure, height, mode)
+            draw_followed_row(figure, height, mode, over=True)
     figure.update_layout(
         barmode="overlay",
         xaxis=x_axis(mode)

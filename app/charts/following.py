@@ -98,19 +98,19 @@ def draw_followed_epochs(
         figure.add_shape(type="line", **ends, line=line, name="followed epochs")
 
 
-def draw_followed_row(figure: go.Figure, height: float, mode: str, xref: str = "paper") -> None:
-    """A frame around one client's row."""
+def draw_followed_row(figure: go.Figure, height: float, mode: str, over: bool = False) -> None:
+    """A frame around one client's row; ``over`` the cells of a heat map, otherwise filled and under the marks."""
     p = palette(mode)
     figure.add_shape(
         type="rect",
         x0=0,
         x1=1,
-        xref=xref,
+        xref="paper",
         y0=height - 0.5,
         y1=height + 0.5,
         line={"color": p.ink, "width": 1.6},
-        fillcolor=translucent(p.secondary, 0.10),
-        layer="below",
+        fillcolor="rgba(0,0,0,0)" if over else translucent(p.secondary, 0.10),
+        layer="above" if over else "below",
         name="followed client",
     )
 

@@ -177,7 +177,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
     add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
     draw_followed_epochs(figure, following, mode)
     if following.client in facts.clients:
-        draw_followed_row(figure, y[facts.clients.index(following.client)], mode)
+        draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
     names = [short(c, 13) for c in facts.clients]
     bold = [c in facts.alerted or c == following.client for c in facts.clients]
     figure.update_layout(

@@ -139,7 +139,7 @@ def _draw_dots(figure: go.Figure, facts: RankingFacts, places: list[int], mode: 
     """Two traces for all clients: the intervals (pieces of one line per colour) and the dots."""
     p = palette(mode)
     rows = facts.rows
-    digits = wording.digits_for(*(r.total for r in rows))
+    digits = max(2 if any(abs(r.total) >= 1 for r in rows) else 3, wording.digits_for(*(r.total for r in rows)))
     colours = [(p.help if r.total > 0 else p.harm) if r.clear else p.secondary for r in rows]
     for colour in dict.fromkeys(colours):
         pieces = [(r, y) for r, y, c in zip(rows, places, colours, strict=True) if c == colour and r.half_width > 0]

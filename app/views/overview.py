@@ -136,26 +136,21 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
 
 
 def crowd(shown: state.Shown, utility: str, following: Following) -> None:
-    """Where there are too many clients for a row each: groups of them, and a table to find one."""
+    """Where there are too many clients for a row each: groups of them."""
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility)
     facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility))
-    left, right = st.columns([1, 1.35], gap="small")
-    with left, st.container(border=True, height="stretch", gap="xsmall"):
-        st.markdown("**Every client, in groups**")
-        st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5 % contributed most.")
-        controls.chart(
-            lambda: draw_crowd(facts, mode, following=following),
-            crowd_alt(facts),
-            lambda: crowd_rows(facts),
-            "crowd",
-            name="groups-by-total",
-            kept_as=(*key, following, mode),
-            report=report,
-        )
-    with right, st.container(border=True, height="stretch", gap="xsmall"):
-        st.markdown("**Clients**")
-        client_table.show_totals(shown, utility, following)
+    st.markdown("**Every client, in groups**")
+    st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5 % contributed most.")
+    controls.chart(
+        lambda: draw_crowd(facts, mode, following=following),
+        crowd_alt(facts),
+        lambda: crowd_rows(facts),
+        "crowd",
+        name="groups-by-total",
+        kept_as=(*key, following, mode),
+        report=report,
+    )
 
 
 shown = controls.need_report("Overview", unfinished=True)
@@ -169,10 +164,17 @@ if shown is not None:
         st.caption("This is a sample run with known truth. Bring in your own on the upload page.")
     following = selection.follow_bar(report)
     cards(shown)
+    many = len(report.history.client_ids) > MANY_CLIENTS
     wide, side = st.columns([1.75, 1], gap="small")
-    with wide, st.container(border=True, height="stretch", gap="xsmall"):
-        utility = curves(shown, following)
+    with wide:
+        with st.container(border=True, height="content" if many else "stretch", gap="xsmall"):
+            utility = curves(shown, following)
+        if many:
+            with st.container(border=True, gap="xsmall"):
+                crowd(shown, utility, following)
     with side, st.container(border=True, height="stretch", gap="xsmall"):
         ranking(shown, utility, following)
-    if len(report.history.client_ids) > MANY_CLIENTS:
-        crowd(shown, utility, following)
+    if many:
+        with st.container(border=True, gap="xsmall"):
+            st.markdown("**Clients**")
+            client_table.show_totals(shown, utility, following)
