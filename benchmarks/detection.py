@@ -75,7 +75,7 @@ class Scale:
 
 SCALES = {
     "small": Scale(3, 3, 2, tables=1, regime=1, independent=2, budget=1, replayed=1, paper=2),
-    "full": Scale(52, 40, 12, tables=16, regime=8, independent=30, budget=10, replayed=30, paper=8),
+    "full": Scale(52, 40, 24, tables=16, regime=4, independent=20, budget=8, replayed=30, paper=6),
 }
 Scores = dict[str, list[RunScore]]
 

@@ -206,6 +206,8 @@ def print_audit(report: Any) -> None:
         click.echo(f"\n{alert.client}: {str(alert.verdict).replace('-', ' ')}{where} ({sure})\n  {alert.why}")
         for line in alert.counter_evidence:
             click.echo(f"  against: {line}")
+        if alert.sensitivity_settings is not None:
+            click.echo(f"  holds in {alert.sensitivity_holds} of {alert.sensitivity_settings} alternative settings")
     undecided = [c.client for c in found.clients if c.verdict is VerdictKind.NO_VERDICT]
     if undecided:
         click.echo(f"\nno verdict (the data cannot decide): {', '.join(undecided)}")

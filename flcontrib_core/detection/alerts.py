@@ -61,7 +61,7 @@ def read_verdicts(
         separation=None,
         preset=preset,
         false_alarm_rate=loud / runs if runs else None,
-        false_alarm_source=wording.rate_sentence(loud, runs, which),
+        false_alarm_source=wording.rate_source(loud, runs, which),
         smallest_visible_shift=smallest_visible_shift(reading, quiet),
         notes=_notes(reading),
         channels_unavailable=dict(reading.channels.unavailable),

@@ -144,6 +144,11 @@ def rate_sentence(loud: int, runs: int, which: str) -> str:
     return f"{loud} of {runs} honest simulated runs alert at this setting ({which})."
 
 
+def rate_source(loud: int, runs: int, which: str) -> str:
+    """The counts behind the rate, to stand inside a sentence."""
+    return f"{loud} of {runs} honest simulated runs alert, {which}" if runs else "no honest test runs"
+
+
 def span(window: tuple[int, int]) -> str:
     return f"epoch {window[0]}" if window[0] == window[1] else f"epochs {window[0]}–{window[1]}"
 

