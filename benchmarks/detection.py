@@ -230,6 +230,8 @@ def _tables(size: Scale) -> list[Measurement]:
         _found("Adult and COMPAS, p ≥ .5: recall", _scores(flips), 0.80),
         _found("Adult and COMPAS, p = .3: recall", _scores(_assessed("flip .3", size.tables, TABLES, TABULAR))),
         _alarms("Adult and COMPAS: honest runs that alert", _scores(honest), 0.03),
+        _found("Adult and COMPAS, p ≥ .5, strict preset: recall", _scores(flips, "strict")),
+        _alarms("Adult and COMPAS: honest runs that alert, strict preset", _scores(honest, "strict"), 0.03),
     ]
 
 
