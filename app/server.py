@@ -6,8 +6,11 @@ piece, and checks it there: memory stays flat, and nothing is left of an upload 
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -32,6 +35,7 @@ from app.receiving import (
     foreign,
     too_long,
 )
+from flcontrib_core.errors import FLContribError
 
 PIECE_BYTES = 1 << 20
 SILENCE_SECONDS = 120.0
@@ -105,9 +109,37 @@ def _answer(content: dict[str, Any], status: int) -> JSONResponse:
     return JSONResponse(content, status, {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
 
 
+@asynccontextmanager
+async def made_ready(server: st.App) -> AsyncIterator[None]:
+    """Before the port answers: what the first page needs is imported, opened and read."""
+    await anyio.to_thread.run_sync(_make_ready)
+    yield
+
+
+def _make_ready() -> None:
+    import pandas
+    import plotly.graph_objects as go
+    import plotly.io
+
+    import app.charts
+    from app import state
+
+    assert pandas  # every table of a page needs it
+    plotly.io.to_json(go.Figure(go.Scatter(x=[0], y=[0])))  # loads what drawing needs
+    for module in pkgutil.iter_modules(app.charts.__path__):
+        importlib.import_module(f"app.charts.{module.name}")
+    with suppress(FLContribError):  # the page itself says what is wrong with a workspace
+        workspace = state.workspace()
+        for entry in workspace.runs()[:1]:
+            result = workspace.latest_result(entry.digest, "audit")
+            if result is not None:
+                state.load_report(result.digest, result)
+
+
 door.open = True
 door.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
-app = st.App(
+dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
     routes=[Route(f"{ROUTE}/{{name:path}}", take_in, methods=["PUT"])],
+    lifespan=made_ready,
 )

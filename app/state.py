@@ -36,7 +36,7 @@ CARRIED = ("run", "result", "client", "window", "utility")
 """Choices that a click in the navigation, which empties the URL, must not lose."""
 
 
-@st.cache_resource(max_entries=1, show_spinner="Opening the workspace …")
+@st.cache_resource(max_entries=1, show_spinner=False)
 def workspace() -> Workspace:
     """The one workspace of this server ($FLCONTRIB_WORKSPACE, else the platform's data folder)."""
     found = Workspace(os.environ.get("FLCONTRIB_WORKSPACE"))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 
 from app.receiving import door
-from app.server import app
+from app.server import dashboard
 
 if __name__ == "__main__":
     for _ in range(2):
         print(door.tickets.issue(), flush=True)
-    app.run(config={"server.port": int(sys.argv[1])})
+    dashboard.run(config={"server.port": int(sys.argv[1])})

@@ -177,14 +177,14 @@ while True:
 """
 
 
-def test_a_server_killed_while_it_writes_leaves_a_sound_workspace(folder: Path) -> None:
+def kill_writers(folder: Path, kills: int, seed: int) -> None:
     """Uploads, results, decisions and deletions are broken off at random moments of a web process's life."""
     from tests.workspace.scenario import check_sound
 
     first, second = bundle_run(folder / "first"), bundle_run(folder / "second", seed=7, epochs=1)
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(seed)
     steps: list[str] = []
-    for _ in range(6):
+    for _ in range(kills):
         writer = subprocess.Popen(
             [sys.executable, "-c", KILLED_WRITER, str(folder / "workspace"), str(first), str(second)],
             stdout=subprocess.PIPE,
@@ -199,3 +199,12 @@ def test_a_server_killed_while_it_writes_leaves_a_sound_workspace(folder: Path) 
         writer.wait()
         writer.stdout.close()
         check_sound(folder / "workspace", [s for s in set(steps) if s != "deleted"])
+
+
+def test_a_server_killed_while_it_writes_leaves_a_sound_workspace(folder: Path) -> None:
+    kill_writers(folder, kills=6, seed=11)
+
+
+@pytest.mark.slow
+def test_a_server_killed_forty_times_leaves_a_sound_workspace(folder: Path) -> None:
+    kill_writers(folder, kills=40, seed=12)
