@@ -134,7 +134,7 @@ def add_log(workspace: Workspace, folder: Path) -> RunEntry:
 
 def fresh_page(browser: Browser, url: str) -> Page:
     """A page in a browser without cache, opened."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE)
     context.add_init_script(WATCH)
     page = context.new_page()
@@ -213,7 +213,7 @@ async def _all_readers(served: Bench, size: Scale) -> list[float]:
         browser = await driver.chromium.launch(args=list(FLAGS), executable_path=on_path())
         pages = []
         for _ in range(size.readers):
-            context = await browser.new_context(viewport={"width": 1280, "height": 900})
+            context = await browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
             context.set_default_timeout(PATIENCE)
             await context.add_init_script(WATCH)
             page = await context.new_page()

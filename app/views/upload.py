@@ -71,6 +71,8 @@ def take_in(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> No
 def outcome(delivery: Delivery) -> None:
     """What came of the newest log: how far it got, every problem at once, or what it will cost to compute."""
     st.markdown(ticks(delivery.stages))
+    if delivery.sha256:
+        st.caption(f"{controls.text_of(delivery.filename)}: {delivery.received:,} bytes, sha256 {delivery.sha256}")
     entry = None if delivery.run is None else state.workspace().find_run(delivery.run)
     if delivery.problems:
         problems = wording.several(len(delivery.problems), "problem")
