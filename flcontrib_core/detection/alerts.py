@@ -189,7 +189,8 @@ def _quiet_verdict(reading: Reading, client: int, name: str) -> ClientVerdict:
         return ClientVerdict(name, VerdictKind.NO_VERDICT, None, None, None, _why_no_verdict(reading, client, name))
     loudest = reading.search.loudest[client]
     u = QUIET if loudest is None else loudest.u
-    probability = reading.calibration.window_odds.probability(u)
+    reflected = client in reading.reflections()
+    probability = reading.calibration.window_odds.probability(min(u, reading.threshold) if reflected else u)
     if reading.persistence.opposed()[client]:
         share = reading.persistence.opposed_share[client]
         why = (
@@ -197,6 +198,9 @@ def _quiet_verdict(reading: Reading, client: int, name: str) -> ClientVerdict:
             "Advisory: very different data does the same."
         )
         return ClientVerdict(name, VerdictKind.PERSISTENTLY_OPPOSED, probability, None, u, why)
+    if reflected:
+        why = "Its strongest window is the reflection of a louder change by another client."
+        return ClientVerdict(name, VerdictKind.NOTHING_FOUND, probability, None, u, why)
     why = f"Its strongest window stays {wording.signed(u - reading.threshold, 1)} scales from the threshold."
     return ClientVerdict(name, VerdictKind.NOTHING_FOUND, probability, None, u, why)
 

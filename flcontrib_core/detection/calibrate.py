@@ -112,7 +112,7 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
     good = [run for run in honest if run.group != LOW_QUALITY]
     for name, bare in (("persistent", False), ("persistent value-only", True)):
         thresholds[name] = fit_tail(*_persistent_maxima(good, bare), PERSISTENT_RATE)
-    even = Odds(1.0, 0.0)
+    even = Odds((0.0,), (0.5,))
     first = Calibration(thresholds, even, even, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT})
     windows, persistent = _client_odds(tuning, first, model)
     fitted = replace(first, window_odds=windows, persistent_odds=persistent)
@@ -139,10 +139,10 @@ def _client_odds(runs: Iterable[LabelledHistory], calibration: Calibration, mode
     persistent: list[tuple[float, bool]] = []
     for run in runs:
         reading = read_history(run.history, calibration, 0.0, model)
-        facts = {finding.client for finding in reading.exact}
+        left_out = {finding.client for finding in reading.exact} | reading.reflections()
         for i, name in enumerate(run.history.client_ids):
             window = reading.search.loudest[i]
-            if i in facts:
+            if i in left_out:
                 continue
             if i in reading.persistent():
                 persistent.append((float(reading.persistent_u[i]), name in run.truth))

@@ -51,6 +51,11 @@ class Reading:
     def persistent(self) -> frozenset[int]:
         return frozenset(np.flatnonzero(self.persistent_u > self.threshold).tolist())
 
+    def reflections(self) -> frozenset[int]:
+        """Clients that stand out only because another one did: nothing is said against them."""
+        seen = {window.client for window in self.search.windows}
+        return frozenset(window.client for window in self.search.mirrored) - seen
+
     def moved_too(self, found: FoundWindow) -> tuple[str, ...]:
         """Other clients whose own loudest window overlaps this one and comes near the threshold."""
         return tuple(

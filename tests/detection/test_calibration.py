@@ -54,29 +54,45 @@ def test_a_tail_needs_runs_and_a_sensible_rate() -> None:
 
 def test_probabilities_match_their_shares() -> None:
     rng = np.random.default_rng(1)
-    u = rng.normal(scale=3, size=20_000)
+    u = np.concatenate([rng.normal(-6, 1, 20_000), rng.normal(scale=3, size=2_000)])
     changed = (rng.random(len(u)) < 1 / (1 + np.exp(-(0.75 * u - 0.1)))).astype(float)
     odds = fit_probability(u, changed)
-    assert odds.slope == pytest.approx(0.75, abs=0.05)
-    assert odds.intercept == pytest.approx(-0.1, abs=0.1)
+    assert list(odds.shares) == sorted(odds.shares)
     for low, high in ((-4, -2), (-1, 1), (2, 4)):
         here = (u > low) & (u < high)
         assert np.mean([odds.probability(x) for x in u[here]]) == pytest.approx(changed[here].mean(), abs=0.03)
 
 
-def test_groups_that_do_not_overlap_still_give_a_finite_slope() -> None:
-    odds = fit_probability(np.array([-5.0, -4, 4, 5] * 10), np.array([0.0, 0, 1, 1] * 10))
-    assert 0 < odds.slope < 50
-    assert abs(odds.intercept) < 50
+def test_many_quiet_clients_do_not_bend_the_probability_of_the_few_loud_ones() -> None:
+    quiet, loud = np.linspace(-9, -4, 20_000), np.linspace(0, 4, 200)
+    dishonest = np.concatenate([np.zeros(20_000), np.tile([0.0, 1.0], 100)])
+    odds = fit_probability(np.concatenate([quiet, loud]), dishonest)
+    assert odds.probability(0.5) == pytest.approx(0.5, abs=0.1)
+    assert odds.probability(-5.0) < 0.01
+
+
+def test_groups_that_do_not_overlap_still_leave_doubt() -> None:
+    odds = fit_probability(np.array([-5.0, -4, 4, 5] * 50), np.array([0.0, 0, 1, 1] * 50))
+    assert 0 < odds.probability(-10) < 0.05
+    assert 0.95 < odds.probability(10) < 1
+
+
+def test_no_client_gives_no_probability() -> None:
+    with pytest.raises(SettingsError, match="no client"):
+        fit_probability(np.array([]), np.array([]))
 
 
 LADDER = [float(u) for u in np.linspace(-8, 3, 160)]
 
 
+WINDOWS = Odds((-5.0, 0.0, 12.0), (0.01, 0.3, 0.995))
+THROUGHOUT = Odds((0.0, 5.0), (0.1, 0.4))
+
+
 def _made() -> Calibration:
     runs = tuple(HonestRun("honest, iid", 8, 1.0, 30, u, u - 1, u > 2.5 if u > -4 else None) for u in LADDER)
     presets = {"default": 0.0, "strict": 2.0, "online": 2.0}
-    return Calibration({"harm": Threshold(-0.4, 0.9)}, Odds(0.75, -0.1), Odds(0.2, -2.0), presets, runs, {"seed": 1})
+    return Calibration({"harm": Threshold(-0.4, 0.9)}, WINDOWS, THROUGHOUT, presets, runs, {"seed": 1})
 
 
 def test_a_calibration_survives_being_written(tmp_path: Path) -> None:
