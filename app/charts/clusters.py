@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -96,6 +97,7 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, followin
     everything = np.concatenate([*facts.series.values(), facts.centres.ravel(), [0.0]])
     low, high = float(everything.min()), float(everything.max())
     room = (high - low or 1.0) * 0.06
+    layout: dict[str, Any] = {}
     for g, members in enumerate(facts.groups):
         column, line = g % columns, g // columns
         n = "" if g == 0 else str(g + 1)
@@ -103,26 +105,24 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, followin
         top, bottom = 1 - line / rows, 1 - (line + 1) / rows
         title = {"text": "Epoch" if line == rows - 1 else "", "font": {"size": 12, "color": p.secondary}}
         last = int(facts.epochs[-1])
-        figure.update_layout(
-            {
-                f"xaxis{n}": x_axis(mode)
-                | {
-                    "domain": [left, left + width],
-                    "anchor": f"y{n}",
-                    "tickvals": epoch_ticks(last),
-                    "range": [0, last + 0.6],
-                    "title": title,
-                },
-                f"yaxis{n}": y_axis(mode)
-                | {
-                    "domain": [bottom + (0.12 / rows if line < rows - 1 else 0), top - 0.05 / rows],
-                    "anchor": f"x{n}",
-                    "range": [low - room, high + room],
-                    "showticklabels": column == 0,
-                }
-                | signed_ticks(low - room, high + room),
+        layout |= {
+            f"xaxis{n}": x_axis(mode)
+            | {
+                "domain": [left, left + width],
+                "anchor": f"y{n}",
+                "tickvals": epoch_ticks(last),
+                "range": [0, last + 0.6],
+                "title": title,
+            },
+            f"yaxis{n}": y_axis(mode)
+            | {
+                "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.05 / rows],
+                "anchor": f"x{n}",
+                "range": [low - room, high + room],
+                "showticklabels": column == 0,
             }
-        )
+            | signed_ticks(low - room, high + room),
+        }
         _draw_group(figure, facts, g, mode, following, {"xaxis": f"x{n}", "yaxis": f"y{n}"})
         figure.add_annotation(
             x=left,
@@ -136,6 +136,7 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, followin
             showarrow=False,
             font={"size": 13, "color": p.ink},
         )
+    figure.update_layout(layout)
     return figure
 
 

@@ -123,6 +123,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following
     low, high = float(np.nanmin(everything)), float(np.nanmax(everything))
     room = (high - low or 1.0) * 0.08
     styles = client_styles(facts.all_clients, mode)
+    layout: dict[str, Any] = {}
     for n, (client, own) in enumerate(zip(facts.clients, facts.curves, strict=True)):
         column, line = n % columns, n // columns
         suffix = "" if n == 0 else str(n + 1)
@@ -130,26 +131,24 @@ def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following
         top, bottom = 1 - line / rows, 1 - (line + 1) / rows
         last = line == rows - 1 or n + columns >= count
         title = {"text": "Epoch" if last else "", "font": {"size": 12, "color": p.secondary}}
-        figure.update_layout(
-            {
-                f"xaxis{suffix}": x_axis(mode)
-                | {
-                    "domain": [left, left + width],
-                    "anchor": f"y{suffix}",
-                    "range": [0, facts.epochs + 0.6],
-                    "tickvals": epoch_ticks(facts.epochs),
-                    "title": title,
-                },
-                f"yaxis{suffix}": y_axis(mode)
-                | {
-                    "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.04 / rows],
-                    "anchor": f"x{suffix}",
-                    "range": [low - room, high + room],
-                    "showticklabels": column == 0,
-                }
-                | signed_ticks(low - room, high + room),
+        layout |= {
+            f"xaxis{suffix}": x_axis(mode)
+            | {
+                "domain": [left, left + width],
+                "anchor": f"y{suffix}",
+                "range": [0, facts.epochs + 0.6],
+                "tickvals": epoch_ticks(facts.epochs),
+                "title": title,
+            },
+            f"yaxis{suffix}": y_axis(mode)
+            | {
+                "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.04 / rows],
+                "anchor": f"x{suffix}",
+                "range": [low - room, high + room],
+                "showticklabels": column == 0,
             }
-        )
+            | signed_ticks(low - room, high + room),
+        }
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         draw_followed_epochs(figure, following, mode, f"y{suffix} domain", f"x{suffix}")
         _draw_results(figure, facts, own, styles[client].colour, mode, axes)
@@ -165,6 +164,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following
             showarrow=False,
             font={"size": 13, "color": styles[client].colour},
         )
+    figure.update_layout(layout)
     return figure
 
 

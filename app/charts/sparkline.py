@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from app import wording
 from app.charts.cumulative import CumulativeFacts
 from app.charts.style import base_figure, client_styles, palette, translucent
+
+
+def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] | None) -> str:
+    curve = next(c for c in facts.focus if c.client == client)
+    end = float(curve.credit[-1])
+    where = "" if window is None else f"; marked window: epochs {wording.window(*window)}"
+    return f"{client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}{where}."
 
 
 def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] | None, mode: str) -> go.Figure:

@@ -193,7 +193,7 @@ def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_
                 lambda: rank_rows(ranks),
                 "ranks",
                 name="ranks",
-                kept_as=(*key, following, mode),
+                kept_as=(*key, following.client, mode),
                 report=reports[0],
             )
     with st.container(border=True, gap="xsmall"):

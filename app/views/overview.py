@@ -9,7 +9,7 @@ from app.charts.crowd import MANY_CLIENTS, crowd_alt, crowd_facts, crowd_rows, d
 from app.charts.cumulative import CumulativeFacts, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
 from app.charts.following import Following
 from app.charts.ranking import draw_ranking, ranking_alt, ranking_facts, ranking_rows
-from app.charts.sparkline import draw_sparkline
+from app.charts.sparkline import draw_sparkline, sparkline_alt
 from flcontrib_core import AuditReport
 from flcontrib_core.detection.findings import Alert
 
@@ -48,7 +48,7 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
             theme=None,
             config={"displayModeBar": False},
             key=f"spark-{alert.client}-{alert.window}",
-            alt=f"Running contribution of {alert.client}",
+            alt=sparkline_alt(small, alert.client, alert.window),
         )
     if alert.probability is not None:
         st.markdown(f"Probability **{wording.probability(alert.probability)}**")

@@ -139,14 +139,14 @@ def board(shown: state.Shown) -> None:
         facts = schedule_facts(plan)
         st.markdown("**Chosen epochs over the model's movement**")
         st.caption("Bar: share of all movement in the epoch. Filled: computed. Hatched: skipped.")
-        key = (shown.result.digest, settings, following, mode)
+        key = (shown.result.digest, settings, mode)
         controls.chart(
             lambda: draw_schedule(facts, mode, following=following),
             schedule_alt(facts),
             lambda: schedule_rows(facts),
             "strip",
             name="schedule",
-            kept_as=key,
+            kept_as=(*key, following.epochs),
             report=shown.report,
         )
     left, middle, right = st.columns([1.15, 1.35, 1], gap="small")
@@ -160,7 +160,7 @@ def board(shown: state.Shown) -> None:
             lambda: exposure_rows(exposure),
             "exposure",
             name="exposure",
-            kept_as=key,
+            kept_as=(*key, following.client),
             report=shown.report,
         )
     with middle, st.container(border=True, height="stretch", gap="xsmall"):

@@ -9,7 +9,7 @@ import pytest
 from app import wording
 from app.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
 from app.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
-from app.charts.sparkline import draw_sparkline
+from app.charts.sparkline import draw_sparkline, sparkline_alt
 from app.charts.style import palette
 from tests.app.drawn import HARMFUL_WINDOW, grouped_report, history_with_errors
 from tests.detection.made_histories import made_history
@@ -62,6 +62,7 @@ def test_window_is_shaded_from_its_first_to_its_last_epoch() -> None:
     assert (7.5, 12.5) in spans(figure)
     assert {(4.5, 4.5), (5.5, 5.5)} <= set(spans(figure, "line"))
     assert (7.5, 12.5) in spans(draw_sparkline(facts, first, (8, 12), "light"))
+    assert "marked window: epochs 8–12" in sparkline_alt(facts, first, (8, 12))
 
 
 def test_others_are_a_band_of_their_quantiles() -> None:
