@@ -116,12 +116,12 @@ def sampled_shapley(
 
 def _least_squares(design: FloatArray, target: FloatArray) -> FloatArray:
     """(features, utilities) coefficients by normal equations with a trace of ridge: features may be collinear."""
-    scale = np.sqrt((design**2).mean(axis=0))
+    normal = design.T @ design
+    scale = np.sqrt(np.diag(normal) / len(design))
     scale[scale == 0] = 1.0
-    scaled = design / scale
-    normal = scaled.T @ scaled
+    normal /= np.outer(scale, scale)
     normal[np.diag_indices_from(normal)] += _RIDGE * len(design)
-    return np.asarray(np.linalg.solve(normal, scaled.T @ target) / scale[:, None])
+    return np.asarray(np.linalg.solve(normal, design.T @ target / scale[:, None]) / scale[:, None])
 
 
 def shapley_of_differences(coalitions: CoalitionMatrix, differences: UtilityMatrix) -> PlayerByUtility:

@@ -83,12 +83,19 @@ class AdaptiveFeatures:
         self.directions = directions[:, :_DIRECTIONS]
 
     def values(self, weights: CoalitionWeights) -> FloatArray:
-        parts = [weights, weights**2]
-        if self.pairs is not None:
-            parts.append(weights[:, self.pairs[0]] * weights[:, self.pairs[1]])
-        else:
-            parts.append((weights @ self.directions) ** 2)
-        return np.concatenate(parts, axis=1)
+        if self.pairs is None:
+            return np.concatenate([weights, weights**2, (weights @ self.directions) ** 2], axis=1)
+        count, players = weights.shape
+        found = np.empty((count, 2 * players + len(self.pairs[0])))
+        found[:, :players] = weights
+        np.square(weights, out=found[:, players : 2 * players])
+        # The pairs of one player with all later ones side by side: gathering columns would take several times as long.
+        start = 2 * players
+        for player in range(players - 1):
+            stop = start + players - 1 - player
+            np.multiply(weights[:, player : player + 1], weights[:, player + 1 :], out=found[:, start:stop])
+            start = stop
+        return found
 
     @cached_property
     def _at(self) -> _Nodes:
