@@ -9,10 +9,7 @@ from app import controls, findings, selection, state, wording
 from app.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows, draw_class_mix
 from app.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
 from app.charts.following import Following
-from flcontrib_core import AuditReport
-from flcontrib_core.detection.findings import Alert
-from flcontrib_core.errors import FLContribError
-from flcontrib_core.workspace import AlertEntry, AlertState
+from flcontrib_core import Alert, AlertEntry, AlertState, AuditReport, FLContribError
 
 STATES = {
     AlertState.NEW: "New",

@@ -13,8 +13,7 @@ import streamlit as st
 
 from app import selection, state, wording
 from app.charts.style import DARK
-from flcontrib_core import AuditReport, csv_safe
-from flcontrib_core.workspace import Job, JobState, RunEntry
+from flcontrib_core import AuditReport, Job, JobState, RunEntry, csv_safe
 
 PICTURE_SCALE = 2
 _ADDRESS_START = re.compile(r"https?:(?=//)|www(?=\.)|@", re.IGNORECASE)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from app import wording
 from app.charts.following import Following
-from flcontrib_core import AuditReport, PresetRate
-from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core import Alert, AuditReport, PresetRate, VerdictKind
 
 KIND_WORDS = {
     VerdictKind.POISONING_WINDOW: "Window of suspected poisoning",

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from flcontrib_core.errors import FLContribError, Problem, RunLogError, WorkspaceError
-from flcontrib_core.workspace import NoSpaceLeft, TooLarge, Workspace
+from flcontrib_core import FLContribError, NoSpaceLeft, Problem, RunLogError, TooLarge, Workspace, WorkspaceError
 
 TOKEN_HEADER = "X-FLContrib-Token"
 """A header of its own: a foreign page cannot send it without asking first, and is never given leave."""

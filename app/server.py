@@ -35,7 +35,7 @@ from app.receiving import (
     foreign,
     too_long,
 )
-from flcontrib_core.errors import FLContribError
+from flcontrib_core import FLContribError
 
 PIECE_BYTES = 1 << 20
 SILENCE_SECONDS = 120.0

@@ -15,11 +15,15 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from flcontrib_core import (
+    AlertEntry,
     AssessSettings,
     AuditReport,
     AuditSettings,
     ContributionHistory,
+    Job,
     Price,
+    ResultEntry,
+    RunEntry,
     ScheduleExplorer,
     Workspace,
     preview_of,
@@ -29,7 +33,6 @@ from flcontrib_core import (
     stored_report,
     take_in_samples,
 )
-from flcontrib_core.workspace import AlertEntry, Job, ResultEntry, RunEntry
 
 Derived = TypeVar("Derived")
 CARRIED = ("run", "result", "client", "window", "utility")

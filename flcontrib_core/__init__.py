@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from flcontrib_core.contribution_history import ContributionHistory
     from flcontrib_core.detection.change_points import mass_in_window
     from flcontrib_core.detection.class_evidence import ClassMargins, class_margins
+    from flcontrib_core.detection.findings import Alert, Separation, VerdictKind
     from flcontrib_core.detection.presets import PresetRate, preset_rates
-    from flcontrib_core.errors import FLContribError, RunLogError
+    from flcontrib_core.errors import FLContribError, Problem, RunLogError, WorkspaceError
     from flcontrib_core.reports.comparison import compare_reports, contribution_ranks
     from flcontrib_core.reports.extract import extract_json, write_extract
     from flcontrib_core.reports.html import report_charts
@@ -42,9 +43,22 @@ if TYPE_CHECKING:
     from flcontrib_core.shapley.registry import register
     from flcontrib_core.simulation import SimulationSettings, simulate
     from flcontrib_core.vocabulary import FillPolicy, WeightMode
-    from flcontrib_core.workspace import Workspace
+    from flcontrib_core.workspace import (
+        AlertEntry,
+        AlertState,
+        Job,
+        JobState,
+        NoSpaceLeft,
+        ResultEntry,
+        RunEntry,
+        TooLarge,
+        Workspace,
+    )
 
 _HOMES = {
+    "Alert": "detection.findings",
+    "AlertEntry": "workspace",
+    "AlertState": "workspace",
     "AssessSettings": "assessment.settings",
     "AuditReport": "auditing",
     "AuditSettings": "auditing",
@@ -58,18 +72,28 @@ _HOMES = {
     "FairnessMode": "scheduling.schedule",
     "FillPolicy": "vocabulary",
     "Frontier": "scheduling.frontier",
+    "Job": "workspace",
+    "JobState": "workspace",
+    "NoSpaceLeft": "workspace",
     "PAPER_SETTINGS": "assessment.settings",
     "PresetRate": "detection.presets",
     "Price": "assessment.preflight",
+    "Problem": "errors",
+    "ResultEntry": "workspace",
+    "RunEntry": "workspace",
     "RunLog": "runs.run_log",
     "RunLogError": "errors",
     "RunRecorder": "runs.recorder",
     "Schedule": "scheduling.schedule",
     "ScheduleExplorer": "scheduling.explorer",
+    "Separation": "detection.findings",
     "ShapleyEstimate": "shapley.estimate",
     "SimulationSettings": "simulation",
+    "TooLarge": "workspace",
+    "VerdictKind": "detection.findings",
     "WeightMode": "vocabulary",
     "Workspace": "workspace",
+    "WorkspaceError": "errors",
     "assess_contributions": "contribution",
     "audit": "auditing",
     "budget_error": "assessment.budget_errors",
@@ -104,6 +128,9 @@ _HOMES = {
 }
 __all__ = [
     "PAPER_SETTINGS",
+    "Alert",
+    "AlertEntry",
+    "AlertState",
     "AssessSettings",
     "AuditReport",
     "AuditSettings",
@@ -117,17 +144,27 @@ __all__ = [
     "FairnessMode",
     "FillPolicy",
     "Frontier",
+    "Job",
+    "JobState",
+    "NoSpaceLeft",
     "PresetRate",
     "Price",
+    "Problem",
+    "ResultEntry",
+    "RunEntry",
     "RunLog",
     "RunLogError",
     "RunRecorder",
     "Schedule",
     "ScheduleExplorer",
+    "Separation",
     "ShapleyEstimate",
     "SimulationSettings",
+    "TooLarge",
+    "VerdictKind",
     "WeightMode",
     "Workspace",
+    "WorkspaceError",
     "__version__",
     "assess_contributions",
     "audit",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import alert_evidence, controls, findings, selection, state, wording
-from flcontrib_core import AuditReport, preset_rates
-from flcontrib_core.detection.findings import Alert
-from flcontrib_core.workspace import AlertEntry
+from flcontrib_core import Alert, AlertEntry, AuditReport, preset_rates
 
 MOST_UNDECIDED = 20
 

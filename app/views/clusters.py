@@ -15,7 +15,7 @@ from app.charts.clusters import (
     silhouette_alt,
     silhouette_rows,
 )
-from flcontrib_core.detection.findings import Separation
+from flcontrib_core import Separation
 
 MOST_NAMES = 30
 

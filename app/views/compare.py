@@ -18,8 +18,7 @@ from app.charts.comparison import (
     rank_facts,
     rank_rows,
 )
-from flcontrib_core import AuditReport, FillPolicy
-from flcontrib_core.workspace import ResultEntry
+from flcontrib_core import AuditReport, FillPolicy, ResultEntry
 
 MOST_COMPARED = 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import controls, state, wording
-from flcontrib_core.workspace import Job
+from flcontrib_core import Job
 
 
 @st.fragment(run_every=2.0)

@@ -10,8 +10,7 @@ from app.charts.cumulative import CumulativeFacts, cumulative_alt, cumulative_fa
 from app.charts.following import Following
 from app.charts.ranking import draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from app.charts.sparkline import draw_sparkline, sparkline_alt
-from flcontrib_core import AuditReport
-from flcontrib_core.detection.findings import Alert
+from flcontrib_core import Alert, AuditReport
 
 MOST_CARDS = 2
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import controls, selection, state, wording
-from flcontrib_core import FillPolicy, write_extract, write_history_tables, write_report
-from flcontrib_core.errors import FLContribError
+from flcontrib_core import FillPolicy, FLContribError, write_extract, write_history_tables, write_report
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
 

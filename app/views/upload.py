@@ -13,9 +13,7 @@ import streamlit as st
 from app import controls, state, wording
 from app.drop_zone import drop_zone
 from app.receiving import ROUTE, TOKEN_HEADER, Delivery, Ticket, door
-from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings
-from flcontrib_core.errors import FLContribError, Problem
-from flcontrib_core.workspace import RunEntry
+from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings, FLContribError, Problem, RunEntry
 
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
 PIECE_BYTES = 1 << 20
@@ -24,20 +22,26 @@ RECORD = """from flcontrib_core import RunRecorder
 with RunRecorder(
     "run",
     clients=[("a", 120), ("b", 80)],
-    parameters=[(n, p.shape) for n, p
-                in model.state_dict().items()],
-    initial=model.state_dict(),
+    model=net,
+    validation=(x, y),
+    classes=3,
 ) as recorder:
     for epoch in range(epochs):
-        updates = {c: train(model, data[c])
+        # each parameter's change
+        updates = {c: train(net, c)
                    for c in chosen}
-        apply(model, updates)
+        apply(net, updates)
         recorder.epoch(updates)
-    recorder.bundle("run.flrun")"""
+recorder.bundle("run.flrun")"""
 FLOWER = """from flcontrib_core.runs.flower import record
 
-strategy = record(FedAvg(), "run", clients={"a": 120, "b": 80},
-                  model=model, validation=(x, y))"""
+strategy = record(
+    FedAvg(),
+    "run",
+    clients=[("a", 120), ("b", 80)],
+    model=net,
+    validation=(x, y),
+)"""
 
 
 def ticks(reached: Collection[str]) -> str:
