@@ -66,7 +66,8 @@ class UpdateFacts:
             squares = np.einsum("ij,ij->i", block.values, block.values).astype(np.float64)
         # float32 squares leave their range long before the values do; only such rows are looked at again.
         for r in np.flatnonzero(~np.isfinite(squares) | (squares < 1e-30)):
-            row = block.values[r].astype(np.float64)
+            with np.errstate(invalid="ignore"):  # some bit patterns of NaN complain when they are widened
+                row = block.values[r].astype(np.float64)
             squares[r] = row @ row if np.isfinite(row).all() else np.nan
             self._zero[block.row + r] &= not row.any()
         self._zero[rows] &= ~(squares > 0)

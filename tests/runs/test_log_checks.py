@@ -13,6 +13,7 @@ from flcontrib_core.runs import epoch_values, log_checks
 from flcontrib_core.runs import tensors as tensor_files
 from flcontrib_core.runs.bundle import check_run_log, read_run_log
 from flcontrib_core.runs.confusables import confusable_evidence, skeleton
+from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.runs.run_log import RunLog
 from tests.corpus.good_logs import PARAMETERS, SHAPES, LogWriter, write_directory, zipped
 
@@ -195,3 +196,21 @@ def test_names_that_look_alike(first: str, second: str, alike: bool) -> None:
 
 def test_plain_names_of_one_script_raise_nothing() -> None:
     assert confusable_evidence(["больница", "Ιατρείο", "clinic", "医院", "🏥", "a b"]) == []
+
+
+@pytest.mark.parametrize("nonfinite", ["refuse", "absent"])
+def test_a_signalling_nan_is_a_nan_like_any_other(tmp_path: Path, nonfinite: str) -> None:
+    """Its widening makes the processor complain; the reader must answer, not warn."""
+    update = np.ones((2, 3), dtype=np.float32)
+    update.view(np.uint32)[1, 2] = 0x7F800001
+    with RunRecorder(
+        tmp_path / "run",
+        clients=[("a", 1), ("b", 1)],
+        parameters=[("w", (3,))],
+        initial=np.zeros(3, dtype=np.float32),
+        durable=False,
+    ) as recorder:
+        recorder.epoch(update)
+        recorder.epoch(np.ones((2, 3), dtype=np.float32))
+    found = check_run_log(tmp_path / "run", nonfinite=nonfinite)
+    assert [p.code for p in found.errors] == (["E_NONFINITE"] if nonfinite == "refuse" else [])

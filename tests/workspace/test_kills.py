@@ -93,8 +93,11 @@ def kill_again_and_again(kills: int, epochs: int, seed: int) -> None:
             assert wait_until_ended(workspace, job).state is JobState.DONE
             check_nothing_lost(workspace, settings, ledger)
             done = acknowledged(ledger)
-            assert sorted(set(done)) == list(range(1, epochs + 1))
-            assert len(done) - epochs <= kills, "at most one epoch was redone per kill"
+            kept = workspace.checkpoints()
+            assert all(kept.recall(epoch_key(settings, epoch)) is not None for epoch in range(1, epochs + 1))
+            # A kill may fall between an epoch's being kept and its runner's noting it: then it is not done again.
+            assert epochs - len(set(done)) <= kills
+            assert len(done) - len(set(done)) <= kills, "at most one epoch was redone per kill"
             # The ledger is the only difference between the two questions: the same question is answered equally.
             final = wait_until_ended(workspace, workspace.jobs.submit(run, settings, "epochs"))
             assert final.result == undisturbed.result, "the digest of an unbroken run"
