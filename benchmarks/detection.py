@@ -242,11 +242,14 @@ def _other_regime(size: Scale) -> list[Measurement]:
         drawn = draw_runs(group, size.regime, OTHER_REGIME, ("digits",), clients=30, participation=0.3, epochs=60)
         return [_assessed_with(labelled, ESTIMATED) for labelled in drawn]
 
-    flips = _scores([r for group in STRONG_FLIPS for r in assessed(group)])
-    honest = _scores([r for group in HONEST_GROUPS for r in assessed(group)])
+    flips = [r for group in STRONG_FLIPS for r in assessed(group)]
+    honest = [r for group in HONEST_GROUPS for r in assessed(group)]
+    name = "30 clients, 30 %, T = 60, estimated"
     return [
-        _found("30 clients, 30 %, T = 60, estimated: flip recall", flips, 0.90),
-        _alarms("30 clients, 30 %, T = 60, estimated: honest runs that alert", honest, 0.03),
+        _found(f"{name}: flip recall", _scores(flips), 0.90),
+        _alarms(f"{name}: honest runs that alert", _scores(honest), 0.03),
+        _found(f"{name}, strict preset: flip recall", _scores(flips, "strict"), 0.90),
+        _alarms(f"{name}, strict preset: honest runs that alert", _scores(honest, "strict"), 0.03),
     ]
 
 

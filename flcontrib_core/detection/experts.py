@@ -184,6 +184,14 @@ def _one_of_them(of_class: FloatArray) -> FloatArray:
         return np.where(known.any(axis=0), safe + np.log(total / len(of_class)), np.nan)
 
 
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """(m,) log Σ exp over windows; −inf where every window is. Several times quicker than np.logaddexp.reduce."""
+    highest = logs.max(axis=0)
+    safe = np.where(np.isfinite(highest), highest, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(safe + np.log(np.exp(logs - safe).sum(axis=0)))
+
+
 def _strongest(expert: Expert, sums: FloatArray, grid: WindowGrid, table: Cells, model: WindowModel) -> ExpertReading:
     """Score and strongest window of each client; on a coarse grid the best candidate is moved to its exact place."""
     heard = ~np.isnan(sums)
@@ -192,7 +200,7 @@ def _strongest(expert: Expert, sums: FloatArray, grid: WindowGrid, table: Cells,
     finite = np.where(heard, sums, -np.inf)
     best = np.argmax(finite, axis=0)
     starts, ends = grid.starts[best], grid.ends[best]
-    score = np.logaddexp.reduce(finite + np.log(stands_for), axis=0) - np.log(number)
+    score = _log_sum(finite + np.log(stands_for)) - np.log(number)
     if (grid.stands_for > 1).any():
         starts, ends, peak = _placed_exactly(expert, table, starts, ends, model)
         # a peak narrower than the grid's spacing was missed by the mean: its own window is a lower bound
