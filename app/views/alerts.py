@@ -52,8 +52,12 @@ def pick_preset(report: AuditReport) -> tuple[str, float | None]:
     return chosen, None if chosen == computed else rates[chosen].threshold
 
 
+CHANNELS_HELP = "The two loudest channels and how many others speak for the window; the evidence page shows all."
+
+
 def inbox_row(alert: Alert, entry: AlertEntry | None) -> dict[str, object]:
-    fired = [c.name for c in alert.channels if c.score is not None and c.score > 0]
+    heard = [c for c in alert.channels if c.score is not None and c.score > 0]
+    fired = [c.name for c in sorted(heard, key=lambda c: -(c.score or 0.0))]
     return {
         "Client": alert.client,
         "Observed": findings.KIND_WORDS[alert.verdict],
@@ -61,7 +65,7 @@ def inbox_row(alert: Alert, entry: AlertEntry | None) -> dict[str, object]:
         "Probability": wording.probability(alert.probability) if alert.probability is not None else "a fact",
         "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
         "State": alert_evidence.STATES[entry.state] if entry else "New",
-        "Channels": ", ".join(fired) or "–",
+        "Channels": ", ".join(fired[:2]) + (f" + {len(fired) - 2}" if len(fired) > 2 else "") if fired else "–",
     }
 
 
@@ -81,7 +85,7 @@ def inbox(shown: state.Shown) -> None:
             on_select="rerun",
             selection_mode="single-row",
             key=f"inbox-{preset}",
-            column_config={"Channels": st.column_config.TextColumn(width="medium")},
+            column_config={"Channels": st.column_config.TextColumn(width="medium", help=CHANNELS_HELP)},
         )
         st.caption("Choose a row to see its evidence.")
         if picked.selection.rows:
