@@ -74,7 +74,7 @@ class Scale:
 
 
 SCALES = {
-    "small": Scale(3, 3, 2, tables=1, regime=1, independent=2, budget=1, replayed=1, paper=2),
+    "small": Scale(2, 2, 1, tables=1, regime=1, independent=2, budget=1, replayed=1, paper=2),
     "full": Scale(52, 40, 24, tables=16, regime=4, independent=20, budget=8, replayed=30, paper=6),
 }
 Scores = dict[str, list[RunScore]]
@@ -82,7 +82,7 @@ Scores = dict[str, list[RunScore]]
 
 def run(scale: str) -> list[Measurement]:
     size = SCALES[scale]
-    rows = speed_rows()
+    rows = speed_rows(large=scale == "full")
     rows += _test_set(size)
     rows += _online(size)
     rows += _independent(size)

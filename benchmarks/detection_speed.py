@@ -11,10 +11,10 @@ from flcontrib_core.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.detection.alerts import read_verdicts
 
 
-def speed_rows() -> list[Measurement]:
+def speed_rows(large: bool) -> list[Measurement]:
     rows = []
     read_verdicts(noise_history(4, 20))  # imports
-    for clients, epochs, goal in ((16, 50, 0.1), (1000, 500, 60.0)):
+    for clients, epochs, goal in ((16, 50, 0.1), (1000, 500, 60.0))[: 1 + large]:
         history = noise_history(clients, epochs)
         times = []
         for _ in range(5 if clients < 100 else 1):
