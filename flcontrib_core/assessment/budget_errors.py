@@ -9,7 +9,7 @@ import numpy as np
 
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import FillPolicy, FloatArray
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,13 @@ def budget_error(
     return BudgetError(relative, _spearman(wanted, found))
 
 
-def _spearman(one: np.ndarray, other: np.ndarray) -> float | None:
+def _spearman(one: FloatArray, other: FloatArray) -> float | None:
     if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return None
-    return float(np.corrcoef(one.argsort().argsort(), other.argsort().argsort())[0, 1])
+    return float(np.corrcoef(_mean_ranks(one), _mean_ranks(other))[0, 1])
+
+
+def _mean_ranks(values: FloatArray) -> FloatArray:
+    """Equal values share the mean of their places: clients that no computed epoch tells apart have no order."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flcontrib_core.assessment.budget_errors import budget_error
+from flcontrib_core.assessment.budget_errors import _spearman, budget_error
 from flcontrib_core.errors import SettingsError
 from tests.detection.made_histories import made_history
 
@@ -40,3 +40,11 @@ def test_two_clients_have_no_rank_correlation() -> None:
 def test_partial_history_cannot_be_measured_against() -> None:
     with pytest.raises(SettingsError, match="nothing to measure against"):
         budget_error(made_history(epochs=10, computed=(1, 2, 3)), (1, 2), "loss")
+
+
+def test_equal_totals_share_their_rank_as_in_scipy() -> None:
+    from scipy.stats import spearmanr
+
+    full = np.array([0.4, 0.1, 0.1, -0.2, 0.3, 0.1])
+    budgeted = np.array([0.2, 0.2, 0.0, 0.0, 0.2, -0.1])
+    assert _spearman(full, budgeted) == pytest.approx(spearmanr(full, budgeted).statistic, abs=1e-12)
