@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from app import controls, selection, state, wording
+from app.charts.following import Following
 from app.charts.schedule import (
     draw_exposure,
     draw_frontier,
@@ -26,6 +28,7 @@ from flcontrib_core import (
     BudgetSettings,
     ContributionHistory,
     FairnessMode,
+    Frontier,
     Schedule,
     budget_error,
     settings_from_record,
@@ -75,120 +78,151 @@ def _number(text: str, default: float) -> float:
     return found if math.isfinite(found) else default
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What the knobs ask for and what they get: everything the cards below them show."""
+
+    shown: state.Shown
+    settings: BudgetSettings
+    plan: Schedule
+    frontier: Frontier
+    one_sided: Frontier
+    mode: str
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        return (self.shown.result.digest, self.settings, self.mode)
+
+    @property
+    def lowest_exposure(self) -> float:
+        return min((e for e in self.plan.exposure.values() if e is not None), default=0.0)
+
+
+def answer_to(shown: state.Shown, settings: BudgetSettings) -> Answer:
+    plans = state.explorer(shown.result.digest, shown.report.history)
+    return Answer(
+        shown,
+        settings,
+        plans.answer(settings),
+        plans.frontier(settings.fairness, settings.gamma, settings),
+        plans.frontier(FairnessMode.ONE_SIDED, settings.gamma, settings),
+        state.theme(),
+    )
+
+
 @st.fragment
 def board(shown: state.Shown) -> None:
     """Everything that follows the knobs; a fragment, so that a move redraws this and nothing else."""
-    history, mode = shown.report.history, state.theme()
     top = st.container()
     following = selection.follow_bar(shown.report)
-    settings = knobs(history.epoch_count)
-    plans = state.explorer(shown.result.digest, history)
-    plan = plans.answer(settings)
-    seen = [e for e in plan.exposure.values() if e is not None]
-    lowest = min(seen, default=0.0)
+    answer = answer_to(shown, knobs(shown.report.history.epoch_count))
+    plan = answer.plan
     top.title(
         f"Computing {len(plan.chosen)} of {plan.epoch_count} epochs covers {plan.coverage:.0%} of the movement; "
-        f"every client is seen in at least {lowest:.0%} of its epochs"
+        f"every client is seen in at least {answer.lowest_exposure:.0%} of its epochs"
     )
-    frontier = plans.frontier(settings.fairness, settings.gamma, settings)
-    full = frontier.full_evaluations
-    rate = float(history.evaluations.sum()) / shown.report.seconds if shown.report.seconds > 0 else 0.0
-    cells = st.columns(5, gap="small")
-    cells[0].metric(
-        "Coverage",
-        f"{plan.coverage:.0%}",
-        help="Share of the model's movement in the computed epochs.",
-        border=True,
-        height="stretch",
-    )
-    cells[1].metric(
-        "Lowest exposure",
-        f"{lowest:.0%}",
-        help="The least seen client's share of computed epochs.",
-        border=True,
-        height="stretch",
-    )
-    cells[2].metric(
-        "Exposure gap",
-        f"{plan.exposure_gap:.2f}",
-        help="Mean difference between clients, 0 = all alike.",
-        border=True,
-        height="stretch",
-    )
-    cost = plan.predicted_evaluations
-    saved = None if cost is None or not full else f"{wording.MINUS}{1 - cost / full:.0%} of full"
-    cells[3].metric(
-        "Evaluations",
-        "–" if cost is None else wording.count(cost),
-        saved,
-        delta_color="off",
-        delta_arrow="off",
-        border=True,
-        height="stretch",
-    )
-    cells[4].metric(
-        "Predicted time",
-        "–" if cost is None or rate <= 0 else wording.seconds(cost / rate),
-        border=True,
-        height="stretch",
-        help="From the evaluations and the speed measured when this run was computed.",
-    )
+    figures(answer)
     if plan.unused_budget:
         st.info(f"{wording.several(plan.unused_budget, 'epoch')} of the budget stay unused at this γ.")
     with st.container(border=True, gap="xsmall"):
-        facts = schedule_facts(plan)
-        st.markdown("**Chosen epochs over the model's movement**")
-        st.caption("Bar: share of all movement in the epoch. Filled: computed. Hatched: skipped.")
-        key = (shown.result.digest, settings, mode)
-        controls.chart(
-            lambda: draw_schedule(facts, mode, following=following),
-            schedule_alt(facts),
-            lambda: schedule_rows(facts),
-            "strip",
-            name="schedule",
-            kept_as=(*key, following.epochs),
-            report=shown.report,
-        )
+        chosen_epochs(answer, following)
     left, middle, right = st.columns([1.15, 1.35, 1], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
-        exposure = exposure_facts(plan, following.client)
-        st.markdown("**Exposure per client**")
-        st.caption("Dotted: mean. Even bars: each client is seen equally often.")
-        controls.chart(
-            lambda: draw_exposure(exposure, mode, following=following),
-            exposure_alt(exposure),
-            lambda: exposure_rows(exposure),
-            "exposure",
-            name="exposure",
-            kept_as=(*key, following.client),
-            report=shown.report,
-        )
+        exposure_card(answer, following)
     with middle, st.container(border=True, height="stretch", gap="xsmall"):
-        st.markdown("**Cost against fairness**")
-        st.caption("Exposure gap for every k. Lower is fairer.")
-        one_sided = plans.frontier(FairnessMode.ONE_SIDED, settings.gamma, settings)
-        curve = frontier_facts(frontier, max(1, len(plan.chosen)), one_sided)
-        controls.chart(
-            lambda: draw_frontier(curve, mode),
-            frontier_alt(curve),
-            lambda: frontier_rows(curve),
-            "frontier",
-            name="frontier",
-            kept_as=key,
-        )
+        trade_off(answer)
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         blind(plan)
-        proof = "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.3f} below the best possible"
-        st.caption(
-            f"Found by {plan.method}; {proof}. The two-sided program is not more accurate than taking the epochs "
-            "of largest movement: it buys fairness."
+        how_good(answer)
+    compute_button(answer)
+
+
+def figures(answer: Answer) -> None:
+    """Five numbers of the plan, in one row."""
+    plan, cost = answer.plan, answer.plan.predicted_evaluations
+    report, full = answer.shown.report, answer.frontier.full_evaluations
+    rate = float(report.history.evaluations.sum()) / report.seconds if report.seconds > 0 else 0.0
+    saved = None if cost is None or not full else f"{wording.MINUS}{1 - cost / full:.0%} of full"
+    cells = iter(st.columns(5, gap="small"))
+
+    def figure(label: str, value: str, delta: str | None = None, help: str | None = None) -> None:
+        next(cells).metric(
+            label, value, delta, delta_color="off", delta_arrow="off", help=help, border=True, height="stretch"
         )
-        st.caption(error_words(shown, plan))
-    missing = [t for t in plan.chosen if not history.computed[t]]
+
+    figure("Coverage", f"{plan.coverage:.0%}", help="Share of the model's movement in the computed epochs.")
+    figure("Lowest exposure", f"{answer.lowest_exposure:.0%}", help="The least seen client's share of computed epochs.")
+    figure("Exposure gap", f"{plan.exposure_gap:.2f}", help="Mean difference between clients, 0 = all alike.")
+    figure("Evaluations", "–" if cost is None else wording.count(cost), saved)
+    figure(
+        "Predicted time",
+        "–" if cost is None or rate <= 0 else wording.seconds(cost / rate),
+        help="From the evaluations and the speed measured when this run was computed.",
+    )
+
+
+def chosen_epochs(answer: Answer, following: Following) -> None:
+    facts = schedule_facts(answer.plan)
+    st.markdown("**Chosen epochs over the model's movement**")
+    st.caption("Bar: share of all movement in the epoch. Filled: computed. Hatched: skipped.")
+    controls.chart(
+        lambda: draw_schedule(facts, answer.mode, following=following),
+        schedule_alt(facts),
+        lambda: schedule_rows(facts),
+        "strip",
+        name="schedule",
+        kept_as=(*answer.key, following.epochs),
+        report=answer.shown.report,
+    )
+
+
+def exposure_card(answer: Answer, following: Following) -> None:
+    facts = exposure_facts(answer.plan, following.client)
+    st.markdown("**Exposure per client**")
+    st.caption("Dotted: mean. Even bars: each client is seen equally often.")
+    controls.chart(
+        lambda: draw_exposure(facts, answer.mode, following=following),
+        exposure_alt(facts),
+        lambda: exposure_rows(facts),
+        "exposure",
+        name="exposure",
+        kept_as=(*answer.key, following.client),
+        report=answer.shown.report,
+    )
+
+
+def trade_off(answer: Answer) -> None:
+    st.markdown("**Cost against fairness**")
+    st.caption("Exposure gap for every k. Lower is fairer.")
+    curve = frontier_facts(answer.frontier, max(1, len(answer.plan.chosen)), answer.one_sided)
+    controls.chart(
+        lambda: draw_frontier(curve, answer.mode),
+        frontier_alt(curve),
+        lambda: frontier_rows(curve),
+        "frontier",
+        name="frontier",
+        kept_as=answer.key,
+    )
+
+
+def how_good(answer: Answer) -> None:
+    """How the epochs were found, how far from the best they can be, and what leaving the others out costs."""
+    plan = answer.plan
+    proof = "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.3f} below the best possible"
+    st.caption(
+        f"Found by {plan.method}; {proof}. The two-sided program is not more accurate than taking the epochs "
+        "of largest movement: it buys fairness."
+    )
+    st.caption(error_words(answer.shown, plan))
+
+
+def compute_button(answer: Answer) -> None:
+    shown, plan = answer.shown, answer.plan
+    missing = [t for t in plan.chosen if not shown.report.history.computed[t]]
     words = f"Compute {wording.several(len(missing), 'missing epoch')}" if missing else "Show this budget's result"
     if st.button(words, type="primary", help="Only epochs that were never computed are computed."):
         wanted = settings_from_record(dict(shown.report.provenance.settings))
-        budget = replace(settings, epochs=plan.chosen)
+        budget = replace(answer.settings, epochs=plan.chosen)
         record = replace(wanted, assess=replace(wanted.assess, budget=budget)).record()
         state.workspace().jobs.submit(shown.entry.digest, record)
         st.rerun(scope="app")
