@@ -44,7 +44,8 @@ def check(context: click.Context, run: Path, nonfinite: str, lower_is_better: tu
 
 
 ATTACK_HELP = (
-    "label-flip, targeted-flip, sign-flip, scale, additive-noise, pure-noise, zero, repeat or copy (default: none)."
+    "label-flip, targeted-flip, sign-flip, scale, additive-noise, pure-noise, zero, repeat, copy, "
+    "hidden-flip or backdoor (default: none)."
 )
 
 
@@ -91,6 +92,9 @@ def _simulate_options(command: Any) -> Any:
 @click.option("--attack", metavar="NAME", help=ATTACK_HELP)
 @click.option("--window", "windows", multiple=True, metavar="A:B", help="Epochs of the attack (inclusive), or whole.")
 @click.option("--collude", is_flag=True, help="The attackers act together.")
+@click.option("--ramp", is_flag=True, help="The attack grows from nothing to its full strength over each window.")
+@click.option("--privacy-noise", type=float, help="Every client adds Gaussian noise of this many times the clip.")
+@click.option("--privacy-clip", type=float, help="Longest update a client sends before it adds noise. [default: 1]")
 @click.option("--first-epoch-all", is_flag=True, help="All clients take part in epoch 1.")
 @click.option("--preset", type=click.Choice(["paper"]), help="The paper's training set-up for the dataset.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the larger data sets ($FLCONTRIB_DATA).")
@@ -114,7 +118,7 @@ def simulate(out: Path, as_json: bool, **options: Any) -> None:
 
 def _simulation_settings(options: dict[str, Any]) -> Any:
     """Only what was given on the command line overrides the defaults, or the paper's set-up with --preset paper."""
-    from flcontrib_core.simulation.settings import SimulationSettings, paper_settings, parse_windows
+    from flcontrib_core.simulation.settings import Privacy, SimulationSettings, paper_settings, parse_windows
 
     given = {k: v for k, v in options.items() if v is not None and v is not False and v != ()}
     preset = given.pop("preset", None)
@@ -125,6 +129,9 @@ def _simulation_settings(options: dict[str, Any]) -> Any:
             raise SettingsError(f"--hidden {given['hidden']}: give widths separated by commas, e.g. 64,32") from None
     if "windows" in given:
         given["windows"] = parse_windows(given["windows"], given.get("epochs", SimulationSettings().epochs))
+    privacy = {part: given.pop(f"privacy_{part}") for part in ("noise", "clip") if f"privacy_{part}" in given}
+    if privacy:
+        given["privacy"] = Privacy(**{"noise": 0.0, **privacy})
     if preset == "paper":
         return paper_settings(given.pop("dataset", "adult"), **given)
     return SimulationSettings(**given)

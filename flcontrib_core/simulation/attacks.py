@@ -1,6 +1,6 @@
 """What does a dishonest client train on, and what does it send instead of its update?
 
-Two moments to cheat: before training (labels) and after it (the update). Both are pure functions of the honest
+Two moments to cheat: before training (labels, rows) and after it (the update). Both are pure functions of the honest
 material, the attack and a random stream; outside its windows a dishonest client is honest.
 """
 
@@ -14,9 +14,13 @@ from flcontrib_core.errors import SettingsError
 from flcontrib_core.runs.run_log import DishonestTruth, Truth
 from flcontrib_core.simulation.random_streams import Purpose, stream
 from flcontrib_core.simulation.settings import Attack, AttackKind, SimulationSettings
-from flcontrib_core.vocabulary import Float32Array, FloatArray, IntArray
+from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
-_ON_LABELS = (AttackKind.LABEL_FLIP, AttackKind.TARGETED_FLIP)
+_FLIPS = (AttackKind.LABEL_FLIP, AttackKind.HIDDEN_FLIP)
+_ON_LABELS = (*_FLIPS, AttackKind.TARGETED_FLIP, AttackKind.BACKDOOR)
+_ON_DATA_ALONE = (AttackKind.LABEL_FLIP, AttackKind.TARGETED_FLIP, AttackKind.BACKDOOR)
+TRIGGER_SHARE = 1 / 16
+"""Of the columns: those that a backdoor's trigger sets."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Attackers:
 
     seed: int
     classes: int
+    epochs: int
     attacks: tuple[Attack, ...]
     members: tuple[tuple[int, ...], ...]
     """Client positions, one tuple per attack."""
@@ -45,7 +50,7 @@ class Attackers:
             else:
                 members.append(tuple(sorted(drawn[: attack.dishonest])))
                 drawn = drawn[attack.dishonest :]
-        return cls(settings.seed, classes, attacks, tuple(members))
+        return cls(settings.seed, classes, settings.epochs, attacks, tuple(members))
 
     @property
     def dishonest(self) -> frozenset[int]:
@@ -69,17 +74,30 @@ class Attackers:
                 return position
         return None
 
+    def triggered(self, client: int, epoch: int, rows: int) -> BoolArray:
+        """(rows,) which of its rows this client shows with a backdoor's trigger."""
+        position = self.active(client, epoch)
+        if position is None or self.attacks[position].kind is not AttackKind.BACKDOOR:
+            return np.zeros(rows, dtype=bool)
+        return self._poisoned(position, client, epoch, rows)
+
+    def _poisoned(self, position: int, client: int, epoch: int, rows: int) -> BoolArray:
+        """(rows,) which rows are poisoned. The chances are drawn once, when the window opens, and kept until it closes;
+        a ramp poisons more and more of the same rows."""
+        window = self.attacks[position].window_of(epoch)
+        chance = stream(self.seed, Purpose.ATTACK, position, 1 + client, window).random(rows)
+        return np.asarray(chance < self.attacks[position].strength_in(epoch, self.epochs))
+
     def labels(self, client: int, epoch: int, honest: IntArray) -> IntArray:
         """The labels this client trains on."""
         position = self.active(client, epoch)
         if position is None or self.attacks[position].kind not in _ON_LABELS:
             return honest
         attack = self.attacks[position]
-        # A poisoned data set is made once, when the window opens, and kept until it closes.
-        window = next((i for i, (a, b) in enumerate(attack.windows) if a <= epoch <= b), 0)
-        agreed = self._plan(position, client, window)
-        chance = stream(self.seed, Purpose.ATTACK, position, 1 + client, window).random(len(honest))
-        flipped = chance < (attack.strength or 0.0)
+        agreed = self._plan(position, client, attack.window_of(epoch))
+        flipped = self._poisoned(position, client, epoch, len(honest))
+        if attack.kind is AttackKind.BACKDOOR:
+            return np.where(flipped, int(agreed.integers(self.classes)), honest)
         if attack.kind is AttackKind.TARGETED_FLIP:
             origin, target = agreed.permutation(self.classes)[:2]
             return np.where(flipped & (honest == origin), target, honest)
@@ -98,14 +116,18 @@ class Attackers:
         sent = honest.copy()
         for position, attack in enumerate(self.attacks):
             rows = [r for r, c in enumerate(participants) if self.active(c, epoch) == position]
-            if not rows or attack.kind in _ON_LABELS:
+            if not rows or attack.kind in _ON_DATA_ALONE:
                 continue
             own = honest[rows].astype(np.float64)
+            if attack.kind is AttackKind.HIDDEN_FLIP:
+                sent[rows] = _hidden(own, np.delete(honest, rows, axis=0))
+                continue
+            strength = attack.strength_in(epoch, self.epochs)
             if attack.collude and attack.kind in (AttackKind.SIGN_FLIP, AttackKind.SCALE):
                 own = np.tile(own.mean(axis=0), (len(rows), 1))
             for update, row in zip(own, rows, strict=True):
                 plan = self._plan(position, participants[row], epoch)
-                sent[row] = _tampered(attack, update, memory, participants[row], plan).astype(np.float32)
+                sent[row] = _tampered(attack.kind, strength, update, memory, participants[row], plan).astype(np.float32)
         return sent
 
 
@@ -122,11 +144,10 @@ class Memory:
 
 
 def _tampered(
-    attack: Attack, update: FloatArray, memory: Memory, client: int, plan: np.random.Generator
+    kind: AttackKind, strength: float, update: FloatArray, memory: Memory, client: int, plan: np.random.Generator
 ) -> FloatArray:
     """One client's false update; a repeat or copy without anything to repeat stays honest in that epoch."""
-    strength = attack.strength or 0.0
-    match attack.kind:
+    match kind:
         case AttackKind.SIGN_FLIP:
             return -strength * update
         case AttackKind.SCALE:
@@ -145,6 +166,25 @@ def _tampered(
         return update
     old = stale.astype(np.float64)
     return old + _noise(old, strength, plan) if strength else old
+
+
+def _hidden(own: FloatArray, others: Float32Array) -> Float32Array:
+    """Updates (attackers, P) blended half and half with the mean of the others, as long as these are; alone: as is."""
+    if not len(others):
+        return own.astype(np.float32)
+    known = others.astype(np.float64)
+    blended = 0.5 * own + 0.5 * known.mean(axis=0)
+    length = np.linalg.norm(blended, axis=1, keepdims=True)
+    usual = float(np.median(np.linalg.norm(known, axis=1)))
+    return np.asarray(blended * usual / np.maximum(length, 1e-12), dtype=np.float32)
+
+
+def with_trigger(x: Float32Array, image: bool) -> Float32Array:
+    """The rows with a backdoor's trigger: the last columns at their largest value, or an image's at the brightest."""
+    marked = x.copy()
+    columns = max(1, round(TRIGGER_SHARE * x.shape[1]))
+    marked[:, -columns:] = x.max() if image else x[:, -columns:].max(axis=0)
+    return marked
 
 
 def _noise(like: FloatArray, factor: float, rng: np.random.Generator) -> FloatArray:

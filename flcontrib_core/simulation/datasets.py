@@ -1,7 +1,8 @@
 """Which rows does a simulated federation learn from?
 
-Digits, breast cancer and wine come with scikit-learn; Adult, COMPAS, CIFAR-10, MNIST and Fashion-MNIST are read from
-a data folder. Each gets its standard preprocessing, and a seeded split into training rows and validation rows.
+Digits, breast cancer and wine come with scikit-learn; ``synthetic`` is drawn anew for each seed; Adult, COMPAS,
+CIFAR-10, MNIST and Fashion-MNIST are read from a data folder. Each gets its standard preprocessing, and a seeded split
+into training rows and validation rows.
 
 Scaling never divides by a deviation close to zero: digits and images are divided by their constant range, and a
 column that hardly varies is only centred. Otherwise an unseen row would explode the loss, and an honest client that
@@ -21,6 +22,7 @@ import numpy as np
 
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.simulation.settings import DatasetName
+from flcontrib_core.simulation.synthetic_table import draw_table
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
 DATA_VARIABLE = "FLCONTRIB_DATA"
@@ -55,7 +57,8 @@ class Dataset:
     x_validation: Float32Array
     y_validation: IntArray
     group_validation: IntArray | None
-    """The sensitive attribute of the validation rows: 1 = male (Adult), 1 = African-American (COMPAS)."""
+    """The sensitive attribute of the validation rows: 1 = male (Adult), 1 = African-American (COMPAS), 1 = in the
+    largest group of the first named column (synthetic)."""
     classes: int
     image: tuple[int, int, int] | None
 
@@ -85,7 +88,10 @@ def load_dataset(
     Raises ``MissingPart`` where the data folder or the file is not there, ``SettingsError`` where more rows are asked
     for than exist.
     """
-    source = _read(name, str(_folder(data_dir)) if name not in _BUNDLED else "")
+    if name is DatasetName.SYNTHETIC:
+        source = _drawn(rng)
+    else:
+        source = _read(name, str(_folder(data_dir)) if name not in _BUNDLED else "")
     everything = np.arange(len(source.y))
     if source.test is None:
         wanted = validation_rows or min(LARGEST_VALIDATION, round(VALIDATION_SHARE * len(source.y)))
@@ -121,9 +127,7 @@ def column_scale(columns: Float32Array) -> tuple[FloatArray, FloatArray]:
     return centre, np.where(constant, 1.0, scale)
 
 
-def _stratified(
-    rows: IntArray, labels: IntArray, wanted: int, rng: np.random.Generator, name: DatasetName
-) -> IntArray:
+def _stratified(rows: IntArray, labels: IntArray, wanted: int, rng: np.random.Generator, name: DatasetName) -> IntArray:
     """``wanted`` of the rows, each class in its share, ascending."""
     if not 1 <= wanted <= len(rows):
         raise SettingsError(f"{wanted} rows of {name}: it has {len(rows)} to choose from")
@@ -169,6 +173,11 @@ def _read(name: DatasetName, folder: str) -> _Source:
 
 
 _BUNDLED = (DatasetName.DIGITS, DatasetName.BREAST_CANCER, DatasetName.WINE)
+
+
+def _drawn(rng: np.random.Generator) -> _Source:
+    table = draw_table(rng)
+    return _Source(table.x, table.y, table.group, None, tuple(range(table.numeric)))
 
 
 def _read_bundled(name: DatasetName, folder: str) -> _Source:

@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     ATTACK = 7
     CHOICE_OF_DIFFICULTY = 8
     DIFFICULTY = 9
+    PRIVACY = 10
 
 
 def stream(seed: int, purpose: Purpose, *keys: int) -> np.random.Generator:

@@ -23,6 +23,8 @@ class DatasetName(StrEnum):
     DIGITS = "digits"
     BREAST_CANCER = "breast-cancer"
     WINE = "wine"
+    SYNTHETIC = "synthetic"
+    """A table of made-up people, drawn anew for each seed."""
     ADULT = "adult"
     COMPAS = "compas"
     CIFAR10 = "cifar10"
@@ -80,6 +82,11 @@ class AttackKind(StrEnum):
     """Sends its own last update again, with relative noise [level]."""
     COPY = "copy"
     """Sends the last step of the global model as its own, with relative noise [level]."""
+    HIDDEN_FLIP = "hidden-flip"
+    """Trains on labels changed with probability [p], and hides it: half of what it sends is the mean of the other
+    participants' updates, which it is assumed to know, and the length is their median length."""
+    BACKDOOR = "backdoor"
+    """Trains on a share [p] of its rows with a trigger (a few columns set to their largest value) and one label."""
 
 
 class DifficultyKind(StrEnum):
@@ -106,7 +113,11 @@ DEFAULT_STRENGTH: dict[AttackKind, float | None] = {
     AttackKind.ZERO: None,
     AttackKind.REPEAT: 0.0,
     AttackKind.COPY: 0.0,
+    AttackKind.HIDDEN_FLIP: 0.7,
+    AttackKind.BACKDOOR: 0.5,
 }
+PROBABILITIES = (AttackKind.LABEL_FLIP, AttackKind.TARGETED_FLIP, AttackKind.HIDDEN_FLIP, AttackKind.BACKDOOR)
+"""Kinds whose strength is a probability or a share."""
 DEFAULT_DIFFICULTY: dict[DifficultyKind, float | None] = {
     DifficultyKind.NONE: None,
     DifficultyKind.LOW_QUALITY: 0.3,
@@ -124,7 +135,8 @@ _Named = TypeVar("_Named", bound=StrEnum)
 class Attack:
     """One kind of dishonesty, carried out by ``dishonest`` clients chosen by the seed, or by ``clients`` by position.
 
-    No windows means the whole run. ``collude``: the group agrees on one plan (one label map, one noise).
+    No windows means the whole run. ``collude``: the group agrees on one plan (one label map, one noise). ``ramp``: the
+    strength rises evenly over each window and is full in its last epoch.
     """
 
     kind: AttackKind
@@ -133,6 +145,7 @@ class Attack:
     windows: tuple[Window, ...] = ()
     strength: float | None = None
     collude: bool = False
+    ramp: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", named(AttackKind, self.kind, "attack"))
@@ -140,13 +153,41 @@ class Attack:
             object.__setattr__(self, "strength", DEFAULT_STRENGTH[self.kind])
         if self.strength is not None and self.strength < 0:
             raise SettingsError(f"strength {self.strength}: an attack's strength is at least 0")
-        if self.kind in (AttackKind.LABEL_FLIP, AttackKind.TARGETED_FLIP) and (self.strength or 0.0) > 1:
+        if self.kind in PROBABILITIES and (self.strength or 0.0) > 1:
             raise SettingsError(f"strength {self.strength}: a flipping probability lies between 0 and 1")
         if self.clients is not None:
             object.__setattr__(self, "dishonest", len(self.clients))
 
     def active(self, epoch: int) -> bool:
         return not self.windows or any(first <= epoch <= last for first, last in self.windows)
+
+    def window_of(self, epoch: int) -> int:
+        """The position of the window this epoch lies in; 0 where the attack has none."""
+        return next((i for i, (first, last) in enumerate(self.windows) if first <= epoch <= last), 0)
+
+    def strength_in(self, epoch: int, epochs: int) -> float:
+        """The strength in this epoch of a run of ``epochs``: with a ramp, the share of its window that has passed."""
+        full = self.strength or 0.0
+        if not self.ramp:
+            return full
+        first, last = self.windows[self.window_of(epoch)] if self.windows else (1, epochs)
+        return full * (epoch - first + 1) / (last - first + 1)
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Every client shortens its update to ``clip`` at most and adds Gaussian noise of length ``noise``·``clip``.
+
+    This is differential privacy with noise added by the clients; in the usual terms the noise multiplier per client is
+    ``noise``/√P for a model of P parameters.
+    """
+
+    noise: float
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.noise < 0 or not self.clip > 0:
+            raise SettingsError(f"privacy noise {self.noise}, clip {self.clip}: noise of at least 0, a clip above 0")
 
 
 @dataclass(frozen=True)
@@ -192,6 +233,9 @@ class SimulationSettings:
     validation_rows: int | None = None
     more_attacks: tuple[Attack, ...] = ()
     """Further attacks beside ``attack``, on other clients."""
+    ramp: bool = False
+    """Of ``attack``: its strength rises over each window."""
+    privacy: Privacy | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -246,7 +290,7 @@ class SimulationSettings:
         """All attacks of the run: the one of the flat settings first, then the further ones."""
         if self.attack is None:
             return self.more_attacks
-        flat = Attack(self.attack, self.dishonest, None, self.windows, self.strength, self.collude)
+        flat = Attack(self.attack, self.dishonest, None, self.windows, self.strength, self.collude, self.ramp)
         return (flat, *self.more_attacks)
 
 

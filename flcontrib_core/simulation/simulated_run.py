@@ -30,6 +30,8 @@ from flcontrib_core.simulation.training import Federation, SimulatedEpoch, prepa
 from flcontrib_core.vocabulary import Float32Array, OnProgress, no_progress
 
 BUNDLE_SUFFIX = ".flrun"
+RECORDED_WHEN_USED = ("ramp", "privacy")
+"""Settings that came later: a run that does not use them keeps the manifest, and so the digest, it had before."""
 DROPPED_OUT = "dropped out"
 
 
@@ -206,7 +208,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     if hasattr(value, "__dataclass_fields__"):
-        left_out = {"data_dir", "name"}
+        left_out = {"data_dir", "name"} | {name for name in RECORDED_WHEN_USED if not getattr(value, name, None)}
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.name not in left_out}
     return value
 

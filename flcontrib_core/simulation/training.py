@@ -17,14 +17,21 @@ import numpy as np
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth, Validation
 from flcontrib_core.simulation.aggregation import best_subset, fedavg, subset_models
-from flcontrib_core.simulation.attacks import Attackers, Memory
+from flcontrib_core.simulation.attacks import Attackers, Memory, with_trigger
 from flcontrib_core.simulation.batches import LocalBatches, local_batches
 from flcontrib_core.simulation.cnn import Cnn
 from flcontrib_core.simulation.datasets import Dataset, load_dataset
 from flcontrib_core.simulation.difficulties import Difficulties
 from flcontrib_core.simulation.mlp import Mlp
 from flcontrib_core.simulation.random_streams import Purpose, stream
-from flcontrib_core.simulation.settings import Aggregation, ModelKind, Optimizer, SimulationSettings
+from flcontrib_core.simulation.settings import (
+    Aggregation,
+    AttackKind,
+    ModelKind,
+    Optimizer,
+    Privacy,
+    SimulationSettings,
+)
 from flcontrib_core.simulation.splits import share_out
 from flcontrib_core.vocabulary import Float32Array, FloatArray, IntArray
 
@@ -63,6 +70,8 @@ class Federation:
     """Per client: its training rows."""
     attackers: Attackers
     difficulties: Difficulties
+    x: Float32Array
+    """What clients train on: the training rows, and all of them once more with a trigger where one is used."""
 
     @property
     def validation(self) -> Validation:
@@ -108,6 +117,9 @@ def prepare(settings: SimulationSettings) -> Federation:
     model = _model(settings, data)
     attackers = Attackers.choose(settings, data.classes)
     digits = max(2, len(str(settings.clients)))
+    x = data.x_train
+    if any(attack.kind is AttackKind.BACKDOOR for attack in settings.attacks()):
+        x = np.concatenate([x, with_trigger(x, image=data.image is not None)])
     return Federation(
         settings,
         data,
@@ -117,6 +129,7 @@ def prepare(settings: SimulationSettings) -> Federation:
         rows,
         attackers,
         Difficulties.choose(settings, data.classes, attackers.dishonest),
+        x,
     )
 
 
@@ -179,9 +192,22 @@ def _local_updates(federation: Federation, epoch: int, present: list[int], model
         own = federation.rows[client]
         rows, labels = federation.difficulties.data(client, epoch, own, data.y_train[own])
         labels = federation.attackers.labels(client, epoch, labels)
+        rows = rows + len(data.x_train) * federation.attackers.triggered(client, epoch, len(rows))
         rng = stream(settings.seed, Purpose.BATCHES, epoch, client)
         batches.append(local_batches(rows, labels, settings.batch, settings.local_epochs, settings.drop_last, rng))
-    return federation.model.train(model, data.x_train, batches, settings.optimizer, settings.lr)
+    trained = federation.model.train(model, federation.x, batches, settings.optimizer, settings.lr)
+    if settings.privacy is None:
+        return trained
+    streams = [stream(settings.seed, Purpose.PRIVACY, epoch, client) for client in present]
+    return np.stack([_private(u, settings.privacy, rng) for u, rng in zip(trained, streams, strict=True)])
+
+
+def _private(update: Float32Array, privacy: Privacy, rng: np.random.Generator) -> Float32Array:
+    """The update shortened to the clip at most, with noise of expected length noise·clip."""
+    length = float(np.linalg.norm(update))
+    kept = update * min(1.0, privacy.clip / max(length, 1e-12))
+    noise = rng.normal(0.0, privacy.noise * privacy.clip / len(update) ** 0.5, size=len(update))
+    return (kept + noise).astype(np.float32)
 
 
 def _aggregate(federation: Federation, model: Float32Array, sent: Float32Array, sizes: IntArray) -> Float32Array:

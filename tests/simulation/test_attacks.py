@@ -10,8 +10,8 @@ import pytest
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.simulation import Attack, SimulationSettings
-from flcontrib_core.simulation.attacks import Attackers
-from flcontrib_core.simulation.settings import AttackKind, parse_windows
+from flcontrib_core.simulation.attacks import Attackers, with_trigger
+from flcontrib_core.simulation.settings import AttackKind, Privacy, parse_windows
 from flcontrib_core.simulation.training import SimulatedEpoch, prepare, train
 
 HONEST = SimulationSettings(clients=5, epochs=6, train_rows=300, validation_rows=100, hidden=(8,), seed=4)
@@ -197,3 +197,63 @@ def test_windows_of_the_command_line() -> None:
     for text in ("3", "a:b", "-1:4", ":"):
         with pytest.raises(SettingsError, match="FIRST:LAST"):
             parse_windows([text], 9)
+
+
+def test_a_ramp_poisons_more_and_more_of_the_same_rows() -> None:
+    settings = replace(HONEST, attack="label-flip", strength=0.9, windows=((2, 4),), ramp=True)
+    federation = prepare(settings)
+    (bad,) = federation.attackers.dishonest
+    labels = np.tile(np.arange(10), 60)
+    moved = [federation.attackers.labels(bad, epoch, labels) != labels for epoch in (2, 3, 4)]
+    assert [m.mean() for m in moved] == pytest.approx([0.3, 0.6, 0.9], abs=0.06)
+    assert not (moved[0] & ~moved[1]).any()
+    assert not (moved[1] & ~moved[2]).any()
+    assert (federation.attackers.labels(bad, 5, labels) == labels).all()
+
+
+def test_a_ramp_without_windows_takes_the_whole_run() -> None:
+    attack = Attack(AttackKind.SCALE, strength=6.0, ramp=True)
+    assert [attack.strength_in(epoch, 6) for epoch in (1, 3, 6)] == [1.0, 3.0, 6.0]
+
+
+def test_a_hidden_flip_is_as_long_as_the_others_and_points_their_way(honest: list[SimulatedEpoch]) -> None:
+    hidden, _, (bad,) = first_false_updates(honest, attack="hidden-flip", strength=1.0)
+    plain, _, _ = first_false_updates(honest, attack="label-flip", strength=1.0)
+    others = np.delete(honest[2].updates, bad, axis=0)
+    assert np.linalg.norm(hidden[0]) == pytest.approx(np.median(np.linalg.norm(others, axis=1)), rel=1e-4)
+
+    def cosine(update: np.ndarray) -> float:
+        mean = others.mean(axis=0)
+        return float(update @ mean / np.linalg.norm(update) / np.linalg.norm(mean))
+
+    assert cosine(hidden[0]) > cosine(plain[0]) + 0.2
+
+
+def test_a_backdoor_teaches_its_trigger() -> None:
+    settings = replace(HONEST, epochs=10, dishonest=5, attack="backdoor", strength=0.5, train_rows=600)
+    federation = prepare(settings)
+    (*_, last) = train(federation)
+    marked = with_trigger(federation.data.x_validation, image=True)
+    assert (marked != federation.data.x_validation).any(axis=0).sum() <= 4
+
+    def most_frequent(x: np.ndarray) -> float:
+        said = federation.model.logits(last.global_model[None], x)[0].argmax(axis=1)
+        return float(np.bincount(said).max() / len(said))
+
+    collude = prepare(replace(settings, collude=True))
+    (*_, agreed) = train(collude)
+    said = collude.model.logits(agreed.global_model[None], marked)[0].argmax(axis=1)
+    assert np.bincount(said).max() / len(said) > 0.8
+    assert most_frequent(federation.data.x_validation) < 0.5
+
+
+def test_private_updates_are_short_and_noisy() -> None:
+    plain = epochs_of(HONEST)[0].updates
+    clip = 0.5 * float(np.linalg.norm(plain, axis=1).min())
+    clipped = epochs_of(replace(HONEST, privacy=Privacy(noise=0.0, clip=clip)))[0].updates
+    np.testing.assert_allclose(np.linalg.norm(clipped, axis=1), clip, rtol=1e-4)
+    noisy = epochs_of(replace(HONEST, privacy=Privacy(noise=0.8, clip=clip)))[0].updates
+    np.testing.assert_allclose(np.linalg.norm(noisy - clipped, axis=1), 0.8 * clip, rtol=0.15)
+    assert abs(np.corrcoef((noisy - clipped)[:2])[0, 1]) < 0.2
+    with pytest.raises(SettingsError, match="clip"):
+        Privacy(noise=1.0, clip=0.0)

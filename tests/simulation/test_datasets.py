@@ -144,3 +144,26 @@ def test_images(name: DatasetName, rows: int, image: tuple[int, ...], low: float
     assert (data.x_train.min(), data.x_train.max()) == (low, high)
     assert len(data.y_validation) == 1000
     assert data.x_train.dtype == np.float32
+
+
+def test_a_synthetic_table_is_the_seed_s_and_its_classes_overlap() -> None:
+    first, again, other = (load_dataset(DatasetName.SYNTHETIC, rng(seed), None, 1600, 300) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.x_train, again.x_train)
+    assert first.x_train.shape != other.x_train.shape or not np.allclose(first.x_train, other.x_train)
+    assert (len(first.x_train), len(first.x_validation), first.classes) == (1600, 300, 2)
+    assert 0.24 < first.y_train.mean() < 0.51
+    assert first.group_validation is not None
+    assert 0 < first.group_validation.mean() < 1
+
+
+def test_a_synthetic_outcome_can_be_learned_but_not_without_error() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    right, guess = [], []
+    for seed in range(6):
+        data = load_dataset(DatasetName.SYNTHETIC, rng(seed))
+        model = LogisticRegression(max_iter=1000).fit(data.x_train, data.y_train)
+        right.append(model.score(data.x_validation, data.y_validation))
+        guess.append(max(data.y_validation.mean(), 1 - data.y_validation.mean()))
+    assert np.mean(right) > np.mean(guess) + 0.05
+    assert max(right) < 0.92

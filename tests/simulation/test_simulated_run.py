@@ -26,6 +26,7 @@ from flcontrib_core.simulation.settings import (
     DifficultyKind,
     ModelKind,
     Optimizer,
+    Privacy,
     Split,
 )
 from flcontrib_core.simulation.training import prepare, train
@@ -236,3 +237,12 @@ def test_every_data_set_of_the_folder_trains(dataset: str) -> None:
     assert validation is not None
     assert (validation.group is not None) == (dataset in ("adult", "compas"))
     assert list(validation.x.shape[1:]) == (log.model or {})["input"]
+
+
+def test_settings_that_came_later_are_recorded_only_where_they_are_used() -> None:
+    plain = simulate_in_memory(SMALL).manifest["source"]["settings"]
+    assert "privacy" not in plain
+    assert "ramp" not in plain
+    used = simulate_in_memory(replace(SMALL, privacy=Privacy(0.5), attack="label-flip", ramp=True)).manifest
+    assert used["source"]["settings"]["privacy"] == {"noise": 0.5, "clip": 1.0}
+    assert used["source"]["settings"]["ramp"] is True
