@@ -222,7 +222,7 @@ def _notes(reading: Reading) -> tuple[str, ...]:
     coverage = value_coverage(reading.channels)
     if coverage is not None and coverage < 1.0:
         text = f"Values were computed for {coverage:.0%} of the participations."
-        if not reading.value_only:
+        if not reading.channels.values_alone:
             text += " The channels that need no Shapley value were read in every epoch."
         elif coverage < WEAKENING_COVERAGE:
             text += " Budgets below 0.75 weaken detection."

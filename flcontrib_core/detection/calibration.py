@@ -79,6 +79,20 @@ class HonestRun:
 
 
 @dataclass(frozen=True)
+class Regime:
+    """What makes a run comparable with the honest runs of the calibration."""
+
+    clients: int
+    participation: float
+    """mean share of the clients that take part, over epochs with participants"""
+    values_alone: bool
+    """Is it read as a table, without the channels of the updates?"""
+
+    def resembles(self, run: HonestRun) -> bool:
+        return 0.5 <= self.clients / run.clients <= 2.0 and abs(self.participation - run.participation) <= 0.25
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Everything measured that a reading needs."""
 
@@ -97,23 +111,19 @@ class Calibration:
             raise SettingsError(f"preset {name!r} is unknown; choose one of {', '.join(self.presets)}")
         return float(self.presets[name])
 
-    def false_alarms(
-        self, threshold: float, clients: int, participation: float, value_only: bool, online: bool = False
-    ) -> tuple[int, int, str]:
+    def false_alarms(self, threshold: float, regime: Regime, online: bool = False) -> tuple[int, int, str]:
         """(honest runs that alert, runs, which runs): comparable ones where at least 100 are known, else all.
 
         ``online`` counts runs with an alert at *any* look while they grew, at the online preset.
         """
         known = [r for r in self.honest_runs if not online or r.alerts_online is not None]
-        similar = [
-            r for r in known if 0.5 <= clients / r.clients <= 2.0 and abs(participation - r.participation) <= 0.25
-        ]
-        chosen, words = similar, f"{max(2, clients // 2)}–{2 * clients} clients, similar participation"
+        similar = [r for r in known if regime.resembles(r)]
+        chosen, words = similar, f"{max(2, regime.clients // 2)}–{2 * regime.clients} clients, similar participation"
         if len(similar) < LEAST_COMPARABLE:
             chosen, words = known, "all regimes (too few comparable runs)"
         if online:
             return sum(bool(r.alerts_online) for r in chosen), len(chosen), f"{words}, read again after every epoch"
-        loud = sum((r.largest_value_only if value_only else r.largest) > threshold for r in chosen)
+        loud = sum((r.largest_value_only if regime.values_alone else r.largest) > threshold for r in chosen)
         return loud, len(chosen), words
 
 

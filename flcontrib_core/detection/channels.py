@@ -94,6 +94,8 @@ class Channels:
     """typical local scale of the raw values: one unit before arcsinh"""
     value_deviation: float = 1.0
     """run-pooled deviation of the value channel after arcsinh: one unit of ``scores``"""
+    values_alone: bool = False
+    """Is there nothing but values, as in a table of contributions?"""
 
     def available(self, name: str) -> bool:
         return name not in self.unavailable
@@ -108,6 +110,11 @@ def value_utility(history: ContributionHistory) -> str:
     if not history.utilities:
         raise SettingsError("the history has no utility; assess the run with at least one")
     return "loss" if "loss" in history.utilities else history.utilities[0]
+
+
+def values_alone(history: ContributionHistory) -> bool:
+    """Does this history hold values and nothing of the updates? The one place where that is decided."""
+    return history.channels is None or not np.isfinite(history.channels.norm).any()
 
 
 def standardise(history: ContributionHistory, utility: str | None = None) -> Channels:
@@ -139,7 +146,10 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
         if np.isnan(scores[c]).all():
             unavailable[channel] = "no epoch after the second has two participants with this observation"
     by_class = _class_scores(history.channels, epochs, took_part)
-    return Channels(history.client_ids, epochs, scores, extra, by_class, levels, harm, took_part, unavailable, *units)
+    alone = values_alone(history)
+    return Channels(
+        history.client_ids, epochs, scores, extra, by_class, levels, harm, took_part, unavailable, *units, alone
+    )
 
 
 def _raw_channels(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flcontrib_core.contribution_history import ContributionHistory
-from flcontrib_core.detection.calibration import Calibration, shipped_calibration
+from flcontrib_core.detection.calibration import Calibration, Regime, shipped_calibration
+from flcontrib_core.detection.channels import values_alone
 
 PRESETS = ("default", "strict")
 """The presets of a finished run; a growing one has its own."""
@@ -28,16 +29,21 @@ class PresetRate:
         return self.alerting / self.runs if self.runs else None
 
 
-def preset_rates(history: ContributionHistory, calibration: Calibration | None = None) -> tuple[PresetRate, ...]:
-    """Each preset with its measured rate on honest runs of comparable size and participation, default first."""
-    measured = calibration or shipped_calibration()
+def regime_of(history: ContributionHistory) -> Regime:
+    """With which honest runs is this history compared?"""
     took_part = history.participated[1:]
     held = took_part[took_part.any(axis=1)]
     participation = float(held.mean()) if held.size else 1.0
-    clients, value_only = len(history.client_ids), history.channels is None
+    return Regime(len(history.client_ids), participation, values_alone(history))
+
+
+def preset_rates(history: ContributionHistory, calibration: Calibration | None = None) -> tuple[PresetRate, ...]:
+    """Each preset with its measured rate on honest runs of comparable size and participation, default first."""
+    measured = calibration or shipped_calibration()
+    regime = regime_of(history)
     rates = []
     for name in PRESETS:
         threshold = measured.preset(name)
-        alerting, runs, which = measured.false_alarms(threshold, clients, participation, value_only)
+        alerting, runs, which = measured.false_alarms(threshold, regime)
         rates.append(PresetRate(name, threshold, alerting, runs, which))
     return tuple(rates)

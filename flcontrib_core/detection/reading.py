@@ -10,9 +10,9 @@ from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.calibration import Calibration
 from flcontrib_core.detection.channels import Channels, standardise
 from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
-from flcontrib_core.detection.experts import VALUE_ONLY
 from flcontrib_core.detection.persistence import Persistence, persistence
-from flcontrib_core.detection.search import FoundWindow, Search, experts_for, search_windows
+from flcontrib_core.detection.presets import regime_of
+from flcontrib_core.detection.search import FoundWindow, Search, search_windows
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
@@ -38,10 +38,6 @@ class Reading:
     model: WindowModel
     online: bool = False
     """Is this one of many looks at a growing run?"""
-
-    @property
-    def value_only(self) -> bool:
-        return experts_for(self.channels) == (VALUE_ONLY,)
 
     @property
     def crowd(self) -> int:
@@ -70,11 +66,7 @@ class Reading:
 
     def false_alarms(self) -> tuple[int, int, str]:
         """(honest runs that alert at this threshold, honest runs, which ones): see ``Calibration.false_alarms``."""
-        cells = self.channels.participated
-        participation = float(cells.mean()) if cells.size else 1.0
-        return self.calibration.false_alarms(
-            self.threshold, cells.shape[1], participation, self.value_only, self.online
-        )
+        return self.calibration.false_alarms(self.threshold, regime_of(self.history), self.online)
 
 
 def read_history(
@@ -93,7 +85,7 @@ def read_history(
     search = search_windows(channels, calibration, threshold, model, exact_cells)
     raw = history.channels
     standing = persistence(channels, None if raw is None else raw.peer_cosine, search.explained)
-    limit = calibration.thresholds["persistent value-only" if experts_for(channels) == (VALUE_ONLY,) else "persistent"]
+    limit = calibration.thresholds["persistent value-only" if channels.values_alone else "persistent"]
     persistent_u = limit.excess(standing.score(), max(1, int(search.heard.sum())))
     return Reading(
         history, channels, search, exact, exact_cells, standing, persistent_u, calibration, threshold, model, online

@@ -18,7 +18,6 @@ from flcontrib_core.detection.channels import (
     SIZE,
     SKIPPED_FIRST_EPOCHS,
     SPREAD,
-    VALUE,
     Channels,
 )
 from flcontrib_core.detection.experts import (
@@ -74,8 +73,7 @@ class Search:
 
 def experts_for(channels: Channels) -> tuple[Expert, ...]:
     """All experts, or the value-only one where nothing but values is known (a table of contributions)."""
-    only_values = all(not channels.available(name) for name in CHANNEL_NAMES if name != VALUE)
-    return (VALUE_ONLY,) if only_values else EXPERTS
+    return (VALUE_ONLY,) if channels.values_alone else EXPERTS
 
 
 def search_windows(

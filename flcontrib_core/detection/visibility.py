@@ -9,7 +9,6 @@ import numpy as np
 from flcontrib_core.detection.channels import CHANNEL_NAMES, MARGIN, SKIPPED_FIRST_EPOCHS, VALUE, Channels
 from flcontrib_core.detection.experts import HARM, VALUE_ONLY, hear_experts
 from flcontrib_core.detection.reading import Reading
-from flcontrib_core.detection.search import experts_for
 from flcontrib_core.vocabulary import IntArray
 
 WINDOW_EPOCHS = 5
@@ -25,7 +24,7 @@ def smallest_visible_shift(reading: Reading, quiet: IntArray) -> float | None:
     unseen.
     """
     channels = reading.channels
-    expert = VALUE_ONLY if experts_for(channels) == (VALUE_ONLY,) else HARM
+    expert = VALUE_ONLY if channels.values_alone else HARM
     rows = [np.flatnonzero(np.isfinite(channels.of(VALUE)[:, i])) for i in quiet]
     usable = [(i, r) for i, r in zip(quiet, rows, strict=True) if len(r) >= WINDOW_EPOCHS + 2][:MOST_CLIENTS]
     if not usable or not channels.available(VALUE):

@@ -12,6 +12,7 @@ from flcontrib_core.detection.calibration import (
     Calibration,
     HonestRun,
     Odds,
+    Regime,
     Threshold,
     fit_probability,
     fit_tail,
@@ -108,16 +109,16 @@ def test_a_calibration_survives_being_written(tmp_path: Path) -> None:
 
 def test_false_alarms_are_counted_among_comparable_runs() -> None:
     made = _made()
-    loud, runs, which = made.false_alarms(0.0, clients=8, participation=1.0, value_only=False)
+    loud, runs, which = made.false_alarms(0.0, Regime(8, 1.0, values_alone=False))
     assert (loud, runs) == (sum(u > 0 for u in LADDER), len(LADDER))
     assert "4–16 clients" in which
-    assert made.false_alarms(2.0, 8, 1.0, False)[0] < loud
-    assert made.false_alarms(0.0, 8, 1.0, value_only=True)[0] < loud
-    assert "all regimes" in made.false_alarms(0.0, clients=500, participation=0.1, value_only=False)[2]
+    assert made.false_alarms(2.0, Regime(8, 1.0, False))[0] < loud
+    assert made.false_alarms(0.0, Regime(8, 1.0, values_alone=True))[0] < loud
+    assert "all regimes" in made.false_alarms(0.0, Regime(500, 0.1, False))[2]
 
 
 def test_a_growing_run_is_compared_with_honest_runs_that_were_read_as_they_grew() -> None:
-    loud, runs, which = _made().false_alarms(2.0, clients=8, participation=1.0, value_only=False, online=True)
+    loud, runs, which = _made().false_alarms(2.0, Regime(8, 1.0, False), online=True)
     assert (loud, runs) == (sum(u > 2.5 for u in LADDER), sum(u > -4 for u in LADDER))
     assert "after every epoch" in which
 

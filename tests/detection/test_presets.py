@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.calibration import HonestRun, shipped_calibration
 from flcontrib_core.detection.presets import preset_rates
 from tests.detection.made_histories import made_history
@@ -26,3 +28,16 @@ def test_rates_count_the_honest_runs_above_each_threshold() -> None:
 def test_rate_without_honest_runs_is_unknown() -> None:
     measured = replace(shipped_calibration(), honest_runs=())
     assert [r.share for r in preset_rates(made_history(), measured)] == [None, None]
+
+
+def test_the_rate_under_an_alert_is_the_rate_of_its_preset() -> None:
+    """Both ask the same runs: a history whose channels hold nothing is read, and counted, as a table."""
+    runs = tuple(HonestRun("made", 8, 1.0, 30, largest=1.0, largest_value_only=-1.0) for _ in range(150))
+    measured = replace(shipped_calibration(), honest_runs=runs)
+    full = made_history(clients=8)
+    assert full.channels is not None
+    nothing = np.full_like(full.channels.norm, np.nan)
+    empty = replace(full.channels, norm=nothing, spread=nothing, own_cosine=nothing, peer_cosine=nothing)
+    for history, alerting in ((full, 150), (replace(full, channels=None), 0), (replace(full, channels=empty), 0)):
+        assert preset_rates(history, measured)[0].alerting == alerting
+        assert read_verdicts(history, calibration=measured).false_alarm_rate == alerting / 150
