@@ -59,20 +59,34 @@ def what_if(report: AuditReport, alert: Alert) -> None:
             "of that one step. Later updates are kept as recorded: this is not a retraining."
         )
     else:
-        st.caption(
-            "Not evaluated: the estimator did not need these coalitions. Assess with the exact estimator to see it."
-        )
+        st.caption(not_evaluated(report, i, first, last))
+
+
+def not_evaluated(report: AuditReport, i: int, first: int, last: int) -> str:
+    """Why there is no what-if: the epochs were skipped, or the estimator had no use for these coalitions."""
+    history = report.history
+    there = np.flatnonzero(history.participated[first : last + 1, i]) + first
+    if not len(there):
+        return "Not evaluated: the client took part in none of these epochs."
+    if not history.computed[there].any():
+        return "Not evaluated: none of these epochs was computed. The scheduler page computes those that are missing."
+    if not history.evaluations.any():
+        return "Not evaluated: a table holds values, and no model that could be replayed without the client."
+    return "Not evaluated: the estimator did not need these coalitions. Assess with the exact estimator to see it."
 
 
 def decision(shown: state.Shown, alert: Alert) -> None:
     entry = entry_of(alert, state.alert_entries(shown.entry))
     st.markdown("**Decision**")
+    if shown.job is not None:
+        st.caption("Provisional: a decision can be recorded when the job has ended.")
+        return
     if entry is None:
         st.caption("This alert is not in the inbox of this workspace; compute the run here to decide on it.")
         return
     with st.form(f"decision-{entry.id[:12]}", border=False):
         options = list(STATES)
-        wanted = st.segmented_control("State", options, default=entry.state, format_func=STATES.__getitem__)
+        wanted = st.pills("State", options, default=entry.state, format_func=STATES.__getitem__, wrap=True)
         by = st.text_input("Your name", max_chars=100, placeholder="who decides")
         reason = st.text_area("Reason", height=70, placeholder="needed for a dismissal; stays in the log")
         if st.form_submit_button("Record the decision"):
@@ -93,11 +107,13 @@ def reasons(alert: Alert) -> None:
     st.markdown("**Why it was marked**")
     st.text(wording.visible(alert.why))
     if alert.channels:
-        loudest = max((c.score for c in alert.channels if c.score is not None), default=0.0)
+        heard = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
+        loudest = max((c.score or 0.0 for c in heard), default=0.0)
         controls.table(
             {
-                "Channel": [c.name for c in alert.channels],
-                "Score": [c.score for c in alert.channels],
+                "Channel": [c.name for c in heard],
+                "Score": [c.score for c in heard],
+                "Speaks for it": [(c.score or 0.0) > 0 for c in heard],
             },
             column_config={
                 "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(loudest, 1.0)),
@@ -105,7 +121,7 @@ def reasons(alert: Alert) -> None:
         )
         silent = [c.name for c in alert.channels if c.score is None]
         missing = f" Not available in this log: {', '.join(silent)}." if silent else ""
-        st.caption(f"Log Bayes factor of this window; above zero speaks for a change.{missing}")
+        st.caption(f"Log Bayes factor of this window: above zero speaks for a change, below zero against one.{missing}")
 
 
 def objections(alert: Alert) -> None:
@@ -143,10 +159,12 @@ def class_mix(shown: state.Shown, alert: Alert) -> None:
 def check_it(report: AuditReport) -> None:
     st.markdown("**Check it yourself**")
     st.code("flcontrib verify report.json RUN.flrun", language="bash")
+    st.caption("The report's JSON is on the page Report & export; RUN.flrun is the log that was brought in.")
     made = report.provenance
+    estimators = sorted(set(report.history.estimator[1:]) - {"not computed", "pending"})
     st.caption(
         controls.text_of(
-            f"Run {made.run_digest[:8]}… · {', '.join(sorted(set(report.history.estimator[1:])))} · "
+            f"Run {made.run_digest[:8]}… · {', '.join(estimators)} · "
             f"{len(made.epochs_computed)} of {report.history.epoch_count} epochs · "
             f"{wording.count(int(report.history.evaluations.sum()))} evaluations · seed {made.seed} · "
             f"version {made.version} · {made.platform}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from app import controls, selection, state, wording
+from app import controls, findings, selection, state, wording
 from app.charts.following import Following
 from flcontrib_core import AuditReport, FillPolicy
 
@@ -17,6 +17,7 @@ TALLEST = 460
 """Pixels of a table with more rows than that."""
 COLUMNS = {
     "Total": "credit over the whole run, help up, the initial model's share left out",
+    "± 95 %": "of the total; epochs without a value are counted by the rule above, so the interval is not theirs",
     "Share of the help": "Each client's part of all positive totals; a negative total counts as zero here.",
     "Took part": "epochs",
     "Computed": "epochs with a value",
@@ -33,10 +34,11 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     half = 1.96 * history.total_standard_errors(utility)[order]
     positive = float(credit[credit > 0].sum())
     digits = digits_of(credit)
+    unknown = (history.participated & ~history.computed[:, None]).sum(axis=0)[order]
     columns: dict[str, list[Any]] = {
         "Client": [history.client_ids[i] for i in order],
         "Total": credit.tolist(),
-        "± 95 %": ["exact" if h == 0 else ("no interval" if h != h else f"{h:.{digits}f}") for h in half.tolist()],
+        "± 95 %": [interval_words(h, digits, n) for h, n in zip(half.tolist(), unknown.tolist(), strict=True)],
         "Share of the help": (100 * np.maximum(credit, 0.0) / positive).tolist()
         if positive > 0
         else [0.0] * len(order),
@@ -50,14 +52,21 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     return columns
 
 
+def interval_words(half: float, digits: int, unknown: int) -> str:
+    """'exact', '0.041', 'no interval'; with epochs that have no value no total is called exact."""
+    known = "exact" if half == 0 else ("no interval" if half != half else f"{half:.{digits}f}")
+    return f"{known} + {unknown} open" if unknown else known
+
+
 def digits_of(credit: np.ndarray) -> int:
     """Decimals at which the totals still differ, at least three."""
     return max(3, wording.digits_for(float(np.abs(credit).max(initial=0.0))))
 
 
-def show_totals(shown: state.Shown, utility: str, following: Following, fill: FillPolicy = FillPolicy.EQUAL) -> None:
+def show_totals(shown: state.Shown, utility: str, following: Following, fill: FillPolicy | None = None) -> None:
     """The table, a search where it is long, and its CSV."""
     report = shown.report
+    fill = fill or findings.counted(report)
     columns = state.kept(
         (shown.result.digest, "totals", utility, str(fill)), lambda: totals_columns(report, utility, fill)
     )
@@ -89,13 +98,14 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
         column_config={
             "Total": number(help=COLUMNS["Total"], format=f"%+.{digits}f"),
             "Per 100 rows": number(format=f"%+.{digits}f"),
+            "± 95 %": st.column_config.TextColumn(help=COLUMNS["± 95 %"]),
             "Took part": number(help=COLUMNS["Took part"]),
             "Computed": number(help=COLUMNS["Computed"]),
             "Share of the help": st.column_config.ProgressColumn(
                 help=COLUMNS["Share of the help"],
                 format="%.0f %%" if largest >= 5 else "%.3f %%",
                 min_value=0,
-                max_value=100 if largest >= 5 else max(largest, 1e-9),
+                max_value=max(largest, 1e-9),
             ),
         },
     )

@@ -123,7 +123,7 @@ def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]],
         wording.visible(name): [wording.visible(v) if isinstance(v, str) else v for v in values]
         for name, values in columns.items()
     }
-    settings: dict[str, Any] = {"hide_index": True, "width": "stretch"} | options
+    settings: dict[str, Any] = {"hide_index": True, "width": "stretch", "placeholder": wording.NO_VALUE} | options
     return st.dataframe(shown, **settings)
 
 
@@ -174,7 +174,7 @@ def pick_clients(
         st.session_state[f"{key}-default"] = default
         st.session_state[key] = [c for c in default if c in clients]
     if len(names) <= 24:
-        chosen = st.pills(label, names, selection_mode="multi", key=key, format_func=text_of)
+        chosen = st.pills(label, names, selection_mode="multi", key=key, format_func=text_of, wrap=True)
     else:
         chosen = st.multiselect(label, names, max_selections=most, key=key, format_func=wording.visible)
     return tuple(chosen or ())[:most]
@@ -224,7 +224,7 @@ def follow(job: Job, *, previewed: bool) -> None:
     poll()
 
 
-def no_report(entry: RunEntry) -> None:
+def no_report(entry: RunEntry, trail: str) -> None:
     """What stands where a report is missing: progress, a failure with its cause, or the button that starts it."""
     from flcontrib_core import AuditSettings
 
@@ -234,6 +234,9 @@ def no_report(entry: RunEntry) -> None:
         st.title("Computing the contributions of this run")
         st.caption("Finished epochs are kept: closing this page or stopping the server loses nothing.")
         follow(jobs[0], previewed=True)
+        st.markdown(wording.AWAITED.get(trail, wording.AWAITED_FIRST))
+        if trail in wording.AWAITED:
+            next_steps(("overview", "The verdict so far"), ("contributions", "Contributions so far"))
         return
     if jobs:
         st.title("This run has no result yet")
@@ -247,24 +250,32 @@ def no_report(entry: RunEntry) -> None:
         st.rerun()
 
 
+def next_steps(*links: tuple[str, str]) -> None:
+    """Where a reader of this page goes from here: (view, what is done there)."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="next-steps"):
+        st.markdown(":gray[Next]", width="content")
+        for view, label in links:
+            st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
+
+
 def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
     """The report on screen, or what stands in its place (then None); ``unfinished``: also one a job is computing."""
     entry = state.current_run()
     if entry is None:
         st.title("No run yet")
-        st.text(wording.EMPTY)
-        st.page_link("views/upload.py", label="Upload a run log")
+        st.markdown(wording.EMPTY)
+        next_steps(("upload", "Bring in a run"), ("help", "What this tool does"))
         return None
     shown = state.shown_report(entry)
     if shown is None and unfinished:
         shown = state.shown_preview(entry)
     if shown is None:
-        no_report(entry)
+        no_report(entry, trail)
         return None
     head(entry, trail, *badges_of(shown))
     at_work = shown.job or next((j for j in state.jobs_of(entry) if j.active), None)
     if shown.job is not None:
-        st.caption("Curves so far; epochs without a value are still to come. What is marked may change until the end.")
+        st.caption(wording.SO_FAR)
     elif shown.result.stale and at_work is None and st.button("Recompute with this version", help=wording.STALE):
         state.workspace().jobs.submit(entry.digest, shown.result.settings, recompute=True)
         st.rerun()

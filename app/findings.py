@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from app import wording
 from app.charts.following import Following
-from flcontrib_core import Alert, AuditReport, PresetRate, VerdictKind
+from flcontrib_core import Alert, AuditReport, FillPolicy, PresetRate, VerdictKind
 
 KIND_WORDS = {
     VerdictKind.POISONING_WINDOW: "Window of suspected poisoning",
@@ -24,11 +24,21 @@ FINDING_WORDS = {
 }
 
 
+def pending_epochs(report: AuditReport) -> int:
+    """Epochs that a job has yet to compute; none in a finished result."""
+    return report.history.estimator.count("pending")
+
+
 def so_far(report: AuditReport) -> str:
     """'After 12 of 30 epochs: ' while a job is still computing the rest, else nothing."""
-    pending = report.history.estimator.count("pending")
+    pending = pending_epochs(report)
     total = report.history.epoch_count
     return f"After {total - pending} of {total} epochs: " if pending else ""
+
+
+def counted(report: AuditReport) -> FillPolicy:
+    """How epochs without values count in totals: an equal split, but nothing at all while their gain is unknown."""
+    return FillPolicy.ZERO if pending_epochs(report) else FillPolicy.EQUAL
 
 
 def verdict_sentence(report: AuditReport, above: float | None = None) -> str:
@@ -60,12 +70,13 @@ def alerts_above(report: AuditReport, threshold: float | None) -> tuple[Alert, .
 
 
 def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
-    """'Default: 17 of 832 honest simulated runs alert (2.0 %; 4–16 clients, similar participation).', and so on."""
+    """'Default: 17 of 832 honest simulated runs alert (2%; 4–16 clients, similar participation).', and so on."""
     known = [r for r in rates if r.share is not None]
     if not known:
         return ["How often honest runs alert is not known: the shipped calibration holds no honest test run."]
     return [
-        f"{r.preset.capitalize()}: {r.alerting} of {r.runs} honest simulated runs alert ({r.share:.1%}; {r.which})."
+        f"{r.preset.capitalize()}: {r.alerting} of {r.runs} honest simulated runs alert "
+        f"({wording.percent(r.share or 0.0)}; {r.which})."
         for r in known
     ]
 

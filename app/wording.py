@@ -49,6 +49,11 @@ def share(value: float | None) -> str:
     return "–" if value is None or value != value else f"{value:.0%}"
 
 
+def percent(value: float) -> str:
+    """34%, 1.6%, 0.02%, 0%: two digits that say something."""
+    return f"{100 * value:.2g}%" if value < 0.1 else f"{value:.0%}"
+
+
 def window(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}–{last}"
 
@@ -74,12 +79,27 @@ def credited(utility: str, lower_is_better: bool) -> str:
     return f"{utility} reduction" if lower_is_better else f"{utility} gain"
 
 
+NO_VALUE = "–"
 TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
 OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
 STALE = "The old result is kept until then; results of two versions are never mixed."
-EMPTY = "No run yet. This is a sample; drop your own log to replace it."
+EMPTY = (
+    "This workspace holds no run. Bring in a log of a federated training, or a table of contributions: then this page "
+    "shows who contributed what, and whose behaviour changed when."
+)
+SO_FAR = (
+    "Found so far, read with the strict preset; hatched epochs are still to come. What is marked may change until the "
+    "end."
+)
+AWAITED_FIRST = "What is found shows here as soon as the first epoch is computed."
+AWAITED = {
+    "Scheduler": "Choosing epochs weighs the model's movement in every epoch against every other: this page fills "
+    "when the last one is known.",
+    "Report & export": "A report carries final numbers only: its files can be taken when the job has ended.",
+}
+"""Pages that have nothing to show before a job ends, and what each waits for."""
 
 GLOSSARY = {
     "Shapley value": "a client's average effect on the model over all groups of participants it could have joined.",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import alert_evidence, controls, findings, selection, state, wording
-from flcontrib_core import Alert, AlertEntry, AuditReport, preset_rates
+from app import alert_evidence, client_table, controls, findings, selection, state, wording
+from flcontrib_core import Alert, AlertEntry, AlertState, AuditReport, preset_rates
 
 MOST_UNDECIDED = 20
+CARDS_AT_ONCE = 12
+STATE_ORDER = ("Provisional", *alert_evidence.STATES.values())
+STATE_COLOURS = {"Provisional": "orange", "New": "orange"}
 
 
 def window_key(alert: Alert) -> str:
@@ -52,21 +55,117 @@ def pick_preset(report: AuditReport) -> tuple[str, float | None]:
     return chosen, None if chosen == computed else rates[chosen].threshold
 
 
-CHANNELS_HELP = "The two loudest channels and how many others speak for the window; the evidence page shows all."
-
-
-def inbox_row(alert: Alert, entry: AlertEntry | None) -> dict[str, object]:
+def loudest(alert: Alert, most: int = 2) -> str:
+    """'peer direction, size and 3 more': the channels that speak for the window, loudest first."""
     heard = [c for c in alert.channels if c.score is not None and c.score > 0]
-    fired = [c.name for c in sorted(heard, key=lambda c: -(c.score or 0.0))]
+    names = [c.name for c in sorted(heard, key=lambda c: -(c.score or 0.0))]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def epochs_of(alert: Alert) -> str:
+    return "whole run" if alert.window is None else wording.window(*alert.window)
+
+
+def state_of(shown: state.Shown, entry: AlertEntry | None) -> str:
+    """What was decided; of a job's findings so far nothing can be."""
+    if shown.job is not None:
+        return "Provisional"
+    return alert_evidence.STATES[AlertState.NEW if entry is None else entry.state]
+
+
+def inbox_row(alert: Alert, decided: str) -> dict[str, object]:
     return {
         "Client": alert.client,
         "Observed": findings.KIND_WORDS[alert.verdict],
-        "Epochs": "whole run" if alert.window is None else wording.window(*alert.window),
+        "Epochs": epochs_of(alert),
         "Probability": wording.probability(alert.probability) if alert.probability is not None else "a fact",
         "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
-        "State": alert_evidence.STATES[entry.state] if entry else "New",
-        "Channels": ", ".join(fired[:2]) + (f" + {len(fired) - 2}" if len(fired) > 2 else "") if fired else "–",
+        "State": decided,
+        "Channels": loudest(alert) or "–",
     }
+
+
+def card(shown: state.Shown, alert: Alert, decided: str) -> None:
+    """One alert: who, what, when, how sure, what it rests on, what was decided, and the way to its evidence."""
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
+                st.markdown(f"**{controls.text_of(alert.client)}**", width="content")
+                _, colour = findings.badge_of(alert)
+                st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
+            st.badge(decided, color=STATE_COLOURS.get(decided, "gray"))  # type: ignore[arg-type]
+        when = "The whole run" if alert.window is None else f"Epochs **{epochs_of(alert)}**"
+        sure = "a fact about the file, not an estimate"
+        if alert.probability is not None:
+            sure = f"probability **{wording.probability(alert.probability)}**"
+        rests = (
+            f"{alert.computed_in_window} of its {wording.several(alert.participated_in_window, 'epoch')} there computed"
+        )
+        heard = loudest(alert)
+        parts = [when, sure, rests, *([f"loudest: {controls.text_of(heard)}"] if heard else [])]
+        st.markdown("\u2002·\u2002".join(parts))
+        st.page_link(
+            "views/alerts.py",
+            label="See the evidence and what speaks against it",
+            icon=":material/arrow_forward:",
+            query_params={"run": shown.entry.digest[:16], "client": alert.client, "window": window_key(alert)},
+        )
+
+
+def pick_state(decided: list[str]) -> str | None:
+    """Only alerts of one state, where there are several; None = all."""
+    found = [s for s in STATE_ORDER if s in decided]
+    if len(found) < 2:
+        return None
+    labels = {s: f"{s} {wording.count(decided.count(s))}" for s in found}
+    chosen = st.segmented_control("State", found, format_func=labels.__getitem__, label_visibility="collapsed")
+    return None if chosen is None else str(chosen)
+
+
+def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
+    """The alerts as cards, which fit any screen, or as a table to sort."""
+    entries = state.alert_entries(shown.entry)
+    decided = [state_of(shown, alert_evidence.entry_of(alert, entries)) for alert in alerts]
+    wanted = pick_state(decided)
+    rows = [(a, d) for a, d in zip(alerts, decided, strict=True) if wanted in (None, d)]
+    if st.session_state.get("inbox-table"):
+        controls.table(
+            [inbox_row(a, d) for a, d in rows], height="auto" if len(rows) <= CARDS_AT_ONCE else client_table.TALLEST
+        )
+    else:
+        most = int(st.session_state.get("inbox-cards", CARDS_AT_ONCE))
+        for alert, said in rows[:most]:
+            card(shown, alert, said)
+        if len(rows) > most:
+            more = min(CARDS_AT_ONCE, len(rows) - most)
+            if st.button(f"Show {more} more of {wording.count(len(rows))}"):
+                st.session_state["inbox-cards"] = most + CARDS_AT_ONCE
+                st.rerun()
+    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
+        st.toggle("Show as table", key="inbox-table")
+        st.download_button(
+            "Alerts as CSV",
+            lambda: controls.as_csv([inbox_row(a, d) for a, d in rows]),
+            file_name="alerts.csv",
+            mime="text/csv",
+            on_click="ignore",
+        )
+
+
+def nothing_found(report: AuditReport) -> None:
+    """No alert is a finding too: what could have been seen, and what is left to do."""
+    with st.container(border=True, gap="xsmall"):
+        st.markdown("**Nothing to decide**")
+        shift = report.detection.smallest_visible_shift
+        if shift is not None:
+            st.markdown(
+                f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs. "
+                "Anything smaller stays unseen."
+            )
+        skipped = int((~report.history.computed[1:]).sum())
+        if skipped and not findings.pending_epochs(report):
+            st.markdown(f"{wording.several(skipped, 'epoch')} were not computed: a larger budget sees more.")
 
 
 def inbox(shown: state.Shown) -> None:
@@ -74,29 +173,14 @@ def inbox(shown: state.Shown) -> None:
     top = st.container()
     st.caption(wording.OBSERVED_ONLY)
     selection.follow_bar(report)
-    preset, threshold = pick_preset(report)
+    _, threshold = pick_preset(report)
     alerts = findings.alerts_above(report, threshold)
     if alerts:
         top.title(controls.text_of(findings.verdict_sentence(report, threshold)))
-        entries = state.alert_entries(shown.entry)
-        rows = [inbox_row(alert, alert_evidence.entry_of(alert, entries)) for alert in alerts]
-        picked = controls.table(
-            rows,
-            on_select="rerun",
-            selection_mode="single-row",
-            key=f"inbox-{preset}",
-            column_config={"Channels": st.column_config.TextColumn(width="medium", help=CHANNELS_HELP)},
-        )
-        st.caption("Choose a row to see its evidence.")
-        if picked.selection.rows:
-            alert = alerts[picked.selection.rows[0]]
-            state.remember(client=alert.client, window=window_key(alert), list=None)
-            st.rerun()
+        listed(shown, alerts)
     else:
-        top.title("No change above the threshold")
-        shift = report.detection.smallest_visible_shift
-        if shift is not None:
-            st.text(f"Smallest shift visible with these settings: about {shift:.2g} per epoch over 5 epochs.")
+        top.title(f"{findings.so_far(report)}No change above the threshold")
+        nothing_found(report)
     weaker = len(report.detection.alerts) - len(alerts)
     if weaker:
         st.caption(
@@ -111,9 +195,12 @@ def inbox(shown: state.Shown) -> None:
                 st.text(wording.visible(said))
             if len(undecided) > MOST_UNDECIDED:
                 st.caption(f"{wording.count(len(undecided) - MOST_UNDECIDED)} more are in the report's JSON.")
+    controls.next_steps(
+        ("change_points", "When does each series change?"), ("report", "Report, and extracts for clients")
+    )
 
 
-shown = controls.need_report("Alerts")
+shown = controls.need_report("Alerts", unfinished=True)
 if shown is not None:
     picked = chosen_alert(shown.report)
     if picked is None:

@@ -14,33 +14,43 @@ from app.charts.change_points import (
 )
 from flcontrib_core import mass_in_window
 
-shown = controls.need_report("Change points")
+COUNTING = (
+    "Neighbouring epochs share one change: 20 with 0.49 and 21 with 0.48 count as one change of 0.97 in epochs 20–21. "
+    "So a change can pass the threshold although no single epoch of it does."
+)
+
+shown = controls.need_report("Change points", unfinished=True)
 if shown is not None:
     report = shown.report
     top = st.container()
     following = selection.follow_bar(report)
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        threshold = st.slider("Threshold", 0.05, 0.95, 0.5, 0.05, width=280)
-        default = findings.in_focus(report, following, 5)
-        focus = controls.pick_clients("Clients as lines", report.history.client_ids, default, "lines")
+    threshold = st.slider(
+        "Threshold: probability from which a change is counted", 0.05, 0.95, 0.5, 0.05, width=400, help=COUNTING
+    )
+    default = findings.in_focus(report, following, 5)
+    focus = controls.pick_clients("Clients as lines", report.history.client_ids, default, "lines")
     key = (shown.result.digest, threshold, focus)
     facts = state.kept((*key, "changes"), lambda: change_point_facts(report, threshold, focus))
     clients = len({c for c, *_ in facts.above})
     found = f"{wording.several(len(facts.above), 'change')} at or above {threshold:.2f}"
     top.title(
-        f"{found}, in {wording.several(clients, 'client')}" if clients else f"No change at or above {threshold:.2f}"
+        findings.so_far(report)
+        + (f"{found}, in {wording.several(clients, 'client')}" if clients else f"No change at or above {threshold:.2f}")
     )
     with st.container(border=True, gap="xsmall"):
         st.markdown("**Probability that a new segment starts at this epoch**")
         st.caption(
             f"Exact Bayesian posterior (Fearnhead 2006) on each client's {report.detection.change_points.series} "
-            f"{report.detection.change_points.utility} series. A description, not an alert: honest series change too."
+            f"{report.detection.change_points.utility} series. A description, not an alert: honest series change too. "
+            "Dark cell: probable; white: no value in this epoch."
         )
         if facts.above:
-            st.markdown(f":small[{controls.text_of(change_words(facts.above[:8]))}]")
+            more = f"; and {wording.count(len(facts.above) - 8)} more in the table" if len(facts.above) > 8 else ""
+            st.markdown(f":small[{controls.text_of(change_words(facts.above[:8]) + more)}]")
         if facts.left_out:
             st.caption(
-                f"The {len(facts.clients)} clients with the highest probabilities; {facts.left_out} more in the export."
+                f"The {len(facts.clients)} clients with the highest probabilities; "
+                f"{wording.count(facts.left_out)} more in the report's JSON."
             )
         mode = state.theme()
         controls.chart(
@@ -69,4 +79,7 @@ if shown is not None:
                         }
                     )
             controls.table(rows)
-            st.caption("The paper reports .91, .97 and .82 for such windows. Honest clients reach .4 to .6 as well.")
+            st.caption(
+                "The paper reports 0.91, 0.97 and 0.82 for such windows. Honest clients reach 0.4 to 0.6 as well."
+            )
+    controls.next_steps(("alerts", "What was alerted, with its evidence"), ("contributions", "Every epoch's value"))

@@ -16,7 +16,7 @@ VIEWS = ["Heat map", "Curves"]
 
 
 def title_of(report: AuditReport, utility: str) -> str:
-    facts = ranking_facts(report, utility)
+    facts = ranking_facts(report, utility, findings.counted(report))
     if not facts.rows:
         return "Nobody took part in this run"
     below = facts.clearly_below
@@ -48,14 +48,18 @@ def curves(shown: state.Shown, utility: str, following: Following) -> None:
 def heat_map(shown: state.Shown, utility: str, order: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, order, following.client)
-    cells = state.kept((*key, "cells"), lambda: heat_map_facts(report, utility, order, also=following.client))
+    cells = state.kept(
+        (*key, "cells"), lambda: heat_map_facts(report, utility, order, findings.counted(report), also=following.client)
+    )
     st.markdown(f"**Contribution per client and epoch** ({cells.axis})")
     st.markdown(
         ":small[:red[■] harmed\u2003:blue[■] helped\u2003▨ took part, not computed (budget)\u2003"
         "· absent\u2003outlined: window with an alert]"
     )
     if cells.left_out:
-        st.caption(f"{cells.left_out} more clients are in the table below; follow one to see its row here.")
+        st.caption(
+            f"{wording.count(cells.left_out)} more clients are in the table below; follow one to see its row here."
+        )
     controls.chart(
         lambda: draw_heat_map(cells, mode, following=following),
         heat_map_alt(cells),
@@ -71,10 +75,12 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
 def totals(shown: state.Shown, utility: str, following: Following) -> None:
     st.markdown("**Totals**")
     skipped = int((~shown.report.history.computed).sum())
-    fill = FillPolicy.EQUAL
-    if skipped:
+    fill = findings.counted(shown.report)
+    if findings.pending_epochs(shown.report):
+        st.caption(f"So far: the {skipped} epochs without a value count as nothing until they are computed.")
+    elif skipped:
         picked = st.segmented_control(
-            f"{skipped} skipped epochs count as",
+            f"{wording.several(skipped, 'skipped epoch')} count as",
             [FillPolicy.EQUAL.value, FillPolicy.ZERO.value],
             default=FillPolicy.EQUAL.value,
             format_func=lambda f: "an equal split" if f == "equal" else "zero (the paper)",
@@ -103,3 +109,4 @@ if shown is not None:
             heat_map(shown, utility, str(order or "alerts"), following)
     with st.container(border=True, gap="xsmall"):
         totals(shown, utility, following)
+    controls.next_steps(("change_points", "When did a client change?"), ("report", "Take the numbers with you"))

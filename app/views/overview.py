@@ -119,7 +119,9 @@ def curves(shown: state.Shown, following: Following) -> str:
 def ranking(shown: state.Shown, utility: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, following.client)
-    facts = state.kept((*key, "ranking"), lambda: ranking_facts(report, utility, also=following.client))
+    facts = state.kept(
+        (*key, "ranking"), lambda: ranking_facts(report, utility, findings.counted(report), also=following.client)
+    )
     st.markdown("**Total contribution**")
     left_out = f" {wording.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
     st.caption(f"Filled: the 95 % interval excludes zero. Open: it does not.{left_out}")

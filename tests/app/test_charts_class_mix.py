@@ -44,7 +44,7 @@ def test_stricter_preset_hides_weaker_alerts() -> None:
 def test_rates_of_presets_in_words() -> None:
     known = PresetRate("strict", 2.0, 17, 832, "4–16 clients, similar participation")
     assert findings.rate_lines([known]) == [
-        "Strict: 17 of 832 honest simulated runs alert (2.0%; 4–16 clients, similar participation)."
+        "Strict: 17 of 832 honest simulated runs alert (2%; 4–16 clients, similar participation)."
     ]
     unknown = findings.rate_lines([PresetRate(name, 0.0, 0, 0, "") for name in ("default", "strict")])
     assert len(unknown) == 1

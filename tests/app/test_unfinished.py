@@ -30,12 +30,21 @@ def test_curves_so_far_are_shown_and_the_rest_is_pending() -> None:
         assert report is not None
         assert report.history.computed.tolist() == [True, True] + [False] * 11
         assert report.provenance.settings["preset"] == "strict"
-        for view in ("overview", "contributions"):
+        for view in ("overview", "contributions", "alerts", "change_points"):
             shown = opened(folder / "workspace", view, run)
             assert title(shown).startswith("After 1 of 12 epochs: ")
             assert "Provisional" in words(shown)
-            assert any(json.loads(chart.proto.spec)["data"] for chart in shown.get("plotly_chart"))
-        assert title(opened(folder / "workspace", "alerts", run)) == "Computing the contributions of this run"
+            if view != "alerts":
+                assert any(json.loads(chart.proto.spec)["data"] for chart in shown.get("plotly_chart"))
+        for view, awaited in (("scheduler", "when the last one is known"), ("report", "when the job has ended")):
+            shown = opened(folder / "workspace", view, run)
+            assert title(shown) == "Computing the contributions of this run"
+            assert awaited in words(shown)
+        totals = opened(folder / "workspace", "contributions", run).dataframe[0].value
+        values = report.history.values["loss"][1]
+        assert totals["Client"].iloc[0] == report.history.client_ids[values.argmin()], "most credit in the one epoch"
+        assert totals["Total"].to_numpy() == pytest.approx(sorted(-values, reverse=True))
+        assert set(totals["± 95 %"]) == {"exact + 11 open"}, "no total of an unfinished run is called exact"
         assert workspace.results(run.digest) == (), "a preview is no result"
         assert workspace.alerts.list(run.digest) == (), "and raises no alert"
         (gates_of(workspace) / "all").touch()

@@ -47,3 +47,10 @@ def test_addresses_never_become_links(address: str) -> None:
 def test_names_are_neither_markdown_nor_markup() -> None:
     assert controls.text_of("![x](y)") == r"\!\[x\]\(y\)"
     assert plain("<b>&amp;</b>") == "&lt;b&gt;&amp;amp;&lt;/b&gt;"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.0, "0%"), (0.0156, "1.6%"), (0.02, "2%"), (0.0002, "0.02%"), (0.34, "34%")]
+)
+def test_percentages_have_no_digits_without_meaning(value: float, said: str) -> None:
+    assert wording.percent(value) == said

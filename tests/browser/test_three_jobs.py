@@ -105,7 +105,7 @@ def test_alert_to_evidence_to_decision(served: Served, open_page: Opener) -> Non
     page.reload()
     expect(page.get_by_text("Acknowledged by Grace: asked the client")).to_be_visible()
     inbox = open_page(served.url("alerts"))
-    expect(inbox.get_by_test_id("stDataFrame")).to_contain_text("Acknowledged")
+    expect(inbox.get_by_test_id("stMain").get_by_text("Acknowledged", exact=True)).to_be_visible()
 
 
 def test_arrow_key_moves_the_budget_and_the_link(served: Served, open_page: Opener) -> None:

@@ -48,9 +48,7 @@ def test_logits_equal_the_loaded_module(name: str, live: bool) -> None:
     module, architecture, validation = _setting(name, 119, 1)
     assert is_flat(architecture) is (name in FLAT)
     vectors = jittered(module, 10, np.random.default_rng(2))
-    evaluator = (
-        ModuleEvaluator(module, validation, ["loss"]) if live else Evaluator(architecture, validation, ["loss"])
-    )
+    evaluator = ModuleEvaluator(module, validation, ["loss"]) if live else Evaluator(architecture, validation, ["loss"])
     _, logits = evaluator.evaluate(vectors)
     with torch.inference_mode():
         x = torch.from_numpy(validation.x)

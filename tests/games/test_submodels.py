@@ -222,4 +222,3 @@ def test_a_table_answers_by_bitmask_and_relative_to_the_empty_coalition() -> Non
 def test_a_table_of_another_size_is_refused() -> None:
     with pytest.raises(SettingsError, match="2\\^players"):
         TableGame(np.zeros((6, 1)), ["loss"])
-

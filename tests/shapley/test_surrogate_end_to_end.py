@@ -24,9 +24,7 @@ def run():
 
 def test_four_evaluations_per_client_come_close_to_exact_and_the_intervals_hold(run):
     exact = assess_contributions(run, replace(PLAIN, estimator="exact"))
-    few = assess_contributions(
-        run, replace(PLAIN, estimator="surrogate", estimation=EstimatorSettings(evaluations=40))
-    )
+    few = assess_contributions(run, replace(PLAIN, estimator="surrogate", estimation=EstimatorSettings(evaluations=40)))
     assert (few.evaluations[1:] == 40).all()
     for u, worst in (("loss", 0.01), ("accuracy", 0.05)):
         for t in range(1, 4):

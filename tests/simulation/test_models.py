@@ -22,9 +22,7 @@ Y = RNG.integers(0, 4, 120)
 def client_batches(batch: int = 8, drop_last: bool = True) -> list[LocalBatches]:
     """Clients of 40, 33, 21 and 5 rows: different step counts, one below a batch."""
     owners = np.split(np.arange(99), [40, 73, 94])
-    return [
-        local_batches(r, Y[r], batch, 2, drop_last, np.random.default_rng(i)) for i, r in enumerate(owners)
-    ]
+    return [local_batches(r, Y[r], batch, 2, drop_last, np.random.default_rng(i)) for i, r in enumerate(owners)]
 
 
 def trained_by_torch(

@@ -300,7 +300,7 @@ def test_what_is_stored_cannot_name_code(workspace: Workspace, run: str, folder:
 def test_settings_changed_in_the_index_are_noticed(workspace: Workspace, run: str) -> None:
     job = ended(workspace, workspace.jobs.submit(run, {"seed": 1, "epochs": 1}, "epochs"))
     with workspace._index.write() as transaction:
-        transaction.execute("UPDATE jobs SET settings = '{\"seed\":2,\"epochs\":1}'")
+        transaction.execute('UPDATE jobs SET settings = \'{"seed":2,"epochs":1}\'')
     with pytest.raises(DamagedIndex, match="open the workspace again"):
         workspace.jobs.find(job.id)
     with Workspace(workspace.path, runners=ALL) as mended:
