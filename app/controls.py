@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from app import selection, state, wording
+from app.canvas import show_picture
+from app.charts.picture import Picture
 from app.charts.style import DARK
 from flcontrib_core import AuditReport, Job, JobState, RunEntry, csv_safe
 
@@ -62,7 +63,7 @@ def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
 
 
 def chart(
-    draw: Callable[[], go.Figure],
+    draw: Callable[[], Picture],
     alt: str,
     rows: Callable[[], Sequence[dict[str, object]]],
     key: str,
@@ -84,23 +85,19 @@ def chart(
     else:
         options = {"format": picture, "filename": name, "scale": PICTURE_SCALE}
         tools = ["toImage"] if report is None else ["select2d", "pan2d", "toImage"]
-        config = {"displaylogo": False, "modeBarButtons": [tools], "toImageButtonOptions": options}
-        figure = state.kept((*kept_as, key), draw)
-        if report is None:
-            st.plotly_chart(figure, theme=None, key=key, alt=alt, config=config)
-        else:
-            st.plotly_chart(
-                figure,
-                theme=None,
-                key=key,
-                alt=alt,
-                config=config,
-                on_select=selection.on_chart(key, report, row_clients),
-                selection_mode=("points", "box"),
-            )
+        show_picture(
+            state.kept((*kept_as, key), lambda: draw().to_json()),
+            key,
+            alt=alt,
+            config={"modeBarButtons": [tools], "toImageButtonOptions": options},
+            on_pick=None if report is None else selection.on_chart(report, row_clients),
+        )
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", gap="small"):
         st.toggle("Show as table", key=f"{key}-table")
-        with st.popover("Export", width="content"):
+        export = st.popover("Export", width="content", key=f"{key}-export", on_change="rerun")
+        if not export.open:  # what it holds is sent when it is opened, not with every move of a knob
+            return
+        with export:
             st.download_button(
                 "CSV",
                 lambda: as_csv(rows()),

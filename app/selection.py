@@ -7,7 +7,8 @@ the URL. A chart's event is turned into a choice before the page runs again, so 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -42,13 +43,11 @@ def clear() -> None:
     state.remember(client=None, window=None)
 
 
-def on_chart(key: str, report: AuditReport, rows: Sequence[str] = ()) -> Callable[[], None]:
-    """What happens when a mark or a box is chosen on the chart of this key."""
+def on_chart(report: AuditReport, rows: Sequence[str] = ()) -> Callable[[Mapping[str, Any]], None]:
+    """What happens when a mark or a box is chosen on a chart of this report."""
 
-    def take() -> None:
-        event = st.session_state.get(key)
-        if event is not None:
-            follow(read_pick(event["selection"], report.history.client_ids, report.history.epoch_count, rows))
+    def take(what: Mapping[str, Any]) -> None:
+        follow(read_pick(what, report.history.client_ids, report.history.epoch_count, rows))
 
     return take
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import (
@@ -19,6 +18,7 @@ from app.charts.following import (
     draw_followed_row,
     pick,
 )
+from app.charts.picture import Picture
 from app.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, short, x_axis, y_axis
 from flcontrib_core import AuditReport
 
@@ -122,7 +122,7 @@ def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:
 
 def draw_change_points(
     facts: ChangePointFacts, mode: str, narrow: bool = False, following: Following = NOTHING
-) -> go.Figure:
+) -> Picture:
     """Lines of the clients in focus above, heat map of all below, on one axis."""
     p = palette(mode)
     count, epochs = facts.probability.shape

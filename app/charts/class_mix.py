@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
+from app.charts.picture import Picture
 from app.charts.style import base_figure, palette, signed_ticks, x_axis, y_axis
 from flcontrib_core import AuditReport, class_margins
 
@@ -59,7 +59,7 @@ def class_mix_rows(facts: ClassMixFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_class_mix(facts: ClassMixFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_class_mix(facts: ClassMixFacts, mode: str, narrow: bool = False) -> Picture:
     p = palette(mode)
     figure = base_figure(mode, 220, l=62, r=16, t=12, b=46)
     places = list(range(len(facts.classes)))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
+from app.charts.picture import Picture
 from app.charts.style import (
     base_figure,
     client_styles,
@@ -86,7 +86,7 @@ def cluster_rows(facts: ClusterFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """One panel per group on shared axes: a wide grey centre under its members."""
     p = palette(mode)
     k = len(facts.groups)
@@ -136,12 +136,12 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, followin
             showarrow=False,
             font={"size": 13, "color": p.ink},
         )
-    figure.update_layout(layout)
+    figure.update_layout(**layout)
     return figure
 
 
 def _draw_group(
-    figure: go.Figure, facts: ClusterFacts, group: int, mode: str, following: Following, axes: dict[str, str]
+    figure: Picture, facts: ClusterFacts, group: int, mode: str, following: Following, axes: dict[str, str]
 ) -> None:
     p = palette(mode)
     styles = client_styles(facts.all_clients, mode)
@@ -201,7 +201,7 @@ def silhouette_rows(facts: ClusterFacts) -> list[dict[str, object]]:
     return [{"groups": k, "silhouette": float(s)} for k, s in sorted(facts.silhouette.items())]
 
 
-def draw_silhouette(facts: ClusterFacts, mode: str) -> go.Figure:
+def draw_silhouette(facts: ClusterFacts, mode: str) -> Picture:
     p = palette(mode)
     figure = base_figure(mode, 190, l=46, r=12, t=10, b=46)
     ks = sorted(facts.silhouette)

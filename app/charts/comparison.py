@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
+from app.charts.picture import Picture
 from app.charts.style import (
     DASHES,
     annotate,
@@ -112,7 +112,7 @@ def aligned_rows(facts: AlignedFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """One panel per client on shared axes: the baseline wide and grey, the others in the client's colour."""
     p = palette(mode)
     count = max(1, len(facts.clients))
@@ -164,12 +164,12 @@ def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following
             showarrow=False,
             font={"size": 13, "color": styles[client].colour},
         )
-    figure.update_layout(layout)
+    figure.update_layout(**layout)
     return figure
 
 
 def _draw_results(
-    figure: go.Figure,
+    figure: Picture,
     facts: AlignedFacts,
     own: tuple[np.ndarray | None, ...],
     colour: str,
@@ -235,7 +235,7 @@ def rank_rows(facts: RankFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """A line per client from rank to rank; coloured where it moves by two places or more, or is followed."""
     p = palette(mode)
     styles = client_styles(facts.all_clients, mode)
@@ -282,6 +282,8 @@ def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Fol
     above = {"y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 6, "font": {"size": 13, "color": p.ink}}
     notes += [above | {"x": x, "text": f"<b>{short(name, 18)}</b>"} for x, name in enumerate(facts.names)]
     annotate(figure, notes)
-    figure.update_xaxes(visible=False, range=[-0.05, len(facts.names) - 0.95])
-    figure.update_yaxes(visible=False, range=[len(facts.rows) + 0.6, 0.4])
+    figure.update_layout(
+        xaxis={"visible": False, "range": [-0.05, len(facts.names) - 0.95]},
+        yaxis={"visible": False, "range": [len(facts.rows) + 0.6, 0.4]},
+    )
     return figure

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
+from app.charts.picture import Picture
 from app.charts.style import base_figure, epoch_ticks, leading_digit_up, palette, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
@@ -80,7 +80,7 @@ def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     p = palette(mode)
     count, epochs = facts.means.shape
     figure = base_figure(mode, 15 * count + 116, l=84, r=12, t=12, b=104)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
+from app.charts.picture import Picture
 from app.charts.style import (
     ClientStyle,
     base_figure,
@@ -142,9 +142,7 @@ def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
     return rows
 
 
-def draw_cumulative(
-    facts: CumulativeFacts, mode: str, narrow: bool = False, following: Following = NOTHING
-) -> go.Figure:
+def draw_cumulative(facts: CumulativeFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """Curves above, participation strip below, on one epoch axis; the followed client's line is the thickest."""
     strip_height = 0 if narrow or not facts.strip else 15 * len(facts.strip) + 24
     curve_height = 300
@@ -195,7 +193,7 @@ def _y_range(facts: CumulativeFacts) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _draw_band(figure: go.Figure, facts: CumulativeFacts, mode: str) -> None:
+def _draw_band(figure: Picture, facts: CumulativeFacts, mode: str) -> None:
     if not facts.others:
         return
     grey = palette(mode).context
@@ -220,7 +218,7 @@ def _draw_band(figure: go.Figure, facts: CumulativeFacts, mode: str) -> None:
 
 
 def _draw_window(
-    figure: go.Figure, window: tuple[int, int], client: str, style: ClientStyle, strongest: bool, height: float
+    figure: Picture, window: tuple[int, int], client: str, style: ClientStyle, strongest: bool, height: float
 ) -> None:
     """Strongest: a light fill under the data. Further ones: dotted edges (two fills would mix to a third colour)."""
     first, last = window[0] - 0.5, window[1] + 0.5
@@ -244,7 +242,7 @@ def _draw_window(
 
 
 def _mark_rail(
-    figure: go.Figure, window: tuple[int, int], client: str, style: ClientStyle, height: float, position: int
+    figure: Picture, window: tuple[int, int], client: str, style: ClientStyle, height: float, position: int
 ) -> None:
     """The place to click for this window: a mark on its rail."""
     figure.add_scatter(
@@ -259,7 +257,7 @@ def _mark_rail(
 
 
 def _draw_curve(
-    figure: go.Figure, curve: FocusCurve, style: ClientStyle, facts: CumulativeFacts, thickness: float, picked: str
+    figure: Picture, curve: FocusCurve, style: ClientStyle, facts: CumulativeFacts, thickness: float, picked: str
 ) -> None:
     epochs = np.arange(facts.epochs + 1)
     width = curve.half_width
@@ -301,9 +299,7 @@ def _draw_curve(
     )
 
 
-def _label_ends(
-    figure: go.Figure, facts: CumulativeFacts, styles: dict[str, ClientStyle], mode: str, gap: float
-) -> None:
+def _label_ends(figure: Picture, facts: CumulativeFacts, styles: dict[str, ClientStyle], mode: str, gap: float) -> None:
     names = [(c.client, float(c.credit[-1]), styles[c.client].colour, True) for c in facts.focus]
     if facts.others:
         who = f"{wording.count(facts.others)} {'others' if facts.focus else 'clients'}"
@@ -323,7 +319,7 @@ def _label_ends(
 
 
 def _draw_strip(
-    figure: go.Figure,
+    figure: Picture,
     facts: CumulativeFacts,
     styles: dict[str, ClientStyle],
     mode: str,

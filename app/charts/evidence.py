@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.change_points import change_groups
 from app.charts.following import NOTHING, Following, draw_followed_epochs
+from app.charts.picture import Picture
 from app.charts.style import (
     base_figure,
     client_styles,
@@ -113,7 +113,7 @@ def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """Three rows on one epoch axis, the window shaded through all of them."""
     p = palette(mode)
     style = client_styles(facts.all_clients, mode)[facts.client]
@@ -182,7 +182,7 @@ def _curve_ticks(facts: EvidenceFacts) -> dict[str, object]:
     return {"range": [low - room, high + room]} | signed_ticks(low - room, high + room)
 
 
-def _draw_curve(figure: go.Figure, facts: EvidenceFacts, mode: str, narrow: bool) -> None:
+def _draw_curve(figure: Picture, facts: EvidenceFacts, mode: str, narrow: bool) -> None:
     p = palette(mode)
     style = client_styles(facts.all_clients, mode)[facts.client]
     epochs = np.arange(facts.epochs + 1)
@@ -231,7 +231,7 @@ def _draw_curve(figure: go.Figure, facts: EvidenceFacts, mode: str, narrow: bool
         )
 
 
-def _draw_bars(figure: go.Figure, facts: EvidenceFacts, mode: str) -> None:
+def _draw_bars(figure: Picture, facts: EvidenceFacts, mode: str) -> None:
     p = palette(mode)
     at = np.flatnonzero(facts.state == 1)
     values = facts.values[at]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from app.charts.picture import Picture
 from app.charts.style import palette, plain, translucent
 
 _PICK = re.compile(r"(\d{1,9})(?::(\d{1,9})-(\d{1,9}))?")
@@ -83,7 +83,7 @@ def _covered(edges: Iterable[Any], smallest: int, largest: int) -> tuple[int, in
 
 
 def draw_followed_epochs(
-    figure: go.Figure, following: Following, mode: str, yref: str = "paper", xref: str = "x"
+    figure: Picture, following: Following, mode: str, yref: str = "paper", xref: str = "x"
 ) -> None:
     """Two ink edges and a faint fill between them: unlike a marked window, which has its client's colour."""
     if following.epochs is None:
@@ -98,7 +98,7 @@ def draw_followed_epochs(
         figure.add_shape(type="line", **ends, line=line, name="followed epochs")
 
 
-def draw_followed_row(figure: go.Figure, height: float, mode: str, over: bool = False) -> None:
+def draw_followed_row(figure: Picture, height: float, mode: str, over: bool = False) -> None:
     """A frame around one client's row; ``over`` the cells of a heat map, otherwise filled and under the marks."""
     p = palette(mode)
     figure.add_shape(
@@ -116,7 +116,7 @@ def draw_followed_row(figure: go.Figure, height: float, mode: str, over: bool = 
 
 
 def add_cell_targets(
-    figure: go.Figure, clients: Sequence[str], position: Mapping[str, int], words: Sequence[Sequence[str]]
+    figure: Picture, clients: Sequence[str], position: Mapping[str, int], words: Sequence[Sequence[str]]
 ) -> None:
     """Makes a heat map's cells clickable, which Plotly's own are not: unseen marks that also carry the hover text.
 
@@ -138,7 +138,7 @@ def add_cell_targets(
     )
 
 
-def add_row_targets(figure: go.Figure, clients: Sequence[str], position: Mapping[str, int], mode: str) -> None:
+def add_row_targets(figure: Picture, clients: Sequence[str], position: Mapping[str, int], mode: str) -> None:
     """A small ring before each row of a chart with one row per client: the place to click, filled when followed."""
     p = palette(mode)
     figure.add_scatter(

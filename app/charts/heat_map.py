@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import (
@@ -18,6 +17,7 @@ from app.charts.following import (
     draw_followed_row,
     pick,
 )
+from app.charts.picture import Picture
 from app.charts.style import base_figure, epoch_ticks, leading_digit_up, palette, plain, short, signed_ticks, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
@@ -115,7 +115,7 @@ def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """Clients × epochs, with the gain per epoch above and (on wide screens) totals at the right."""
     p = palette(mode)
     count, epochs = facts.values.shape
@@ -231,7 +231,7 @@ def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
     ]
 
 
-def _mark_states(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str) -> None:
+def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
     """Hatched = took part, not computed; small dot = absent. Zero stays a computed cell in the neutral colour."""
     p = palette(mode)
     rows, epochs = np.nonzero(facts.state == 2)
@@ -254,7 +254,7 @@ def _mark_states(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str
         figure.add_scatter(x=epochs + 1, y=[y[r] for r in rows], mode="markers", marker=dots, hoverinfo="skip")
 
 
-def _draw_totals(figure: go.Figure, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
+def _draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
     p = palette(mode)
     colours = [p.help if t >= 0 else p.harm for t in facts.totals]
     known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
+from app.charts.picture import Picture
 from app.charts.style import annotate, base_figure, palette, plain, short, signed_ticks, translucent, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
@@ -95,7 +95,7 @@ def ranking_rows(facts: RankingFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """Filled when the interval excludes zero, open otherwise; the number stands in a right-hand column."""
     p = palette(mode)
     rows = facts.rows
@@ -135,7 +135,7 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False, following
     return figure
 
 
-def _draw_dots(figure: go.Figure, facts: RankingFacts, places: list[int], mode: str) -> None:
+def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], mode: str) -> None:
     """Two traces for all clients: the intervals (pieces of one line per colour) and the dots."""
     p = palette(mode)
     rows = facts.rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
+from app.charts.picture import Picture
 from app.charts.style import annotate, base_figure, epoch_ticks, palette, plain, short, x_axis, y_axis
 from flcontrib_core import Frontier, Schedule
 
@@ -51,7 +51,7 @@ def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """Filled = computed, hatched = skipped; a strip of squares below repeats the choice."""
     p = palette(mode)
     figure = base_figure(mode, 260, l=52, r=12, t=22, b=46)
@@ -127,7 +127,7 @@ def exposure_rows(facts: ExposureFacts) -> list[dict[str, object]]:
     return [{"client": c, "share of its epochs computed": e} for c, e, _ in facts.rows]
 
 
-def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> go.Figure:
+def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     p = palette(mode)
     rows = facts.rows
     figure = base_figure(mode, (26 if len(rows) <= 14 else 19) * max(len(rows), 1) + 58, l=96, r=46, t=6, b=46)
@@ -223,7 +223,7 @@ def frontier_rows(facts: FrontierFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> go.Figure:
+def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Picture:
     p = palette(mode)
     figure = base_figure(mode, 320, l=52, r=18, t=10, b=48)
     figure.add_shape(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 
 from app import wording
 from app.charts.cumulative import CumulativeFacts
+from app.charts.picture import Picture
 from app.charts.style import base_figure, client_styles, palette, translucent
 
 
@@ -17,14 +17,13 @@ def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] |
     return f"{client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}{where}."
 
 
-def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] | None, mode: str) -> go.Figure:
+def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] | None, mode: str) -> Picture:
     """A small picture without axes; the facts are those of the large one."""
     p = palette(mode)
     curve = next(c for c in facts.focus if c.client == client)
     style = client_styles(facts.all_clients, mode)[client]
     figure = base_figure(mode, 64, l=0, r=0, t=2, b=2)
-    figure.update_xaxes(visible=False, range=[0, facts.epochs])
-    figure.update_yaxes(visible=False)
+    figure.update_layout(xaxis={"visible": False, "range": [0, facts.epochs]}, yaxis={"visible": False})
     epochs = np.arange(facts.epochs + 1)
     if facts.others:
         figure.add_scatter(

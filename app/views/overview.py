@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import client_table, controls, findings, selection, state, wording
+from app.canvas import show_picture
 from app.charts.crowd import MANY_CLIENTS, crowd_alt, crowd_facts, crowd_rows, draw_crowd
 from app.charts.cumulative import CumulativeFacts, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
 from app.charts.following import Following
@@ -38,16 +39,14 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
         text, colour = findings.badge_of(alert)
         st.badge(text, icon=":material/flag:", color=colour)  # type: ignore[arg-type]
     if alert.client in [c.client for c in small.focus]:
-        figure = state.kept(
-            (shown.result.digest, "spark", small.utility, alert.client, alert.window, mode),
-            lambda: draw_sparkline(small, alert.client, alert.window, mode),
-        )
-        st.plotly_chart(
-            figure,
-            theme=None,
-            config={"displayModeBar": False},
-            key=f"spark-{alert.client}-{alert.window}",
+        show_picture(
+            state.kept(
+                (shown.result.digest, "spark", small.utility, alert.client, alert.window, mode),
+                lambda: draw_sparkline(small, alert.client, alert.window, mode).to_json(),
+            ),
+            f"spark-{alert.client}-{alert.window}",
             alt=sparkline_alt(small, alert.client, alert.window),
+            config={"displayModeBar": False},
         )
     if alert.probability is not None:
         st.markdown(f"Probability **{wording.probability(alert.probability)}**")

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import wraps
 
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.change_points import change_point_facts, draw_change_points
-from app.charts.clusters import cluster_facts, draw_clusters, draw_silhouette
-from app.charts.comparison import aligned_facts, draw_aligned, draw_ranks, rank_facts
-from app.charts.crowd import crowd_facts, draw_crowd
-from app.charts.cumulative import cumulative_facts, draw_cumulative
-from app.charts.evidence import draw_evidence, evidence_facts
-from app.charts.heat_map import draw_heat_map, heat_map_facts
-from app.charts.ranking import draw_ranking, ranking_facts
-from app.charts.schedule import (
-    draw_exposure,
-    draw_frontier,
-    draw_schedule,
-    exposure_facts,
-    frontier_facts,
-    schedule_facts,
+from app.charts import (
+    change_points,
+    class_mix,
+    clusters,
+    comparison,
+    crowd,
+    cumulative,
+    evidence,
+    heat_map,
+    ranking,
+    schedule,
+    sparkline,
 )
-from app.charts.sparkline import draw_sparkline
+from app.charts.change_points import change_point_facts
+from app.charts.clusters import cluster_facts
+from app.charts.comparison import aligned_facts, rank_facts
+from app.charts.crowd import crowd_facts
+from app.charts.cumulative import cumulative_facts
+from app.charts.evidence import evidence_facts
+from app.charts.heat_map import heat_map_facts
+from app.charts.picture import Picture
+from app.charts.ranking import ranking_facts
+from app.charts.schedule import exposure_facts, frontier_facts, schedule_facts
 from flcontrib_core import AuditReport, BudgetSettings, FairnessMode, ScheduleExplorer, problem_of_history
 from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import Separation
@@ -32,6 +39,53 @@ from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 
 HARMFUL_WINDOW = (8, 12)
+
+
+def checked(picture: Picture) -> go.Figure:
+    """The picture as Plotly's own classes read it; what they refuse or call otherwise is an error."""
+    figure = go.Figure(data=picture.data, layout=picture.layout)
+    read = figure.to_plotly_json()
+    sent = {"data": picture.data, "layout": {k: v for k, v in picture.layout.items() if k != "template"}}
+    read["layout"].pop("template", None)  # Plotly adds to it the kind of each trace
+    assert sorted(_named(sent)) == sorted(_named({k: read[k] for k in sent}))
+    return figure
+
+
+def _named(node: object, place: str = "") -> Iterator[str]:
+    """Where each property stands, down to the leaves."""
+    if isinstance(node, dict) and "bdata" not in node:  # packed numbers are one leaf
+        for key, value in node.items():
+            yield from _named(value, f"{place}.{key}")
+    elif isinstance(node, list | tuple) and node and all(isinstance(n, dict) for n in node):
+        for i, value in enumerate(node):
+            yield from _named(value, f"{place}[{i}]")
+    else:
+        yield place
+
+
+def _drawing(draw: Callable[..., Picture]) -> Callable[..., go.Figure]:
+    @wraps(draw)
+    def drawn(*facts: object, **options: object) -> go.Figure:
+        return checked(draw(*facts, **options))
+
+    return drawn
+
+
+draw_aligned = _drawing(comparison.draw_aligned)
+draw_change_points = _drawing(change_points.draw_change_points)
+draw_class_mix = _drawing(class_mix.draw_class_mix)
+draw_clusters = _drawing(clusters.draw_clusters)
+draw_crowd = _drawing(crowd.draw_crowd)
+draw_cumulative = _drawing(cumulative.draw_cumulative)
+draw_evidence = _drawing(evidence.draw_evidence)
+draw_exposure = _drawing(schedule.draw_exposure)
+draw_frontier = _drawing(schedule.draw_frontier)
+draw_heat_map = _drawing(heat_map.draw_heat_map)
+draw_ranking = _drawing(ranking.draw_ranking)
+draw_ranks = _drawing(comparison.draw_ranks)
+draw_schedule = _drawing(schedule.draw_schedule)
+draw_silhouette = _drawing(clusters.draw_silhouette)
+draw_sparkline = _drawing(sparkline.draw_sparkline)
 
 
 def history_with_errors(**options: object) -> ContributionHistory:

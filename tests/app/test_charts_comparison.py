@@ -13,8 +13,6 @@ from app.charts.comparison import (
     aligned_alt,
     aligned_facts,
     aligned_rows,
-    draw_aligned,
-    draw_ranks,
     rank_alt,
     rank_facts,
     rank_rows,
@@ -22,6 +20,7 @@ from app.charts.comparison import (
 from app.charts.following import Following
 from app.charts.style import palette
 from flcontrib_core import AuditReport
+from tests.app.drawn import draw_aligned, draw_ranks
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 

@@ -7,11 +7,18 @@ import plotly.graph_objects as go
 import pytest
 
 from app import wording
-from app.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
-from app.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
-from app.charts.sparkline import draw_sparkline, sparkline_alt
+from app.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows
+from app.charts.evidence import evidence_alt, evidence_facts, evidence_rows
+from app.charts.sparkline import sparkline_alt
 from app.charts.style import palette
-from tests.app.drawn import HARMFUL_WINDOW, grouped_report, history_with_errors
+from tests.app.drawn import (
+    HARMFUL_WINDOW,
+    draw_cumulative,
+    draw_evidence,
+    draw_sparkline,
+    grouped_report,
+    history_with_errors,
+)
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 

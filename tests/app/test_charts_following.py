@@ -8,9 +8,9 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from app.charts.change_points import change_point_facts, draw_change_points
-from app.charts.clusters import cluster_facts, draw_clusters
-from app.charts.cumulative import cumulative_facts, draw_cumulative
+from app.charts.change_points import change_point_facts
+from app.charts.clusters import cluster_facts
+from app.charts.cumulative import cumulative_facts
 from app.charts.following import (
     MOST_CELL_TARGETS,
     NOTHING,
@@ -20,10 +20,17 @@ from app.charts.following import (
     pick,
     read_pick,
 )
-from app.charts.heat_map import draw_heat_map, heat_map_facts
-from app.charts.ranking import draw_ranking, ranking_facts
+from app.charts.heat_map import heat_map_facts
+from app.charts.ranking import ranking_facts
 from app.charts.style import base_figure
-from tests.app.drawn import grouped_report
+from tests.app.drawn import (
+    draw_change_points,
+    draw_clusters,
+    draw_cumulative,
+    draw_heat_map,
+    draw_ranking,
+    grouped_report,
+)
 from tests.reports.made_reports import made_report
 
 CLIENTS = ("a", "b", "c", "d")
@@ -104,10 +111,10 @@ def test_every_client_can_be_clicked() -> None:
 def test_followed_epochs_have_edges_half_an_epoch_outside() -> None:
     figure = base_figure("light", 200)
     draw_followed_epochs(figure, Following(None, (12, 20)), "light")
-    assert [s.x0 for s in figure.layout.shapes if s.name == "followed epochs"] == [11.5, 20.5]
-    before = len(figure.layout.shapes)
+    assert [s["x0"] for s in figure.layout["shapes"] if s.get("name") == "followed epochs"] == [11.5, 20.5]
+    before = len(figure.layout["shapes"])
     draw_followed_epochs(figure, NOTHING, "light")
-    assert len(figure.layout.shapes) == before
+    assert len(figure.layout["shapes"]) == before
 
 
 def test_large_heat_maps_have_no_target_per_cell() -> None:
@@ -117,7 +124,7 @@ def test_large_heat_maps_have_no_target_per_cell() -> None:
     add_cell_targets(figure, names, position, [["0"] * (MOST_CELL_TARGETS // 40 + 1)] * 40)
     assert not figure.data
     add_cell_targets(figure, names, position, [["0"] * (MOST_CELL_TARGETS // 40)] * 40)
-    assert len(figure.data[0].x) == MOST_CELL_TARGETS
+    assert len(figure.data[0]["x"]) == MOST_CELL_TARGETS
 
 
 def test_followed_client_stands_out_where_it_is_drawn() -> None:

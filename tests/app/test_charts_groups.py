@@ -14,23 +14,10 @@ from app.charts.change_points import (
     change_point_facts,
     change_point_rows,
     change_words,
-    draw_change_points,
 )
-from app.charts.clusters import (
-    MOST_LINES,
-    cluster_alt,
-    cluster_facts,
-    cluster_rows,
-    draw_clusters,
-    draw_silhouette,
-    silhouette_alt,
-    silhouette_rows,
-)
+from app.charts.clusters import MOST_LINES, cluster_alt, cluster_facts, cluster_rows, silhouette_alt, silhouette_rows
 from app.charts.schedule import (
     MOST_BARS,
-    draw_exposure,
-    draw_frontier,
-    draw_schedule,
     exposure_alt,
     exposure_facts,
     exposure_rows,
@@ -42,7 +29,15 @@ from app.charts.schedule import (
     schedule_rows,
 )
 from flcontrib_core import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer, problem_of_history
-from tests.app.drawn import grouped_report
+from tests.app.drawn import (
+    draw_change_points,
+    draw_clusters,
+    draw_exposure,
+    draw_frontier,
+    draw_schedule,
+    draw_silhouette,
+    grouped_report,
+)
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 

@@ -9,12 +9,19 @@ from dataclasses import replace
 import plotly.graph_objects as go
 import pytest
 
-from app.charts.change_points import change_point_facts, draw_change_points
-from app.charts.cumulative import cumulative_facts, draw_cumulative
-from app.charts.evidence import draw_evidence, evidence_facts
+from app.charts.change_points import change_point_facts
+from app.charts.cumulative import cumulative_facts
+from app.charts.evidence import evidence_facts
 from app.charts.style import DARK, LIGHT, client_styles, epoch_ticks, leading_digit_up, signed_ticks
 from flcontrib_core import AuditReport
-from tests.app.drawn import every_figure, grouped_report, history_with_errors
+from tests.app.drawn import (
+    draw_change_points,
+    draw_cumulative,
+    draw_evidence,
+    every_figure,
+    grouped_report,
+    history_with_errors,
+)
 from tests.app.filled_workspace import HOSTILE
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report

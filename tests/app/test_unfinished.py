@@ -10,7 +10,7 @@ import pytest
 from flcontrib_core import AuditSettings, preview_of
 from flcontrib_core.workspace import JobState, Workspace
 from tests.app.filled_workspace import Filled, ended, make_tiny_log, wait_until
-from tests.app.test_pages import _own_caches, opened, title, words
+from tests.app.test_pages import _own_caches, opened, pictures, title, words
 from tests.workspace.recorded import scratch_folder
 from tests.workspace.runners import gates_of
 
@@ -35,7 +35,7 @@ def test_curves_so_far_are_shown_and_the_rest_is_pending() -> None:
             assert title(shown).startswith("After 1 of 12 epochs: ")
             assert "Provisional" in words(shown)
             if view != "alerts":
-                assert any(json.loads(chart.proto.spec)["data"] for chart in shown.get("plotly_chart"))
+                assert any(json.loads(figure)["data"] for figure in pictures(shown).values())
         for view, awaited in (("scheduler", "when the last one is known"), ("report", "when the job has ended")):
             shown = opened(folder / "workspace", view, run)
             assert title(shown) == "Computing the contributions of this run"

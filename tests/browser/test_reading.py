@@ -54,7 +54,7 @@ def test_copied_link_shows_the_same_evidence(served: Served, open_page: Opener) 
     expect(page).to_have_url(re.compile("utility=accuracy"))
     other = open_page(page.url)
     settled(other, "client-03 sent empty updates in epochs 5–8")
-    expect(other.get_by_test_id("stPlotlyChart").first).to_contain_text("Accuracy", ignore_case=True)
+    expect(other.get_by_test_id("chart").first).to_contain_text("Accuracy", ignore_case=True)
 
 
 def test_report_and_tables_can_be_taken_away(served: Served, open_page: Opener) -> None:
@@ -79,7 +79,7 @@ def test_camera_saves_a_chart_as_png(served: Served, open_page: Opener) -> None:
     page = open_page(served.url(""))
     settled(page, "clients")
     camera = page.locator('.modebar-btn[data-attr="format"], .modebar-btn[data-title^="Download"]')
-    chart = page.get_by_test_id("stPlotlyChart").filter(has=camera).first
+    chart = page.get_by_test_id("chart").filter(has=camera).first
     chart.hover()
     with page.expect_download() as waiting:
         chart.locator(camera).first.click()

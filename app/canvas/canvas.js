@@ -1,0 +1,59 @@
+// Draws one picture with Plotly, redraws it in place when it changes, and says what the reader picked on it.
+let coming
+
+function plotly(address) {
+  if (window.Plotly) return Promise.resolve(window.Plotly)
+  coming ??= new Promise((ready, failed) => {
+    let script = document.getElementById("drawing")
+    if (!script) {
+      script = document.createElement("script")
+      script.src = address
+      document.head.append(script)
+    }
+    script.addEventListener("load", () => ready(window.Plotly))
+    script.addEventListener("error", () => { coming = undefined; script.remove(); failed(new Error("no " + address)) })
+  })
+  return coming
+}
+
+function draw(box) {
+  const width = box.clientWidth
+  if (!box.isConnected || width < 10) return // shown later: its size will change then
+  const { figure, config } = box.wanted
+  window.Plotly.react(box, figure.data, { ...figure.layout, width, uirevision: "kept" }, config)
+  if (!box.listens) listen(box)
+}
+
+function listen(box) {
+  box.listens = true
+  box.on("plotly_click", ({ points }) => {
+    const marks = points.filter((p) => p.customdata !== undefined).map((p) => ({ customdata: p.customdata }))
+    if (marks.length) box.pick?.({ points: marks.slice(0, 1) })
+  })
+  box.on("plotly_selected", (chosen) => {
+    const marked = chosen?.selections?.[0]
+    if (!marked) return
+    box.pick?.({ box: [{ x: [marked.x0, marked.x1], y: [marked.y0, marked.y1], yref: marked.yref }] })
+    window.Plotly.update(box, { selectedpoints: [null] }, { selections: [] }) // the next picture shows what was taken
+  })
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const box = parentElement.querySelector(".chart")
+  const figure = JSON.parse(data.figure)
+  box.setAttribute("aria-label", data.alt)
+  box.style.height = figure.layout.height + "px" // its place is kept while Plotly is on its way
+  box.wanted = { figure, config: data.config }
+  box.pick = data.picks ? (what) => setTriggerValue("picked", what) : undefined
+  plotly(data.script).then(() => {
+    if (box.wanted.figure !== figure) return
+    draw(box)
+    if (box.watched) return
+    box.watched = new ResizeObserver(() => { if (box.clientWidth !== box._fullLayout?.width) draw(box) })
+    box.watched.observe(box)
+  }, () => { box.textContent = "The chart could not be drawn: Plotly did not load. Show it as a table instead." })
+  return () => {
+    box.watched?.disconnect()
+    if (box.listens) window.Plotly.purge(box)
+  }
+}

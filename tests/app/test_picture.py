@@ -1,0 +1,127 @@
+"""What is sent to the browser, and how Plotly's script gets there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import anyio
+import numpy as np
+import plotly
+import plotly.graph_objects as go
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Message
+
+from app.canvas import SCRIPT_ROUTE
+from app.canvas.delivery import ScriptAhead, script_route
+from app.charts.picture import Picture
+from tests.app.drawn import checked, every_figure, grouped_report
+
+
+def test_axes_keep_what_is_not_named_anew() -> None:
+    picture = Picture({"height": 100, "xaxis": {"ticks": "outside", "title": {"text": "Epoch"}}})
+    picture.update_layout(xaxis={"title": {"font": {"size": 9}}, "range": [0, 1]}, height=50)
+    whole = go.Figure(layout={"height": 100, "xaxis": {"ticks": "outside", "title": {"text": "Epoch"}}})
+    whole.update_layout(xaxis={"title": {"font": {"size": 9}}, "range": [0, 1]}, height=50)
+    assert picture.layout == {k: v for k, v in whole.layout.to_plotly_json().items() if k != "template"}
+
+
+def test_numbers_arrive_as_they_are_and_gaps_as_gaps() -> None:
+    picture = Picture({"height": 100})
+    cells = np.array([[0.1, np.nan, -3.0], [np.inf, 2.5, 1e-300]])
+    picture.add_heatmap(z=cells, x=np.arange(3), y=("a", np.str_("b")), zmin=np.float64(-1.5))
+    picture.add_scatter(x=[1.0, float("nan")], y=np.array([1.0, np.nan]), customdata=np.array([["a"], ["b"]]))
+    sent = json.loads(picture.to_json())
+    packed = go.Figure(sent["data"][0]).to_dict()["data"][0]["z"]
+    assert packed == {"dtype": "f8", "bdata": packed["bdata"], "shape": "2, 3"}
+    same = go.Figure(go.Heatmap(z=cells)).to_plotly_json()["data"][0]["z"]
+    assert packed == same, "packed as Plotly's own package does"
+    assert sent["data"][0]["x"] == [0, 1, 2]
+    assert sent["data"][0]["y"] == ["a", "b"]
+    assert sent["data"][0]["zmin"] == -1.5
+    assert sent["data"][1]["x"] == [1.0, None]
+    assert sent["data"][1]["customdata"] == [["a"], ["b"]]
+
+
+def test_what_plotly_does_not_know_is_found() -> None:
+    unknown, abbreviated = Picture({"height": 100}), Picture({"height": 100})
+    unknown.add_bar(x=[1], y=[1], colour="red")
+    with pytest.raises(ValueError, match="colour"):
+        checked(unknown)
+    abbreviated.add_bar(x=[1], y=[1], marker_color="red")  # read by Plotly's package, not by its script
+    with pytest.raises(AssertionError):
+        checked(abbreviated)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_every_chart_is_what_plotly_reads(mode: str) -> None:
+    assert len(every_figure(grouped_report(), mode)) >= 14
+
+
+async def _page(request: Request) -> Response:
+    return HTMLResponse("<html><head><title>t</title></head><body>" + "x" * 2000 + "</body></html>")
+
+
+async def _missing(request: Request) -> Response:
+    return HTMLResponse("<html><head></head></html>", status_code=404)
+
+
+async def _text(request: Request) -> Response:
+    return PlainTextResponse("</head>" * 500)
+
+
+SITE = Starlette(
+    routes=[Route("/", _page), Route("/missing", _missing), Route("/text", _text), script_route],
+    middleware=[Middleware(ScriptAhead), Middleware(GZipMiddleware)],
+)
+
+
+def ask(path: str, **headers: str) -> tuple[dict[str, str], bytes]:
+    """(headers, body) of the site's answer to a GET."""
+    asked = [(k.lower().replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": asked}
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    anyio.run(SITE, scope, receive, send)
+    told = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
+    return told, b"".join(m.get("body", b"") for m in sent[1:])
+
+
+def test_page_names_the_script_in_its_head() -> None:
+    headers, body = ask("/", accept="text/html,*/*", accept_encoding="gzip")
+    assert body.count(f'<script id="drawing" async src=".{SCRIPT_ROUTE}"></script></head>'.encode()) == 1
+    assert int(headers["content-length"]) == len(body)
+    assert body.endswith(b"</body></html>")
+
+
+def test_everything_else_is_passed_on_as_it_is() -> None:
+    assert b"drawing" not in ask("/missing", accept="text/html")[1]
+    assert b"drawing" not in ask("/text", accept="text/html")[1]
+    headers, body = ask("/", accept="application/json", accept_encoding="gzip")
+    assert headers["content-encoding"] == "gzip"
+    assert b"drawing" not in gzip.decompress(body)
+
+
+def test_script_is_the_installed_one_and_may_be_kept() -> None:
+    installed = (Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes()
+    headers, packed = ask(SCRIPT_ROUTE, accept_encoding="gzip")
+    assert headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed) == installed
+    assert len(packed) < len(installed) / 2
+    assert "immutable" in headers["cache-control"]
+    headers, plain = ask(SCRIPT_ROUTE)
+    assert "content-encoding" not in headers
+    assert plain == installed
