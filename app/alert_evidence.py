@@ -31,7 +31,7 @@ def entry_of(alert: Alert, entries: tuple[AlertEntry, ...]) -> AlertEntry | None
 def what_if(report: AuditReport, alert: Alert) -> None:
     """One step per epoch, v(F_{N∖i}) − v(F_N): not a retraining, and shown also when it contradicts."""
     history = report.history
-    st.markdown(f"**Without {controls.text_of(alert.client)}**")
+    controls.card_title(f"Without {controls.text_of(alert.client)}")
     i = history.client_ids.index(alert.client)
     first, last = alert.window or (1, history.epoch_count)
     columns = st.columns(max(1, min(2, len(history.utilities))))
@@ -77,7 +77,7 @@ def not_evaluated(report: AuditReport, i: int, first: int, last: int) -> str:
 
 def decision(shown: state.Shown, alert: Alert) -> None:
     entry = entry_of(alert, state.alert_entries(shown.entry))
-    st.markdown("**Decision**")
+    controls.card_title("Decision")
     if shown.job is not None:
         st.caption("Provisional: a decision can be recorded when the job has ended.")
         return
@@ -104,7 +104,7 @@ def decision(shown: state.Shown, alert: Alert) -> None:
 
 
 def reasons(alert: Alert) -> None:
-    st.markdown("**Why it was marked**")
+    controls.card_title("Why it was marked")
     st.text(wording.visible(alert.why))
     if alert.channels:
         heard = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
@@ -113,7 +113,6 @@ def reasons(alert: Alert) -> None:
             {
                 "Channel": [c.name for c in heard],
                 "Score": [c.score for c in heard],
-                "Speaks for it": [(c.score or 0.0) > 0 for c in heard],
             },
             column_config={
                 "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(loudest, 1.0)),
@@ -125,7 +124,7 @@ def reasons(alert: Alert) -> None:
 
 
 def objections(alert: Alert) -> None:
-    st.markdown("**What speaks against it**")
+    controls.card_title("What speaks against it")
     for line in alert.counter_evidence:
         st.markdown(f"- {controls.text_of(line)}")
     if alert.sensitivity_settings:
@@ -140,7 +139,7 @@ def class_mix(shown: state.Shown, alert: Alert) -> None:
     if facts is None:
         return
     with st.container(border=True, gap="xsmall"):
-        st.markdown(f"**Which classes moved in epochs {wording.window(*facts.window)}**")
+        controls.card_title(f"Which classes moved in epochs {wording.window(*facts.window)}")
         st.caption(
             "Margin of each class after the client's own step, inside minus outside the window, relative to the "
             f"others. {facts.share_up:.0%} of the movement is upward: about half speaks for a changed mix of classes, "
@@ -157,7 +156,7 @@ def class_mix(shown: state.Shown, alert: Alert) -> None:
 
 
 def check_it(report: AuditReport) -> None:
-    st.markdown("**Check it yourself**")
+    controls.card_title("Check it yourself")
     st.code("flcontrib verify report.json RUN.flrun", language="bash")
     st.caption("The report's JSON is on the page Report & export; RUN.flrun is the log that was brought in.")
     made = report.provenance

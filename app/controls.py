@@ -31,10 +31,22 @@ def text_of(value: str) -> str:
 
 
 def dress() -> None:
-    """In the dark theme the primary colour is nearly white, and Streamlit writes white on it: make that dark ink."""
+    """What the theme cannot say: headings without the air of an article, and ink on the dark theme's primary colour.
+
+    That colour is nearly white in the dark, and Streamlit writes white on it.
+    """
+    in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
+    rules = "h1 { padding: 0.4rem 0 0.6rem !important; } h2 { padding: 0 0 1rem !important; }"
+    rules += f" {in_a_row} {{ padding: 0 !important; }}"  # elsewhere a negative margin takes that padding back
     if state.theme() == "dark":
         marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'
-        st.html(f"<style>{marks}, :is({marks}) * {{ color: {DARK.page} !important; }}</style>")
+        rules += f" {marks}, :is({marks}) * {{ color: {DARK.page} !important; }}"
+    st.html(f"<style>{rules}</style>")
+
+
+def card_title(text: str, aside: str = "", **options: Any) -> None:
+    """A card's title: a heading below the page's own, so that a screen reader can walk from card to card."""
+    st.header(f"{text} :gray[({aside})]" if aside else text, anchor=False, **options)
 
 
 def head(entry: RunEntry, trail: str, *badges: tuple[str, str]) -> None:

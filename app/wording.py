@@ -6,6 +6,8 @@ The tool never calls a client dishonest: it says what was observed, how sure it 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 MINUS = "−"
 THIN = "\u2009"
@@ -45,6 +47,14 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", THIN)
 
 
+def first_sentences(text: str, most: int) -> str:
+    """Whole sentences up to about this length; a first one that is longer is cut at a word."""
+    if len(text) <= most:
+        return text
+    end = text.rfind(". ", 0, most)
+    return text[: end + 1] if end > 0 else text[: text.rfind(" ", 0, most)] + " …"
+
+
 def share(value: float | None) -> str:
     return "–" if value is None or value != value else f"{value:.0%}"
 
@@ -67,6 +77,32 @@ def seconds(value: float) -> str:
     if value < 5400:
         return f"{value / 60:.0f} min"
     return f"{value / 3600:.1f} h"
+
+
+def size(number: int) -> str:
+    """812 B, 3.4 kB, 210 MB."""
+    amount, unit = float(number), "B"
+    for larger in ("kB", "MB", "GB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+
+
+def moment(stamp: str) -> str:
+    """'2026-11-16 17:20 UTC' from a stored time."""
+    return f"{stamp[:16].replace('T', ' ')} UTC" if stamp else ""
+
+
+def budget(settings: Mapping[str, Any]) -> str:
+    """Which epochs a result was asked to compute: 'all epochs', '18 epochs', '60% of the epochs'."""
+    asked = settings.get("budget") or {}
+    if asked.get("epochs"):
+        return several(len(asked["epochs"]), "epoch")
+    wanted = asked.get("budget")
+    if not wanted:
+        return "all epochs"
+    return several(wanted, "epoch") if isinstance(wanted, int) else f"{float(wanted):.0%} of the epochs"
 
 
 def several(number: int, one: str, many: str | None = None) -> str:
@@ -114,6 +150,11 @@ GLOSSARY = {
     "γ (gamma)": "how much fairness weighs against coverage when epochs are chosen.",
     "Exposure": "the share of a client's epochs that is computed.",
     "Two-sided fairness": "cover the model's movement (the server's side) and see all clients equally often (theirs).",
+    "Preset": "how much must speak for a window before it becomes an alert; strict asks for more than default. The "
+    "rate on honest simulated runs stands beside each.",
+    "Channel": "one kind of observation on an update: its value, direction, size, spread, and so on. Several of them "
+    "moving together make a window.",
+    "Smallest visible shift": "the smallest change per epoch that these settings would have noticed.",
     "Server's share": "what the server's own rule moved beyond the weighted mean of the updates.",
 }
 MARKED = (
@@ -137,3 +178,55 @@ METHOD = (
     "Observations are compared with the peers of the same epoch and searched for windows; thresholds come from "
     "simulated honest runs.",
 )
+START = (
+    "**Upload** takes a run log or a table, names every fault in it, and says what computing it will cost.",
+    "**Overview** gives the verdict in one sentence, and the clients it rests on.",
+    "**Alerts** opens the evidence of each mark, what speaks against it, and takes your decision.",
+    "**Contributions** shows every client in every epoch and its share of the improvement.",
+    "**Scheduler** shows what a smaller budget saves, and whom it no longer sees.",
+    "**Report & export** hands all of it on: to a person, to a program, or to one client.",
+)
+CHARTS = {
+    "Cumulative contribution": "up is help. A line that falls costs the model quality in those epochs. Grey: the "
+    "middle 50 % and 80 % of the others. Shaded, with a bar above: the marked window. Thin and dotted: the epochs were "
+    "skipped, and the line shows an equal split instead of values.",
+    "Participation strip": "one row per client under the curves, with the three states of a cell.",
+    "Total contribution": "a dot per client with its 95 % interval, best first. Filled: the interval excludes zero.",
+    "Heat map": "a row per client, a column per epoch; blue helped, red harmed, pale is near zero. Colours end at the "
+    "95th percentile, so that the first epochs do not outshine the rest.",
+    "Evidence": "three rows on one epoch axis: the client's curve against the others, the probability of a change, and "
+    "every epoch's value with its interval.",
+    "Which classes moved": "per class, how the model's margin changed inside the window. Both signs speak for another "
+    "mix of classes, one sign for harm to all.",
+    "Change points": "dark cells are probable changes. Neighbouring epochs share one change, so their probabilities "
+    "are added.",
+    "Groups": "a panel per group of similar series; wide grey is the group's centre.",
+    "Chosen epochs": "bar height is the share of the model's movement; filled is computed, hatched is skipped.",
+    "Exposure": "which share of each client's epochs is computed; even bars are fair.",
+    "Cost against fairness": "the exposure gap for every budget; the ring is the one chosen now.",
+    "Ranks": "each client's place in two results; coloured where it moved by two places or more.",
+}
+MARKS = {
+    "■ filled": "took part, and the value was computed. A value of zero is computed too.",
+    "▨ hatched": "took part, but the epoch was not computed: unknown, not zero.",
+    "· dot": "absent: did not take part, which is worth exactly zero.",
+    "Colour, dash and marker": "belong to one client, on every page. Clients without an alert stay grey until you "
+    "follow them.",
+    "exact, ±": "a number without an interval says so; 'exact' means every group of participants was evaluated.",
+    "Provisional": "a job is still at work; what is marked may change until it ends.",
+}
+AROUND = {
+    "Follow": "choose a client or a stretch of epochs above the charts, or click a mark: all pages then show it.",
+    "Link": "the address in the browser holds run, page, client, epochs and settings: copy it to share the view.",
+    "Keyboard": "Tab goes from control to control, arrow keys move a slider, Space switches, Enter presses.",
+    "Without seeing": "every chart has a description, and Show as table turns it into its numbers.",
+    "Take a chart": "Export gives its CSV; the camera at its corner saves a PNG or SVG.",
+    "Light and dark": "follow your system's setting.",
+}
+COMMANDS = {
+    "`flcontrib check RUN.flrun`": "names every fault of a log.",
+    "`flcontrib audit RUN.flrun`": "computes the same verdicts without a browser.",
+    "`flcontrib verify report.json RUN.flrun`": "computes a report again and says whether it is equal.",
+    "`flcontrib watch FOLDER`": "follows a run while it is recorded.",
+    "`flcontrib serve --workspace FOLDER`": "opens this dashboard on a workspace.",
+}

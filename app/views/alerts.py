@@ -91,7 +91,7 @@ def card(shown: state.Shown, alert: Alert, decided: str) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
-                st.markdown(f"**{controls.text_of(alert.client)}**", width="content")
+                controls.card_title(controls.text_of(alert.client), width="content")
                 _, colour = findings.badge_of(alert)
                 st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
             st.badge(decided, color=STATE_COLOURS.get(decided, "gray"))  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
 def nothing_found(report: AuditReport) -> None:
     """No alert is a finding too: what could have been seen, and what is left to do."""
     with st.container(border=True, gap="xsmall"):
-        st.markdown("**Nothing to decide**")
+        controls.card_title("Nothing to decide")
         shift = report.detection.smallest_visible_shift
         if shift is not None:
             st.markdown(
@@ -189,7 +189,7 @@ def inbox(shown: state.Shown) -> None:
     undecided = [c for c in report.detection.clients if str(c.verdict) in ("no-verdict", "persistently-opposed")]
     if undecided:
         with st.container(border=True, gap="xsmall"):
-            st.markdown("**Without an alert, but worth knowing**")
+            controls.card_title("Without an alert, but worth knowing")
             for client in undecided[:MOST_UNDECIDED]:
                 said = f"{client.client}: {findings.KIND_WORDS[client.verdict]}. {client.why}"
                 st.text(wording.visible(said))

@@ -38,7 +38,7 @@ if shown is not None:
         + (f"{found}, in {wording.several(clients, 'client')}" if clients else f"No change at or above {threshold:.2f}")
     )
     with st.container(border=True, gap="xsmall"):
-        st.markdown("**Probability that a new segment starts at this epoch**")
+        controls.card_title("Probability that a new segment starts at this epoch")
         st.caption(
             f"Exact Bayesian posterior (Fearnhead 2006) on each client's {report.detection.change_points.series} "
             f"{report.detection.change_points.utility} series. A description, not an alert: honest series change too. "
@@ -65,7 +65,7 @@ if shown is not None:
         )
     if report.truth is not None and report.truth.dishonest:
         with st.container(border=True, gap="xsmall"):
-            st.markdown("**Where truth is known: share of the probability mass inside the window**")
+            controls.card_title("Where truth is known: share of the probability mass inside the window")
             rows = []
             for known in report.truth.dishonest:
                 for window in known.windows:

@@ -26,7 +26,7 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
     following = selection.follow_bar(report)
     key = (shown.result.digest, utility, following, mode)
     with st.container(border=True, gap="xsmall"):
-        st.markdown(f"**Cumulative series by group** ({facts.axis})")
+        controls.card_title("Cumulative series by group", facts.axis)
         st.caption("Wide grey: the group's centre. In colour: clients with an alert and the one you follow.")
         controls.chart(
             lambda: draw_clusters(facts, mode, following=following),
@@ -39,7 +39,7 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
         )
     left, right = st.columns([1, 1.4], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
-        st.markdown("**How well each number of groups fits**")
+        controls.card_title("How well each number of groups fits")
         st.caption("Silhouette score: 1 = groups far apart, 0 = they touch.")
         controls.chart(
             lambda: draw_silhouette(facts, mode),
@@ -60,11 +60,11 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
 def worth(found: Separation) -> None:
     """Against the truth where it is known, otherwise how stable the grouping is."""
     if found.jaccard is None:
-        st.markdown("**How stable is it?**")
+        controls.card_title("How stable is it?")
         st.metric("Agreement over resampled epochs", "–" if found.stability is None else f"{found.stability:.2f}")
         st.caption("1 = the same groups whichever 80 % of the epochs are looked at; near 0 = chance.")
         return
-    st.markdown("**Against the known truth** (Jaccard index)")
+    controls.card_title("Against the known truth", "Jaccard index")
     a, b, c = st.columns(3)
     a.metric("Of this grouping", f"{found.jaccard.raw:.2f}")
     b.metric("One single cluster", f"{found.jaccard.single_cluster:.2f}")

@@ -21,18 +21,33 @@ from app.charts.comparison import (
 from flcontrib_core import AuditReport, FillPolicy, ResultEntry
 
 MOST_COMPARED = 3
+SHORT_NAME = 20
+"""Letters of a run's name in a list: what tells results of one run apart must stay in sight."""
 
 
-def label_of(result: ResultEntry, names: Mapping[str, str]) -> str:
-    """'Digits, 8 clients · exact · 18 epochs · default'"""
-    budget = result.settings.get("budget") or {}
-    epochs = budget.get("epochs")
-    share = "all epochs"
-    if epochs or budget.get("budget"):
-        share = f"{len(epochs)} epochs" if epochs else f"budget {budget['budget']}"
+SETTING_WORDS = {
+    "budget.budget": "Budget",
+    "budget.epochs": "Epochs computed",
+    "budget.gamma": "Weight of fairness (γ)",
+    "budget.fairness": "Fairness",
+    "estimator": "Estimator",
+    "preset": "Preset",
+    "run": "Run",
+    "seed": "Seed",
+    "version": "Version",
+}
+
+
+def label_of(result: ResultEntry, names: Mapping[str, str], longest: int = 200) -> str:
+    """'Digits, 8 clients · all epochs': the settings that are not the usual ones follow; a long name is cut."""
     run = wording.visible(names.get(result.run_digest, result.run_digest[:8]))
-    old = f" · version {result.version}" if result.stale else ""
-    return f"{run} · {result.settings.get('estimator', 'table')} · {share} · {result.settings.get('preset', '')}{old}"
+    run = run if len(run) <= longest else f"{run[: longest - 1].rstrip()}…"
+    parts = [run, wording.budget(result.settings)]
+    estimator, preset = result.settings.get("estimator", "table"), result.settings.get("preset", "default")
+    parts += [str(estimator)] if estimator != "auto" else []
+    parts += [str(preset)] if preset != "default" else []
+    parts += [f"version {result.version}"] if result.stale else []
+    return " · ".join(parts)
 
 
 def pick_results(results: list[ResultEntry], names: Mapping[str, str]) -> list[ResultEntry]:
@@ -48,15 +63,22 @@ def pick_results(results: list[ResultEntry], names: Mapping[str, str]) -> list[R
     st.session_state["compared"] = [k for k in st.session_state["compared"] if k in by_key]
     with st.container(border=True):
         a, b = st.columns(2)
-        base = a.selectbox("Baseline", list(by_key), key="baseline", format_func=lambda k: label_of(by_key[k], names))
+        base = a.selectbox(
+            "Baseline", list(by_key), key="baseline", format_func=lambda k: label_of(by_key[k], names, SHORT_NAME)
+        )
         others = b.multiselect(
             "Compared with",
             list(by_key),
             key="compared",
             max_selections=MOST_COMPARED,
-            format_func=lambda k: label_of(by_key[k], names),
+            format_func=lambda k: label_of(by_key[k], names, SHORT_NAME),
         )
-    kept = [k for k in others if k != base]
+        kept = [k for k in others if k != base]
+        full = [
+            f"Baseline: {label_of(by_key[base], names)}",
+            *(f"Compared: {label_of(by_key[k], names)}" for k in kept),
+        ]
+        st.caption("  \n".join(controls.text_of(line) for line in full))
     state.remember(baseline=base, compared=",".join(kept))
     return [by_key[base], *(by_key[k] for k in kept)]
 
@@ -73,13 +95,23 @@ def flat(settings: Mapping[str, object], before: str = "") -> dict[str, str]:
     return found
 
 
-def settings_table(results: list[ResultEntry], titles: tuple[str, ...]) -> None:
+def settings_table(results: list[ResultEntry], titles: tuple[str, ...], names: Mapping[str, str]) -> None:
     """Which settings differ; most often that is the whole explanation."""
-    each = [flat(r.settings) | {"version": r.version, "run": r.run_digest[:12]} for r in results]
+    each = [
+        flat(r.settings)
+        | {"version": r.version, "run": f"{names.get(r.run_digest, '')} ({r.run_digest[:8]})".strip()}
+        | {"budget.budget": wording.budget(r.settings)}
+        for r in results
+    ]
     keys = [k for k in dict.fromkeys(k for e in each for k in e) if len({e.get(k) for e in each}) > 1]
-    st.markdown("**Settings that differ**")
+    controls.card_title("Settings that differ")
     if keys:
-        controls.table([{"Setting": k} | {t: e.get(k, "–") for t, e in zip(titles, each, strict=True)} for k in keys])
+        controls.table(
+            [
+                {"Setting": SETTING_WORDS.get(k, k)} | {t: e.get(k, "–") for t, e in zip(titles, each, strict=True)}
+                for k in keys
+            ]
+        )
     else:
         st.text("The results were made with the same settings.")
 
@@ -104,6 +136,9 @@ def totals_rows(
 
 def show_totals(rows: list[dict[str, object]]) -> None:
     if rows:
+        missing = any(v is None for row in rows for v in row.values())
+        if missing:
+            st.caption(f"{wording.NO_VALUE} the client is not in that run.")
         number = st.column_config.NumberColumn(format="%+.4f")
         height = "auto" if len(rows) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST
         controls.table(rows, column_config={k: number for k in rows[0] if k != "Client"}, height=height)
@@ -145,7 +180,12 @@ def title_of(reports: list[AuditReport], moved: int) -> str:
     return f"{moved_words(moved)}; {alerts}"
 
 
-def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_generator.DeltaGenerator) -> None:
+def board(
+    results: list[ResultEntry],
+    reports: list[AuditReport],
+    top: st.delta_generator.DeltaGenerator,
+    names: Mapping[str, str],
+) -> None:
     mode = state.theme()
     titles = ("Baseline", *(["Compared"] if len(results) == 2 else [f"Compared {i}" for i in range(1, len(results))]))
     shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
@@ -171,7 +211,7 @@ def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_
         left, right = st.columns([1.45, 1], gap="small")
         with left, st.container(border=True, height="stretch", gap="xsmall"):
             what = "Difference to the baseline" if only else "Curves on one axis"
-            st.markdown(f"**{what}** ({curves.axis})")
+            controls.card_title(what, curves.axis)
             st.caption("Wide grey: the baseline. Clients that differ most, and the one you follow.")
             controls.chart(
                 lambda: draw_aligned(curves, mode, following=following),
@@ -183,7 +223,7 @@ def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_
                 report=reports[0],
             )
         with right, st.container(border=True, height="stretch", gap="xsmall"):
-            st.markdown("**Ranks**")
+            controls.card_title("Ranks")
             left_out = f" {wording.count(ranks.left_out)} that moved less are left out." if ranks.left_out else ""
             st.caption(f"In colour: moved by two places or more.{left_out}")
             controls.chart(
@@ -196,25 +236,28 @@ def board(results: list[ResultEntry], reports: list[AuditReport], top: st.delta_
                 report=reports[0],
             )
     with st.container(border=True, gap="xsmall"):
-        st.markdown("**Alerts in each result** (epochs)")
+        controls.card_title("Alerts in each result", "epochs")
         alerts_table(reports, titles, only)
     left, right = st.columns([1.45, 1], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
-        st.markdown(f"**Totals** ({curves.axis})")
+        controls.card_title("Totals", curves.axis)
         show_totals(state.kept((*key, only, "totals"), lambda: totals_rows(reports, utility, titles, only)))
     with right, st.container(border=True, height="stretch", gap="xsmall"):
-        settings_table(results, titles)
+        settings_table(results, titles, names)
 
 
 workspace = state.workspace()
 available = [r for r in workspace.results(kind="audit") if r.available]
 if len(available) < 2:
     st.title("Two results are needed to compare")
-    st.text("Compute a second run, or the same run with another budget on the scheduler page.")
+    st.markdown("Compute a second run, or the same run with another budget: then this page shows what changes.")
+    controls.next_steps(("scheduler", "Try another budget"), ("upload", "Bring in a second run"))
 else:
     place = st.container()
-    chosen = pick_results(available, {r.digest: r.name for r in workspace.runs()})
+    names = {r.digest: r.name for r in workspace.runs()}
+    chosen = pick_results(available, names)
     if len(chosen) < 2:
         place.title("Choose a result to compare with the baseline")
+        st.markdown("Choose one or more results in the right-hand list.")
     else:
-        board(chosen, [state.load_report(r.digest, r) for r in chosen], place)
+        board(chosen, [state.load_report(r.digest, r) for r in chosen], place, names)

@@ -51,7 +51,7 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
     cells = state.kept(
         (*key, "cells"), lambda: heat_map_facts(report, utility, order, findings.counted(report), also=following.client)
     )
-    st.markdown(f"**Contribution per client and epoch** ({cells.axis})")
+    controls.card_title("Contribution per client and epoch", cells.axis)
     st.markdown(
         ":small[:red[■] harmed\u2003:blue[■] helped\u2003▨ took part, not computed (budget)\u2003"
         "· absent\u2003outlined: window with an alert]"
@@ -73,7 +73,7 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
 
 
 def totals(shown: state.Shown, utility: str, following: Following) -> None:
-    st.markdown("**Totals**")
+    controls.card_title("Totals")
     skipped = int((~shown.report.history.computed).sum())
     fill = findings.counted(shown.report)
     if findings.pending_epochs(shown.report):

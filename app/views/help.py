@@ -1,27 +1,36 @@
-"""Help: what the words mean, how it works, what it cannot do, and what a marked client can do."""
+"""Help: where to start, what words and charts mean, what the tool cannot know, and what a marked client can do."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import streamlit as st
 
-from app import wording
+from app import controls, wording
+
+
+def explained(title: str, terms: Mapping[str, str]) -> None:
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title(title)
+        st.markdown("\n".join(f"- **{term}**: {meaning}" for term, meaning in terms.items()))
+
+
+def listed(title: str, lines: Iterable[str], *, numbered: bool = False) -> None:
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title(title)
+        st.markdown("\n".join(f"{f'{n}.' if numbered else '-'} {line}" for n, line in enumerate(lines, 1)))
+
 
 st.title("What the words mean, and what this tool cannot know")
-words, limits = st.columns([1.3, 1], gap="small")
-with words, st.container(border=True, height="stretch"):
-    st.markdown("**Glossary**")
-    for term, meaning in wording.GLOSSARY.items():
-        st.markdown(f"**{term}** – {meaning}")
-with limits:
-    with st.container(border=True):
-        st.markdown("**I was marked: what can I do?**")
-        for line in wording.MARKED:
-            st.markdown(f"- {line}")
-    with st.container(border=True):
-        st.markdown("**Limits**")
-        for line in wording.LIMITS:
-            st.markdown(f"- {line}")
-    with st.container(border=True):
-        st.markdown("**How it works**")
-        for line in wording.METHOD:
-            st.markdown(f"1. {line}")
+left, right = st.columns([1.2, 1], gap="small")
+with left:
+    listed("Start here", wording.START, numbered=True)
+    explained("How to read each chart", wording.CHARTS)
+    explained("Glossary", wording.GLOSSARY)
+with right:
+    listed("I was marked: what can I do?", wording.MARKED, numbered=True)
+    listed("Limits", wording.LIMITS)
+    listed("How it works", wording.METHOD, numbered=True)
+    explained("The same marks on every chart", wording.MARKS)
+    explained("Getting around", wording.AROUND)
+    explained("On the command line", wording.COMMANDS)

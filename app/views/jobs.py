@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import controls, state, wording
-from flcontrib_core import Job
+from flcontrib_core import Job, JobState
 
 
 @st.fragment(run_every=2.0)
@@ -20,24 +20,27 @@ def board() -> None:
     for job in jobs[:50]:
         card(job, names.get(job.run_digest, job.run_digest[:12]))
     if not jobs:
-        st.text("Nothing has been computed in this workspace yet.")
+        st.markdown("Nothing has been computed here yet. A job appears as soon as a run is computed.")
+        controls.next_steps(("upload", "Bring in a run and compute it"), ("overview", "Read a result that is here"))
 
 
 def card(job: Job, name: str) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-            st.markdown(f"**{controls.text_of(name)}**", width="content")
-            colour = {"done": "gray", "running": "blue", "queued": "gray"}.get(job.state.value, "orange")
-            st.badge(job.state.value.replace("-", " "), color=colour)  # type: ignore[arg-type]
-        assess = job.settings
-        budget = assess.get("budget", {})
-        epochs = budget.get("epochs")
-        share = (
-            "every epoch"
-            if not budget.get("budget") and not epochs
-            else f"budget {len(epochs) if epochs else budget['budget']}"
-        )
-        st.caption(controls.text_of(f"{assess.get('estimator', '')} · {share} · {controls.job_words(job)}"))
+            controls.card_title(controls.text_of(name), width="content")
+            colour = {"done": "gray", "running": "blue", "queued": "gray", "failed": "red"}.get(
+                job.state.value, "orange"
+            )
+            st.badge(job.state.value.replace("-", " ").capitalize(), color=colour)  # type: ignore[arg-type]
+        estimator = str(job.settings.get("estimator", ""))
+        how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
+        asked = [
+            controls.job_words(job).capitalize(),
+            wording.budget(job.settings),
+            how,
+            f"asked {wording.moment(job.submitted_at)}",
+        ]
+        st.caption(controls.text_of(" · ".join(part for part in asked if part)))
         if job.progress is not None and job.active:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))
         if job.error:
@@ -45,7 +48,8 @@ def card(job: Job, name: str) -> None:
         with st.container(horizontal=True):
             if job.active and st.button("Cancel", key=f"cancel-{job.id}"):
                 state.workspace().jobs.cancel(job.id)
-            if job.resumable and st.button("Resume", key=f"resume-{job.id}"):
+            again = "Try again" if job.state is JobState.FAILED else "Resume"
+            if job.resumable and st.button(again, key=f"resume-{job.id}"):
                 state.workspace().jobs.resume(job.id)
             if job.state.value == "done":
                 st.page_link("views/overview.py", label="Open the result", query_params={"run": job.run_digest[:16]})

@@ -9,11 +9,12 @@ from app.canvas import show_picture
 from app.charts.crowd import MANY_CLIENTS, crowd_alt, crowd_facts, crowd_rows, draw_crowd
 from app.charts.cumulative import CumulativeFacts, cumulative_alt, cumulative_facts, cumulative_rows, draw_cumulative
 from app.charts.following import Following
-from app.charts.ranking import draw_ranking, ranking_alt, ranking_facts, ranking_rows
+from app.charts.ranking import RankingFacts, draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from app.charts.sparkline import draw_sparkline, sparkline_alt
 from flcontrib_core import Alert, AuditReport
 
-MOST_CARDS = 2
+MOST_CARDS = 3
+LONGEST_REASON = 220
 
 
 def cards(shown: state.Shown) -> None:
@@ -23,11 +24,13 @@ def cards(shown: state.Shown) -> None:
     marked = tuple(dict.fromkeys(a.client for a in alerts))
     first = report.history.utilities[0]
     small = state.kept((shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked))
-    places = st.columns(min(len(alerts), MOST_CARDS) + 1, gap="small")
-    for place, alert in zip(places, alerts[:MOST_CARDS], strict=False):
+    top = alerts[:MOST_CARDS]
+    beside = len(top) < MOST_CARDS  # the others' card stands in the alerts' row, or below a full one
+    places = st.columns(len(top) + beside, gap="small")
+    for place, alert in zip(places, top, strict=False):
         with place, st.container(border=True, height="stretch", gap="xsmall"):
             alert_card(shown, alert, small, mode)
-    with places[-1], st.container(border=True, height="stretch", gap="xsmall"):
+    with places[-1] if beside else st.container(), st.container(border=True, height="stretch", gap="xsmall"):
         quiet_card(report, set(marked))
     if len(alerts) > MOST_CARDS:
         st.page_link("views/alerts.py", label=f"All {len(alerts)} alerts", icon=":material/flag:")
@@ -35,7 +38,7 @@ def cards(shown: state.Shown) -> None:
 
 def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: str) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown(f"**{controls.text_of(alert.client)}**", width="content")
+        controls.card_title(controls.text_of(alert.client), width="content")
         text, colour = findings.badge_of(alert)
         st.badge(text, icon=":material/flag:", color=colour)  # type: ignore[arg-type]
     if alert.client in [c.client for c in small.focus]:
@@ -57,7 +60,7 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
             f"outside **{wording.signed(-alert.mean_outside, digits)}**."
         )
     else:
-        st.text(wording.visible(alert.why[:180] + ("…" if len(alert.why) > 180 else "")))
+        st.text(wording.visible(wording.first_sentences(alert.why, LONGEST_REASON)))
     st.page_link(
         "views/alerts.py",
         label="See the evidence",
@@ -74,7 +77,7 @@ def quiet_card(report: AuditReport, marked: set[str]) -> None:
     rest = [c for c in report.detection.clients if c.client not in marked]
     count = wording.count(len(rest))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown(f"**{count} other clients**" if marked else f"**All {count} clients**", width="content")
+        controls.card_title(f"{count} other clients" if marked else f"All {count} clients", width="content")
         st.badge("No change", icon=":material/check:", color="gray")
     known = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
     if known is not None:
@@ -95,7 +98,7 @@ def curves(shown: state.Shown, following: Following) -> str:
     """The cumulative curves; the utility that is shown."""
     report, mode = shown.report, state.theme()
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown("**Cumulative contribution**", width="content")
+        controls.card_title("Cumulative contribution", width="content")
         utility = controls.pick_utility(report.history.utilities)
     focus = findings.in_focus(report, following)
     key = (shown.result.digest, utility, focus)
@@ -121,9 +124,9 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
     facts = state.kept(
         (*key, "ranking"), lambda: ranking_facts(report, utility, findings.counted(report), also=following.client)
     )
-    st.markdown("**Total contribution**")
+    controls.card_title("Total contribution")
     left_out = f" {wording.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
-    st.caption(f"Filled: the 95 % interval excludes zero. Open: it does not.{left_out}")
+    st.caption(f"{interval_words(facts)}{left_out}")
     controls.chart(
         lambda: draw_ranking(facts, mode, following=following),
         ranking_alt(facts),
@@ -135,12 +138,37 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
     )
 
 
+def interval_words(facts: RankingFacts) -> str:
+    """What a filled and an open dot mean here; a table without errors has no interval to exclude anything."""
+    if not any(r.half_width == r.half_width for r in facts.rows):
+        return "Open: these values come without an interval."
+    return "Filled: the 95 % interval excludes zero. Open: it does not."
+
+
+def next_card(shown: state.Shown) -> None:
+    """What a reader of the verdict does now."""
+    report = shown.report
+    controls.card_title("What to do next")
+    links = [("contributions", "See every epoch's values")]
+    if report.detection.alerts:
+        links = [
+            ("alerts", "Read the evidence and decide"),
+            ("report", "Give a client its extract"),
+            *links,
+        ]
+    if (~report.history.computed[1:]).any() and shown.job is None:
+        links.append(("scheduler", "Compute skipped epochs"))
+    links.append(("upload", "Bring in your own run") if state.is_sample(shown.entry) else ("report", "Keep the report"))
+    for view, label in links:
+        st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
+
+
 def crowd(shown: state.Shown, utility: str, following: Following) -> None:
     """Where there are too many clients for a row each: groups of them."""
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility)
     facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility))
-    st.markdown("**Every client, in groups**")
+    controls.card_title("Every client, in groups")
     st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5 % contributed most.")
     controls.chart(
         lambda: draw_crowd(facts, mode, following=following),
@@ -157,11 +185,10 @@ shown = controls.need_report("Overview", unfinished=True)
 if shown is not None:
     report = shown.report
     st.title(controls.text_of(findings.verdict_sentence(report)))
-    quiet = findings.quiet_sentence(report)
-    if quiet:
-        st.caption(controls.text_of(quiet))
-    if state.is_sample(shown.entry):
-        st.caption("This is a sample run with known truth. Bring in your own on the upload page.")
+    sample = "This is a sample run with known truth." if state.is_sample(shown.entry) else ""
+    said = f"{findings.quiet_sentence(report)} {sample}".strip()
+    if said:
+        st.caption(controls.text_of(said))
     following = selection.follow_bar(report)
     cards(shown)
     many = len(report.history.client_ids) > MANY_CLIENTS
@@ -172,9 +199,12 @@ if shown is not None:
         if many:
             with st.container(border=True, gap="xsmall"):
                 crowd(shown, utility, following)
-    with side, st.container(border=True, height="stretch", gap="xsmall"):
-        ranking(shown, utility, following)
+    with side:
+        with st.container(border=True, gap="xsmall"):
+            ranking(shown, utility, following)
+        with st.container(border=True, height="stretch", gap="xsmall"):
+            next_card(shown)
     if many:
         with st.container(border=True, gap="xsmall"):
-            st.markdown("**Clients**")
+            controls.card_title("Clients")
             client_table.show_totals(shown, utility, following)

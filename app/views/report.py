@@ -11,6 +11,13 @@ from app import controls, selection, state, wording
 from flcontrib_core import FillPolicy, FLContribError, write_extract, write_history_tables, write_report
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
+TABLE_WORDS = {
+    "contributions": "one row per client and epoch it took part in; can be brought in again as a table",
+    "cells": "every client in every epoch with its state (computed, absent, not computed) and error",
+    "totals": "one row per client: total, error, share, participation, data size",
+    "warnings": "remarks on the log, with what to do about each",
+    "history": "everything above in one file, for programs",
+}
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
@@ -42,9 +49,10 @@ def extract_files(digest: str, client: str, _shown: state.Shown) -> dict[str, by
 
 def whole_report(shown: state.Shown) -> None:
     head = str(state.workspace().head())
-    st.markdown("**The report**")
+    controls.card_title("The report")
     st.caption(
-        "One self-contained file: opens offline, in light and dark, and prints. Its twin is for `flcontrib verify`."
+        "One self-contained file: opens offline, in light and dark, and prints. Its JSON twin lets whoever holds the "
+        "log compute the result again:"
     )
     # Written when asked for: of a large run that takes long, and most readers want one file.
     with st.container(horizontal=True):
@@ -64,25 +72,29 @@ def whole_report(shown: state.Shown) -> None:
             on_click="ignore",
         )
     st.code("flcontrib verify report.json RUN.flrun", language="bash")
-    st.caption(controls.text_of(f"Audit log of this workspace ends at {head}"))
+    st.caption("The report also carries where this workspace's audit log stands; each entry is chained to the last:")
+    st.code(head, language=None, wrap_lines=True)
 
 
 def numbers(shown: state.Shown) -> None:
-    st.markdown("**The numbers**")
-    st.caption("Every value with its state (computed, absent, not computed) and error.")
-    with st.container(horizontal=True):
-        for name in table_names(shown):
-            st.download_button(
-                name,
-                lambda name=name: table_files(shown.result.digest, shown)[name],  # type: ignore[misc]
-                name,
-                key=f"table-{name}",
-                on_click="ignore",
-            )
+    controls.card_title("The numbers")
+    names = table_names(shown)
+    for table in dict.fromkeys(name.rsplit(".", 1)[0] for name in names):
+        st.markdown(f":small[**{table.capitalize()}**: {TABLE_WORDS[table]}]")
+        with st.container(horizontal=True, gap="small"):
+            for name in (n for n in names if n.rsplit(".", 1)[0] == table):
+                st.download_button(
+                    name,
+                    lambda name=name: table_files(shown.result.digest, shown)[name],  # type: ignore[misc]
+                    name,
+                    key=f"table-{name}",
+                    on_click="ignore",
+                )
+    st.caption("Each chart on the other pages has its own Export: CSV of what it shows, and a PNG or SVG picture.")
 
 
 def for_one_client(shown: state.Shown) -> None:
-    st.markdown("**For one client**")
+    controls.card_title("For one client")
     st.caption(
         "Shows only its own series, the sha256 of its own recorded updates, and an anonymous band of the others "
         "where at least five took part."
@@ -108,7 +120,7 @@ def for_one_client(shown: state.Shown) -> None:
 
 
 def deletion(shown: state.Shown) -> None:
-    st.markdown("**Delete this run**")
+    controls.card_title("Delete this run")
     st.caption("Removes the stored log and what was computed from it. The audit log keeps that it was here.")
     sure = st.checkbox("I want to delete it")
     if st.button("Delete the run", disabled=not sure):
@@ -116,7 +128,7 @@ def deletion(shown: state.Shown) -> None:
         state.remember(run=None, result=None, client=None, window=None)
         st.success(
             controls.text_of(
-                f"{gone.name}: {wording.count(gone.bytes_freed)} bytes freed. Kept: {'; '.join(gone.kept) or 'nothing'}"
+                f"{gone.name}: {wording.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept) or 'nothing'}"
             )
         )
 

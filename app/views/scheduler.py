@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import streamlit as st
 
@@ -40,6 +41,12 @@ MODES = {
     FairnessMode.TWO_SIDED_LB: "Two-sided LB",
     FairnessMode.AUDIT: "Audit",
 }
+FAIRNESS = (
+    "One-sided: the epochs that move the model most and hold many clients. Two-sided: also see all clients equally "
+    "often. Two-sided LB: a bound on it that is solved faster. Audit: part of the budget is spread over the run, so "
+    "that no stretch stays unseen."
+)
+METHODS = {"anytime": "search", "enumeration": "trying every choice"}
 GAMMAS = [0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0]
 
 
@@ -60,7 +67,9 @@ def knobs(epochs: int) -> BudgetSettings:
         st.session_state.setdefault("budget", state.from_url("budget", ["exactly", "at most"], "exactly"))
         k = a.slider("Epochs to compute (k)", 1, epochs, key=k_key) if epochs > 1 else 1
         gamma = b.select_slider("Weight of fairness (γ)", GAMMAS, key="gamma")
-        picked = choices.segmented_control("Fairness", names, key="mode", format_func=lambda m: MODES[FairnessMode(m)])
+        picked = choices.segmented_control(
+            "Fairness", names, key="mode", format_func=lambda m: MODES[FairnessMode(m)], wrap=True, help=FAIRNESS
+        )
         most = choices.segmented_control(
             "Budget", ["exactly", "at most"], key="budget", format_func=lambda m: f"{m.capitalize()} k"
         )
@@ -143,12 +152,11 @@ def figures(answer: Answer) -> None:
     report, full = answer.shown.report, answer.frontier.full_evaluations
     rate = float(report.history.evaluations.sum()) / report.seconds if report.seconds > 0 else 0.0
     saved = None if cost is None or not full else f"{wording.MINUS}{1 - cost / full:.0%} of full"
-    cells = iter(st.columns(5, gap="small"))
+    row = st.container(horizontal=True, gap="small")  # wraps on a narrow screen, two beside each other
 
     def figure(label: str, value: str, delta: str | None = None, help: str | None = None) -> None:
-        next(cells).metric(
-            label, value, delta, delta_color="off", delta_arrow="off", help=help, border=True, height="stretch"
-        )
+        look: dict[str, Any] = {"border": True, "height": "stretch"}
+        row.metric(label, value, delta, delta_color="off", delta_arrow="off", help=help, **look)
 
     figure("Coverage", f"{plan.coverage:.0%}", help="Share of the model's movement in the computed epochs.")
     figure("Lowest exposure", f"{answer.lowest_exposure:.0%}", help="The least seen client's share of computed epochs.")
@@ -163,7 +171,7 @@ def figures(answer: Answer) -> None:
 
 def chosen_epochs(answer: Answer, following: Following) -> None:
     facts = schedule_facts(answer.plan)
-    st.markdown("**Chosen epochs over the model's movement**")
+    controls.card_title("Chosen epochs over the model's movement")
     st.caption("Bar: share of all movement in the epoch. Filled: computed. Hatched: skipped.")
     controls.chart(
         lambda: draw_schedule(facts, answer.mode, following=following),
@@ -178,7 +186,7 @@ def chosen_epochs(answer: Answer, following: Following) -> None:
 
 def exposure_card(answer: Answer, following: Following) -> None:
     facts = exposure_facts(answer.plan, following.client)
-    st.markdown("**Exposure per client**")
+    controls.card_title("Exposure per client")
     st.caption("Dotted: mean. Even bars: each client is seen equally often.")
     controls.chart(
         lambda: draw_exposure(facts, answer.mode, following=following),
@@ -192,7 +200,7 @@ def exposure_card(answer: Answer, following: Following) -> None:
 
 
 def trade_off(answer: Answer) -> None:
-    st.markdown("**Cost against fairness**")
+    controls.card_title("Cost against fairness")
     st.caption("Exposure gap for every k. Lower is fairer.")
     curve = frontier_facts(answer.frontier, max(1, len(answer.plan.chosen)), answer.one_sided)
     controls.chart(
@@ -210,8 +218,8 @@ def how_good(answer: Answer) -> None:
     plan = answer.plan
     proof = "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.3f} below the best possible"
     st.caption(
-        f"Found by {plan.method}; {proof}. The two-sided program is not more accurate than taking the epochs "
-        "of largest movement: it buys fairness."
+        f"Found by {METHODS.get(plan.method, plan.method)}; {proof}. The two-sided program is not more accurate than "
+        "taking the epochs of largest movement: it buys fairness."
     )
     st.caption(error_words(answer.shown, plan))
 
@@ -256,17 +264,18 @@ def error_words(shown: state.Shown, plan: Schedule) -> str:
 
 
 def blind(plan: Schedule) -> None:
-    st.markdown("**Blind spots**")
+    controls.card_title("Blind spots")
     if plan.unseen_clients:
         names = ", ".join(plan.unseen_clients[:6])
         st.markdown(f"Never seen: **{controls.text_of(names)}**")
     else:
         st.text("No client is left without a computed epoch.")
-    for spot in plan.blind_spots[:2]:
-        st.markdown(
-            f"Longest stretch without one: **{controls.text_of(spot.client)}**, "
-            f"epochs {wording.window(spot.first, spot.last)}."
-        )
+    longest = ", ".join(
+        f"**{controls.text_of(spot.client)}** in epochs {wording.window(spot.first, spot.last)}"
+        for spot in plan.blind_spots[:2]
+    )
+    if longest:
+        st.markdown(f"Longest stretches without one: {longest}.")
     if plan.smallest_k_without_blind_clients is not None:
         st.markdown(f"**k = {plan.smallest_k_without_blind_clients}** is the smallest budget that sees every client.")
     if len(plan.chosen) < 0.75 * plan.epoch_count:
@@ -280,5 +289,10 @@ shown = controls.need_report("Scheduler")
 if shown is not None:
     if shown.entry.kind == "contribution-table":
         st.title("A contribution table is already computed: there is nothing to schedule")
+        st.markdown(
+            "A budget chooses which epochs of a run log are evaluated. A table brings its values along, so there is no "
+            "cost to save here."
+        )
+        controls.next_steps(("contributions", "See the table's values"), ("upload", "Bring in a run log"))
     else:
         board(shown)

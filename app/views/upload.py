@@ -17,6 +17,7 @@ from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings, FLCont
 
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
 PIECE_BYTES = 1 << 20
+MOST_PROBLEM_CARDS = 8
 RECORD = """from flcontrib_core import RunRecorder
 
 with RunRecorder(
@@ -44,8 +45,16 @@ strategy = record(
 )"""
 
 
-def ticks(reached: Collection[str]) -> str:
-    return "\u2003".join(f":green[✓] {s}" if s in reached else f":gray[· {s}]" for s in STAGES)
+def ticks(reached: Collection[str], failed: bool = False) -> str:
+    """A line per stage: passed, the one that stopped the log, or still to come."""
+    lines, stopped = [], failed
+    for stage in STAGES:
+        if stage in reached:
+            lines.append(f":green[✓]\u2002{stage.capitalize()}")
+        else:
+            lines.append(f":red[✕\u2002{stage.capitalize()}]" if stopped else f":gray[○\u2002{stage.capitalize()}]")
+            stopped = False
+    return "  \n".join(lines)
 
 
 def problems_table(problems: tuple[Problem, ...]) -> None:
@@ -53,7 +62,15 @@ def problems_table(problems: tuple[Problem, ...]) -> None:
         {"Code": p.code, "Where": p.where, "Found": p.found, "Expected": p.expected, "What to do": p.fix}
         for p in problems
     ]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    for problem in problems[:MOST_PROBLEM_CARDS]:
+        with st.container(border=True, gap="xsmall"):
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.badge(problem.code, color="red")
+                st.markdown(f":small[{controls.text_of(problem.where)}]", width="content")
+            said = f"Found: {problem.found}. Expected: {problem.expected}."
+            st.markdown(f"{controls.text_of(said)} :gray[{controls.text_of(problem.fix)}]")
+    with st.expander(f"As a table ({wording.several(len(problems), 'row')})"):
+        controls.table(rows)
     st.download_button(
         "Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv", on_click="ignore"
     )
@@ -74,9 +91,12 @@ def take_in(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> No
 
 def outcome(delivery: Delivery) -> None:
     """What came of the newest log: how far it got, every problem at once, or what it will cost to compute."""
-    st.markdown(ticks(delivery.stages))
-    if delivery.sha256:
-        st.caption(f"{controls.text_of(delivery.filename)}: {delivery.received:,} bytes, sha256 {delivery.sha256}")
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title(controls.text_of(delivery.filename))
+        st.markdown(ticks(delivery.stages, failed=bool(delivery.problems or delivery.failure)))
+        if delivery.sha256:
+            name = controls.text_of(delivery.filename)
+            st.caption(f"{name}: {wording.size(delivery.received)}, sha256 {delivery.sha256}")
     entry = None if delivery.run is None else state.workspace().find_run(delivery.run)
     if delivery.problems:
         problems = wording.several(len(delivery.problems), "problem")
@@ -129,11 +149,13 @@ def watch_terminal(ticket: Ticket) -> None:
 def preflight(entry: RunEntry) -> None:
     """What will be computed, what it costs, and what cannot be."""
     with st.container(border=True, gap="small"):
-        st.markdown(f"**Ready: {controls.text_of(entry.name)}**")
-        cells = st.columns(4, gap="small")
-        cells[0].metric("Clients", wording.count(entry.clients))
-        cells[1].metric("Epochs", wording.count(entry.epochs))
-        share = st.select_slider("Budget: share of the epochs to compute", [0.25, 0.5, 0.6, 0.75, 0.9, 1.0], 1.0)
+        controls.card_title(f"Ready: {controls.text_of(entry.name)}")
+        row = st.container(horizontal=True, gap="small")
+        row.metric("Clients", wording.count(entry.clients))
+        row.metric("Epochs", wording.count(entry.epochs))
+        share = st.select_slider(
+            "Budget: share of the epochs to compute", [0.25, 0.5, 0.6, 0.75, 0.9, 1.0], 1.0, format_func=wording.share
+        )
         assess = AssessSettings(budget=BudgetSettings(budget=None if share == 1.0 else float(share)))
         settings = replace(AuditSettings(), assess=assess)
         try:
@@ -141,8 +163,13 @@ def preflight(entry: RunEntry) -> None:
         except FLContribError as lacking:
             st.error(controls.text_of(str(lacking)))
             return
-        cells[2].metric("Evaluations", "–" if price.evaluations is None else wording.count(price.evaluations))
-        cells[3].metric("About", "–" if price.seconds is None else wording.seconds(price.seconds))
+        needs = {
+            "Evaluations": None if price.evaluations is None else wording.count(price.evaluations),
+            "Time, about": None if price.seconds is None else wording.seconds(price.seconds),
+            "Memory, about": None if price.memory_bytes is None else wording.size(price.memory_bytes),
+        }
+        for label, value in needs.items():
+            row.metric(label, value or "none")
         for line in price.notes:
             st.caption(controls.text_of(line))
         if st.button("Compute", type="primary"):
@@ -178,8 +205,13 @@ with left:
     newest = st.session_state.get("delivery")
     if newest is not None:
         outcome(newest)
+    else:
+        with st.container(border=True, gap="xsmall"):
+            controls.card_title("What happens to a file")
+            st.markdown(ticks(()))
+            st.caption("Every fault is named at once, with what to do about it. Nothing is computed before you say so.")
 with right, st.container(border=True):
-    st.markdown("**Record your own training**")
+    controls.card_title("Record your own training")
     loop, flower = st.tabs(["PyTorch loop", "Flower"])
     loop.code(RECORD, language="python", wrap_lines=True)
     flower.code(FLOWER, language="python", wrap_lines=True)

@@ -73,7 +73,7 @@ def test_case_through_the_upload_page(case: Case, upload_page: UploadPage, tmp_p
         assert case.code in page.dataframe[0].value.iloc[:, 0].tolist()
     else:
         assert sorted({p.code for p in delivery.remarks}) == sorted(case.warnings)
-        assert "Ready: " in " ".join(m.value for m in page.markdown)
+        assert "Ready: " in " ".join(h.value for h in page.header)
     assert list((upload_page.folder / "incoming").iterdir()) == [], "nothing half received stays"
 
 

@@ -77,7 +77,8 @@ def title(shown: AppTest) -> str:
 
 def words(shown: AppTest) -> str:
     """Everything a reader sees as text on the page."""
-    parts = [*shown.title, *shown.markdown, *shown.caption, *shown.text, *shown.error, *shown.warning, *shown.code]
+    heads, prose = [*shown.title, *shown.header], [*shown.markdown, *shown.caption, *shown.text, *shown.code]
+    parts = [*heads, *prose, *shown.error, *shown.warning]
     return "\n".join(str(p.value).replace("\\", "") for p in parts)
 
 

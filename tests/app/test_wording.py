@@ -54,3 +54,28 @@ def test_names_are_neither_markdown_nor_markup() -> None:
 )
 def test_percentages_have_no_digits_without_meaning(value: float, said: str) -> None:
     assert wording.percent(value) == said
+
+
+@pytest.mark.parametrize(("number", "said"), [(812, "812 B"), (3_400, "3.4 kB"), (77_000, "77 kB"), (2.1e8, "210 MB")])
+def test_sizes_are_rounded(number: int, said: str) -> None:
+    assert wording.size(int(number)) == said
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({}, "all epochs"),
+        ({"budget": None}, "all epochs"),
+        ({"budget": 0.6}, "60% of the epochs"),
+        ({"budget": 18}, "18 epochs"),
+        ({"budget": 3, "epochs": (4,)}, "1 epoch"),
+    ],
+)
+def test_a_budget_is_said_in_words(budget: dict[str, object], said: str) -> None:
+    assert wording.budget({"budget": budget}) == said
+
+
+def test_a_reason_ends_with_a_sentence() -> None:
+    assert wording.first_sentences("It fell by 0.1. Then more words follow here.", 30) == "It fell by 0.1."
+    assert wording.first_sentences("One sentence that is too long", 15) == "One sentence …"
+    assert wording.first_sentences("Short.", 30) == "Short."

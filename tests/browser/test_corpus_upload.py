@@ -30,7 +30,7 @@ def give(page: Page, case: Case, folder: Path, number: int) -> None:
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(folder / name)
     if case.code:
         expect(page.get_by_text(f"{name} was refused")).to_be_visible()
-        expect(page.get_by_test_id("stDataFrame").first).to_contain_text(case.code)
+        expect(page.get_by_test_id("stMain").get_by_text(case.code, exact=True).first).to_be_visible()
     else:
         expect(page.get_by_text(f"{name}: ")).to_be_visible()
         expect(page.get_by_text("Ready: ")).to_be_visible()
