@@ -109,6 +109,7 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
             ),
         },
     )
+    st.caption("Share of the help: a client's part of all positive totals. A negative total counts as zero in it.")
     st.download_button(
         "Totals as CSV",
         lambda: controls.as_csv(controls.rows_of(columns)),

@@ -273,6 +273,11 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
     if entry is None:
         st.title("No run yet")
         st.markdown(wording.EMPTY)
+        if st.button(
+            "Load the sample runs", type="primary", help="Six small runs with known truth, to look around in."
+        ):
+            state.load_samples()
+            st.rerun()
         next_steps(("upload", "Bring in a run"), ("help", "What this tool does"))
         return None
     shown = state.shown_report(entry)

@@ -44,11 +44,21 @@ def workspace() -> Workspace:
     """The one workspace of this server ($FLCONTRIB_WORKSPACE, else the platform's data folder)."""
     found = Workspace(os.environ.get("FLCONTRIB_WORKSPACE"))
     if os.environ.get("FLCONTRIB_SAMPLES", "1") == "1":
-        take_in_samples(found)
-        for entry in found.runs():  # the next time a sample is looked at, its result is there
-            if entry.digest in known_samples() and found.latest_result(entry.digest, "audit", also_stale=False) is None:
-                found.jobs.submit(entry.digest, AuditSettings().record())
+        bring_samples(found)
     return found
+
+
+def bring_samples(found: Workspace) -> None:
+    """Puts the samples into a workspace without runs, and computes those that have no result yet."""
+    take_in_samples(found)
+    for entry in found.runs():  # the next time a sample is looked at, its result is there
+        if entry.digest in known_samples() and found.latest_result(entry.digest, "audit", also_stale=False) is None:
+            found.jobs.submit(entry.digest, AuditSettings().record())
+
+
+def load_samples() -> None:
+    """The samples on request, where the server started without them."""
+    bring_samples(workspace())
 
 
 def theme() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import controls, selection, state, wording
+from app import controls, findings, selection, state, wording
 from app.charts.clusters import (
     ClusterFacts,
     cluster_alt,
@@ -15,7 +15,7 @@ from app.charts.clusters import (
     silhouette_alt,
     silhouette_rows,
 )
-from flcontrib_core import Separation
+from flcontrib_core import AuditReport, Separation
 
 MOST_NAMES = 30
 
@@ -61,19 +61,38 @@ def worth(found: Separation) -> None:
     """Against the truth where it is known, otherwise how stable the grouping is."""
     if found.jaccard is None:
         controls.card_title("How stable is it?")
-        st.metric("Agreement over resampled epochs", "–" if found.stability is None else f"{found.stability:.2f}")
+        stability = "not known" if found.stability is None else f"{found.stability:.2f}"
+        st.metric("Agreement over resampled epochs", stability)
         st.caption("1 = the same groups whichever 80 % of the epochs are looked at; near 0 = chance.")
         return
     controls.card_title("Against the known truth", "Jaccard index")
-    a, b, c = st.columns(3)
-    a.metric("Of this grouping", f"{found.jaccard.raw:.2f}")
-    b.metric("One single cluster", f"{found.jaccard.single_cluster:.2f}")
     adjusted = found.jaccard.adjusted
-    c.metric("Chance-adjusted", "–" if adjusted is None else f"{adjusted:.2f}")
-    st.caption("A raw value near the single-cluster one means nothing was separated; 0 adjusted is chance.")
+    with st.container(horizontal=True, gap="small"):
+        st.metric("Of this grouping", f"{found.jaccard.raw:.2f}")
+        st.metric("One single cluster", f"{found.jaccard.single_cluster:.2f}")
+        st.metric("Chance-adjusted", "no value" if adjusted is None else f"{adjusted:.2f}")
+    st.caption(
+        "A raw value near the single-cluster one means nothing was separated; 0 adjusted is chance."
+        + (" Where one cluster is already the truth, there is no chance to adjust for." if adjusted is None else "")
+    )
 
 
-shown = controls.need_report("Clusters")
+def title_of(report: AuditReport, found: Separation, facts: ClusterFacts) -> str:
+    """'The series fall into 2 groups; client-05 is grouped with 9 others', where one client has an alert."""
+    words = f"The series fall into {wording.several(found.k, 'group')}"
+    marked = tuple(dict.fromkeys(a.client for a in report.detection.alerts))
+    if len(marked) == 1:
+        beside = next((len(members) - 1 for members in facts.groups if marked[0] in members), 0)
+        where = f"is grouped with {wording.several(beside, 'other')}" if beside else "is in a group of its own"
+        return f"{words}; {marked[0]} {where}"
+    together = sum(1 for members in facts.groups if set(marked) & set(members))
+    if len(marked) > 1 and together:
+        where = "the same one" if together == 1 else f"{together} of them"
+        return f"{words}; the {wording.several(len(marked), 'client')} with an alert are in {where}"
+    return words
+
+
+shown = controls.need_report("Clusters", unfinished=True)
 if shown is not None:
     report = shown.report
     found = report.detection.separation
@@ -86,9 +105,10 @@ if shown is not None:
         st.title("Too few different series to group")
         st.text("Grouping needs at least four clients whose series differ.")
     else:
-        st.title(f"The series fall into {wording.several(found.k, 'group')}")
+        st.title(controls.text_of(f"{findings.so_far(report)}{title_of(report, found, facts)}"))
         st.caption(
             "K-means on the cumulative series. Groups form among honest clients too, so this view raises no alert."
             + (f" {found.note}" if found.note else "")
         )
         groups(shown, found, facts, utility)
+    controls.next_steps(("alerts", "What was alerted, with its evidence"), ("compare", "Compare with another result"))

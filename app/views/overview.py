@@ -14,6 +14,7 @@ from app.charts.sparkline import draw_sparkline, sparkline_alt
 from flcontrib_core import Alert, AuditReport
 
 MOST_CARDS = 3
+MOST_REMARKS = 5
 LONGEST_REASON = 220
 
 
@@ -163,6 +164,16 @@ def next_card(shown: state.Shown) -> None:
         st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
 
 
+def remarks(report: AuditReport) -> None:
+    """What the checks of the log itself found; it limits what the verdict can say."""
+    controls.card_title("Remarks on the log")
+    for remark in report.warnings[:MOST_REMARKS]:
+        said = f"{remark.where}: found {remark.found}, expected {remark.expected}. {remark.fix}"
+        st.markdown(f"- **{controls.text_of(remark.code)}** {controls.text_of(said)}")
+    if len(report.warnings) > MOST_REMARKS:
+        st.caption(f"{wording.count(len(report.warnings) - MOST_REMARKS)} more are in the report and its tables.")
+
+
 def crowd(shown: state.Shown, utility: str, following: Following) -> None:
     """Where there are too many clients for a row each: groups of them."""
     report, mode = shown.report, state.theme()
@@ -208,3 +219,6 @@ if shown is not None:
         with st.container(border=True, gap="xsmall"):
             controls.card_title("Clients")
             client_table.show_totals(shown, utility, following)
+    if report.warnings:
+        with st.container(border=True, gap="xsmall"):
+            remarks(report)

@@ -103,8 +103,12 @@ class Answer:
         return (self.shown.result.digest, self.settings, self.mode)
 
     @property
+    def exposures(self) -> tuple[float, ...]:
+        return tuple(e for e in self.plan.exposure.values() if e is not None)
+
+    @property
     def lowest_exposure(self) -> float:
-        return min((e for e in self.plan.exposure.values() if e is not None), default=0.0)
+        return min(self.exposures, default=0.0)
 
 
 def answer_to(shown: state.Shown, settings: BudgetSettings) -> Answer:
@@ -159,7 +163,12 @@ def figures(answer: Answer) -> None:
         row.metric(label, value, delta, delta_color="off", delta_arrow="off", help=help, **look)
 
     figure("Coverage", f"{plan.coverage:.0%}", help="Share of the model's movement in the computed epochs.")
-    figure("Lowest exposure", f"{answer.lowest_exposure:.0%}", help="The least seen client's share of computed epochs.")
+    figure(
+        "Lowest exposure",
+        f"{answer.lowest_exposure:.0%}",
+        f"highest {max(answer.exposures, default=0.0):.0%}",
+        help="The least seen client's share of computed epochs.",
+    )
     figure("Exposure gap", f"{plan.exposure_gap:.2f}", help="Mean difference between clients, 0 = all alike.")
     figure("Evaluations", "–" if cost is None else wording.count(cost), saved)
     figure(

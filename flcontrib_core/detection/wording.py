@@ -69,13 +69,13 @@ def counter_evidence(facts: WindowFacts, others_too: tuple[str, ...], validation
     said: list[str] = []
     computed = len(facts.computed_inside)
     if facts.not_computed_inside:
-        skipped = ", ".join(str(t) for t in facts.not_computed_inside[:6])
+        skipped = listing([str(t) for t in facts.not_computed_inside], 6)
         said.append(
             f"Not computed: epoch {skipped}. {computed} of {counted(facts.participated_inside, 'participation')} "
             "in the window have a value."
         )
     if computed < FEW_COMPUTED:
-        said.append(f"Only {counted(computed, 'computed epoch')} in the window.")
+        said.append(f"{f'Only {computed}' if computed else 'No'} computed epoch{'s' * (computed > 1)} in the window.")
     if others_too:
         said.append(f"{listing(others_too)} moved in the same epochs.")
     if facts.mean_inside is not None and facts.mean_inside <= 0:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from app import wording
+from flcontrib_core import Workspace
 from tests.app.filled_workspace import Filled
 from tests.app.test_pages import PAGES, _own_caches, opened, words
 
@@ -59,3 +62,27 @@ def test_inbox_can_be_sorted_as_a_table(filled: Filled) -> None:
     assert not shown.dataframe
     next(t for t in shown.toggle if t.key == "inbox-table").set_value(True).run()
     assert len(shown.dataframe[0].value) == 2
+
+
+def test_the_title_of_the_groups_says_where_the_marked_client_is(filled: Filled) -> None:
+    said = opened(filled.folder, "clusters", filled.runs["report"]).title[0].value.replace("\\", "")
+    assert "; client-03 is " in said
+
+
+def test_remarks_on_the_log_are_read_where_the_verdict_is(filled: Filled) -> None:
+    shown = opened(filled.folder, "overview", filled.runs["report"])
+    said = words(shown)
+    assert ("Remarks on the log" in said) == ("remark on the log" in said or "remarks on the log" in said)
+
+
+def test_an_empty_workspace_offers_the_samples(tmp_path: Path) -> None:
+    shown = opened(tmp_path / "empty", "overview")
+    button = next(b for b in shown.button if b.label == "Load the sample runs")
+    try:
+        button.click().run()
+        assert not shown.exception
+        assert len(shown.selectbox[0].options) == 6
+    finally:
+        with Workspace(tmp_path / "empty") as workspace:
+            for job in workspace.jobs.list():
+                workspace.jobs.cancel(job.id)

@@ -80,6 +80,13 @@ def test_counter_evidence_names_small_validation_sets_edges_and_skipped_epochs()
     assert "Only 2 computed epochs in the window." in said
 
 
+def test_a_window_without_any_value_says_so_and_names_how_many_epochs_it_leaves_out() -> None:
+    history = made_history(poisoned=[(1, 12, 20)], computed=[*range(1, 12), *range(21, 31)])
+    said = " ".join(_only(read_verdicts(history)).counter_evidence)
+    assert "and 3 more" in said
+    assert "No computed epoch in the window." in said
+
+
 def test_sensitivity_counts_alternative_settings() -> None:
     alert = _only(read_verdicts(made_history(poisoned=[(5, 12, 19)])))
     assert alert.sensitivity_settings is not None
