@@ -27,7 +27,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from app.canvas.delivery import ScriptAhead, packed_script, script_route
+from app.canvas.delivery import ScriptAhead, head_lines, packed_script, script_route
 from app.receiving import (
     LARGEST_UPLOAD,
     ROUTE,
@@ -128,6 +128,7 @@ def _make_ready() -> None:
 
     assert pandas  # every table of a page needs it
     packed_script()
+    head_lines()
     for module in pkgutil.iter_modules(app.charts.__path__):
         importlib.import_module(f"app.charts.{module.name}")
     with suppress(FLContribError):  # the page itself says what is wrong with a workspace

@@ -1,14 +1,16 @@
-"""How does Plotly's script reach the browser early? Packed once, kept by the browser, and asked for by the first line
-of the page instead of by the first chart, so that it loads while Streamlit's own scripts do.
+"""How does a chart appear early? Its scripts are named in the head of the page and fetched while Streamlit starts,
+instead of one after the other when the first chart is reached.
 """
 
 from __future__ import annotations
 
 import gzip
+import re
 from functools import lru_cache
 from pathlib import Path
 
 import plotly
+import streamlit
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,7 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.canvas import SCRIPT_ROUTE
 
 _KEPT = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
-_TAG = f'<script id="drawing" async src=".{SCRIPT_ROUTE}"></script>'.encode()
+_SCRIPT = f'<script id="drawing" defer src=".{SCRIPT_ROUTE}"></script>'
+FIRST_PAGE = ("BidiComponent", "Selectbox", "ButtonGroup", "PageLink", "Checkbox")
+"""Streamlit's parts that the first page is built from and its own page does not name."""
+_IMPORT = re.compile(r'(?:from|import)\s*"\./([\w.-]+\.js)"')
 
 
 @lru_cache(maxsize=1)
@@ -25,6 +30,27 @@ def packed_script() -> bytes:
     """Plotly's script as its Python package brings it."""
     script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
     return gzip.compress(script.read_bytes(), compresslevel=6)
+
+
+@lru_cache(maxsize=1)
+def head_lines() -> bytes:
+    """What is put into the head of every page."""
+    static = Path(streamlit.__file__).parent / "static"
+    parts = _parts_of(static / "static" / "js", (static / "index.html").read_text(encoding="utf-8"))
+    links = [f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in parts]
+    return "".join([*links, _SCRIPT]).encode()
+
+
+def _parts_of(folder: Path, page: str) -> list[str]:
+    """Files of ``FIRST_PAGE`` and all they import, without those the page names itself."""
+    waiting = [p.name for part in FIRST_PAGE for p in sorted(folder.glob(f"{part}.*.js"))]
+    found: dict[str, None] = {}
+    while waiting:
+        name = waiting.pop(0)
+        if name not in found and name not in page and (folder / name).exists():
+            found[name] = None
+            waiting += _IMPORT.findall((folder / name).read_text(encoding="utf-8"))
+    return list(found)
 
 
 async def send_script(request: Request) -> Response:
@@ -38,7 +64,7 @@ script_route = Route(SCRIPT_ROUTE, send_script, methods=["GET"])
 
 
 class ScriptAhead:
-    """Names Plotly's script in the head of every HTML page. Where there is no head, the first chart asks for it."""
+    """Names the scripts in the head of every HTML page. Where there is no head, the first chart asks for them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -56,7 +82,7 @@ def _wants_page(scope: Scope) -> bool:
 
 
 class _Insertion:
-    """Holds an HTML answer back until it is whole, and passes it on with the tag in its head."""
+    """Holds an HTML answer back until it is whole, and passes it on with our lines in its head."""
 
     def __init__(self, send: Send) -> None:
         self.send = send
@@ -73,7 +99,7 @@ class _Insertion:
         self.body += message.get("body", b"")
         if message.get("more_body", False):
             return
-        whole = self.body.replace(b"</head>", _TAG + b"</head>", 1)
+        whole = self.body.replace(b"</head>", head_lines() + b"</head>", 1)
         headers = [h for h in self.start["headers"] if h[0] != b"content-length"]
         headers.append((b"content-length", str(len(whole)).encode()))
         await self.send({**self.start, "headers": headers})

@@ -12,7 +12,6 @@ from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs
 from app.charts.picture import Picture
 from app.charts.style import (
     DASHES,
-    annotate,
     base_figure,
     client_styles,
     epoch_ticks,
@@ -281,7 +280,8 @@ def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Fol
             )
     above = {"y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 6, "font": {"size": 13, "color": p.ink}}
     notes += [above | {"x": x, "text": f"<b>{short(name, 18)}</b>"} for x, name in enumerate(facts.names)]
-    annotate(figure, notes)
+    for note in notes:
+        figure.add_annotation(showarrow=False, **note)
     figure.update_layout(
         xaxis={"visible": False, "range": [-0.05, len(facts.names) - 0.95]},
         yaxis={"visible": False, "range": [len(facts.rows) + 0.6, 0.4]},

@@ -9,7 +9,7 @@ import numpy as np
 from app import wording
 from app.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
 from app.charts.picture import Picture
-from app.charts.style import annotate, base_figure, palette, plain, short, signed_ticks, translucent, x_axis
+from app.charts.style import base_figure, palette, plain, short, signed_ticks, translucent, write_column, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 24
@@ -105,7 +105,7 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False, following
     reach = [v for r in rows for v in (r.total - _width(r), r.total + _width(r))] + [0.0]
     room = (max(reach) - min(reach) or 1.0) * 0.07
     low, high = min(reach) - room, max(reach) + room
-    _draw_dots(figure, facts, places, mode)
+    _draw_dots(figure, facts, places, high, mode)
     names = [short(r.client, 14) for r in rows]
     bold = [r.alerted or r.client == following.client for r in rows]
     for place, r in zip(places, rows, strict=True):
@@ -135,7 +135,7 @@ def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False, following
     return figure
 
 
-def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], mode: str) -> None:
+def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], edge: float, mode: str) -> None:
     """Two traces for all clients: the intervals (pieces of one line per colour) and the dots."""
     p = palette(mode)
     rows = facts.rows
@@ -163,14 +163,7 @@ def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], mode: st
         hovertemplate=f"<b>%{{customdata[0]}}</b><br><b>%{{x:+.{digits + 1}f}}</b> %{{customdata[1]}}<extra></extra>",
         **STILL,
     )
-    font = {"size": 12, "color": p.secondary}
-    annotate(
-        figure,
-        (
-            {"x": 1, "xref": "paper", "xanchor": "left", "xshift": 12, "y": y, "font": font, "text": words}
-            for y, words in zip(places, (wording.signed(r.total, digits) for r in rows), strict=True)
-        ),
-    )
+    write_column(figure, edge, places, [wording.signed(r.total, digits) for r in rows], mode)
 
 
 def interval_words(half_width: float, digits: int) -> str:

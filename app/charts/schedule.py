@@ -8,7 +8,7 @@ import numpy as np
 
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
 from app.charts.picture import Picture
-from app.charts.style import annotate, base_figure, epoch_ticks, palette, plain, short, x_axis, y_axis
+from app.charts.style import base_figure, epoch_ticks, palette, plain, short, write_column, x_axis, y_axis
 from flcontrib_core import Frontier, Schedule
 
 MOST_BARS = 24
@@ -148,9 +148,7 @@ def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False, followi
     for place, (client, _, _) in zip(y, rows, strict=True):
         if client == following.client:
             draw_followed_row(figure, place, mode)
-    font = {"size": 12, "color": p.secondary}
-    right = {"x": 1, "xref": "paper", "xanchor": "left", "xshift": 8, "font": font}
-    annotate(figure, (right | {"y": place, "text": f"{e:.0%}"} for place, (_, e, _) in zip(y, rows, strict=True)))
+    write_column(figure, 1.0, y, [f"{e:.0%}" for _, e, _ in rows], mode)
     figure.add_shape(
         type="line",
         x0=facts.mean,

@@ -8,7 +8,7 @@ five hues plus dash and marker is the honest limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -143,10 +143,21 @@ def base_figure(mode: str, height: int, **margins: int) -> Picture:
     return Picture(layout)
 
 
-def annotate(figure: Picture, notes: Iterable[dict[str, Any]]) -> None:
-    """Writes notes without arrows."""
-    for note in notes:
-        figure.add_annotation(**({"showarrow": False} | note))
+def write_column(figure: Picture, edge: float, places: Sequence[float], words: Sequence[str], mode: str) -> None:
+    """Words to the right of a chart with one row per client, whose axis ends at ``edge``.
+
+    One trace: as notes, each of which Plotly lays out by itself, they take longer than the rest of the chart.
+    """
+    figure.add_scatter(
+        x=[edge] * len(places),
+        y=list(places),
+        mode="text",
+        text=[f"\u2002{w}" for w in words],
+        textposition="middle right",
+        textfont={"size": 12, "color": palette(mode).secondary},
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
 
 
 def x_axis(mode: str) -> dict[str, Any]:

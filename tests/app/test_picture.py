@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,7 @@ import numpy as np
 import plotly
 import plotly.graph_objects as go
 import pytest
+import streamlit
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -20,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import Message
 
 from app.canvas import SCRIPT_ROUTE
-from app.canvas.delivery import ScriptAhead, script_route
+from app.canvas.delivery import ScriptAhead, head_lines, script_route
 from app.charts.picture import Picture
 from tests.app.drawn import checked, every_figure, grouped_report
 
@@ -102,9 +104,18 @@ def ask(path: str, **headers: str) -> tuple[dict[str, str], bytes]:
 
 def test_page_names_the_script_in_its_head() -> None:
     headers, body = ask("/", accept="text/html,*/*", accept_encoding="gzip")
-    assert body.count(f'<script id="drawing" async src=".{SCRIPT_ROUTE}"></script></head>'.encode()) == 1
+    assert body.count(f'<script id="drawing" defer src=".{SCRIPT_ROUTE}"></script></head>'.encode()) == 1
     assert int(headers["content-length"]) == len(body)
     assert body.endswith(b"</body></html>")
+
+
+def test_parts_of_the_first_page_are_named_once_and_exist() -> None:
+    static = Path(streamlit.__file__).parent / "static"
+    own = (static / "index.html").read_text()
+    named = re.findall(r'modulepreload" crossorigin href="\./(static/js/[^"]+)"', head_lines().decode())
+    assert len(named) == len(set(named))
+    assert all((static / name).is_file() and name not in own for name in named)
+    assert {Path(name).name.split(".")[0] for name in named} >= {"BidiComponent", "Selectbox", "ButtonGroup"}
 
 
 def test_everything_else_is_passed_on_as_it_is() -> None:
