@@ -204,19 +204,20 @@ def show(shown: state.Shown, alert: Alert) -> None:
     st.title(controls.text_of(findings.headline(alert)))
     st.caption(wording.OBSERVED_ONLY)
     following = selection.follow_bar(report)
-    wide, side = st.columns([1.75, 1], gap="small")
-    with wide:
-        with st.container(border=True, gap="xsmall"):
-            picture(shown, alert, following)
-        class_mix(shown, alert)
-        with st.container(border=True, gap="xsmall"):
-            what_if(report, alert)
-        with st.container(border=True, gap="xsmall"):
-            check_it(report)
+    wide, side = st.columns([1.75, 1], gap="small")  # two rows: a phone shows reasons and objections right below
+    with wide, st.container(border=True, height="stretch", gap="xsmall"):
+        picture(shown, alert, following)
     with side:
         with st.container(border=True, gap="xsmall"):
             reasons(alert)
-        with st.container(border=True, gap="xsmall"):
+        with st.container(border=True, height="stretch", gap="xsmall"):
             objections(alert)
+    wide, side = st.columns([1.75, 1], gap="small")
+    with wide:
+        class_mix(shown, alert)
         with st.container(border=True, gap="xsmall"):
-            decision(shown, alert)
+            what_if(report, alert)
+        with st.container(border=True, height="stretch", gap="xsmall"):
+            check_it(report)
+    with side, st.container(border=True, height="stretch", gap="xsmall"):
+        decision(shown, alert)

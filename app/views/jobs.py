@@ -34,12 +34,8 @@ def card(job: Job, name: str) -> None:
             st.badge(job.state.value.replace("-", " ").capitalize(), color=colour)  # type: ignore[arg-type]
         estimator = str(job.settings.get("estimator", ""))
         how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
-        asked = [
-            controls.job_words(job).capitalize(),
-            wording.budget(job.settings),
-            how,
-            f"asked {wording.moment(job.submitted_at)}",
-        ]
+        stands = "" if job.state is JobState.FAILED else controls.job_words(job)  # its badge says so already
+        asked = [stands, wording.budget(job.settings), how, f"asked {wording.moment(job.submitted_at)}"]
         st.caption(controls.text_of(" · ".join(part for part in asked if part)))
         if job.progress is not None and job.active:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))
