@@ -14,6 +14,7 @@ from app.charts.style import (
     base_figure,
     client_styles,
     epoch_ticks,
+    last_known,
     palette,
     plain,
     short,
@@ -58,6 +59,10 @@ class CumulativeFacts:
     """(client, (T + 1,) 0 absent, 1 computed, 2 not computed), focus first; only where it is readable"""
     all_clients: tuple[str, ...]
     fill: str
+
+    @property
+    def last_known(self) -> int:
+        return last_known([*(c.credit for c in self.focus), *self.quantiles], self.epochs)
 
 
 def cumulative_facts(
@@ -111,20 +116,27 @@ def cumulative_facts(
 def cumulative_alt(facts: CumulativeFacts) -> str:
     """The take-away for a reader who does not see the picture."""
     lines = [f"Running {facts.axis} per client over {facts.epochs} epochs."]
+    last = facts.last_known
+    if last < facts.epochs:
+        lines.append(f"Known up to epoch {last}.")
     for curve in facts.focus:
         marked = ", ".join(wording.window(*w) for w in curve.windows)
         lines.append(
-            f"{curve.client} ends at {wording.signed(float(curve.credit[-1]), wording.digits_for(curve.credit[-1]))}"
+            f"{curve.client} ends at {_end_words(float(curve.credit[last]))}"
             + (f", marked window {marked}." if marked else ".")
         )
     if facts.others:
-        ends = facts.quantiles[:, -1]
+        ends = facts.quantiles[:, last]
         digits = wording.digits_for(*ends)
         lines.append(
             f"The middle 80 % of the {facts.others} others end between {wording.signed(float(ends[0]), digits)} "
             f"and {wording.signed(float(ends[-1]), digits)}."
         )
     return " ".join(lines)
+
+
+def _end_words(end: float) -> str:
+    return wording.signed(end, wording.digits_for(end))
 
 
 def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
@@ -197,11 +209,13 @@ def _draw_band(figure: Picture, facts: CumulativeFacts, mode: str) -> None:
     if not facts.others:
         return
     grey = palette(mode).context
-    epochs = list(range(facts.epochs + 1))
+    epochs = list(range(facts.last_known + 1))
+    quantiles = facts.quantiles[:, : len(epochs)]  # an outline with gaps would be filled across them
     for lower, upper, alpha in ((0, 4, 0.18), (1, 3, 0.28)):
         figure.add_scatter(
             x=epochs + epochs[::-1],
-            y=[*facts.quantiles[upper], *facts.quantiles[lower][::-1]],
+            y=[*quantiles[upper], *quantiles[lower][::-1]],
+            mode="lines",
             fill="toself",
             fillcolor=translucent(grey, alpha),
             line={"width": 0},
@@ -210,7 +224,7 @@ def _draw_band(figure: Picture, facts: CumulativeFacts, mode: str) -> None:
         )
     figure.add_scatter(
         x=epochs,
-        y=facts.quantiles[2],
+        y=quantiles[2],
         mode="lines",
         line={"color": grey, "width": 1.5},
         hovertemplate=f"median of {facts.others} others<br>epoch %{{x}}<br><b>%{{y:+.3f}}</b><extra></extra>",
@@ -262,9 +276,12 @@ def _draw_curve(
     epochs = np.arange(facts.epochs + 1)
     width = curve.half_width
     if np.isfinite(width).all() and width.max(initial=0.0) > 0:
+        there = slice(facts.last_known + 1)
+        upper, lower = (curve.credit + width)[there], (curve.credit - width)[there]
         figure.add_scatter(
-            x=[*epochs, *epochs[::-1]],
-            y=[*(curve.credit + width), *(curve.credit - width)[::-1]],
+            x=[*epochs[there], *epochs[there][::-1]],
+            y=[*upper, *lower[::-1]],
+            mode="lines",
             fill="toself",
             fillcolor=translucent(style.colour, 0.13),
             line={"width": 0},
@@ -300,15 +317,16 @@ def _draw_curve(
 
 
 def _label_ends(figure: Picture, facts: CumulativeFacts, styles: dict[str, ClientStyle], mode: str, gap: float) -> None:
-    names = [(c.client, float(c.credit[-1]), styles[c.client].colour, True) for c in facts.focus]
+    last = facts.last_known
+    names = [(c.client, float(c.credit[last]), styles[c.client].colour, True) for c in facts.focus]
     if facts.others:
         who = f"{wording.count(facts.others)} {'others' if facts.focus else 'clients'}"
-        names.append((who, float(facts.quantiles[2, -1]), palette(mode).secondary, False))
+        names.append((who, float(facts.quantiles[2, last]), palette(mode).secondary, False))
     places = spread_labels([n[1] for n in names], gap)
     for (name, _, colour, bold), y in zip(names, places, strict=True):
         text = short(name, 14)
         figure.add_annotation(
-            x=facts.epochs + 0.6,
+            x=last + (0.6 if last == facts.epochs else 0.1),
             y=y,
             text=f"<b>{text}</b>" if bold else text,
             font={"size": 12, "color": colour},

@@ -14,6 +14,7 @@ from app.charts.style import (
     base_figure,
     client_styles,
     epoch_ticks,
+    last_known,
     palette,
     plain,
     signed_ticks,
@@ -46,6 +47,10 @@ class EvidenceFacts:
     state: np.ndarray
     """(T + 1,) 0 absent, 1 computed, 2 not computed"""
     all_clients: tuple[str, ...]
+
+    @property
+    def last_known(self) -> int:
+        return last_known([self.credit, *self.quantiles], self.epochs)
 
 
 def evidence_facts(
@@ -87,7 +92,7 @@ def evidence_alt(facts: EvidenceFacts) -> str:
     where = "" if facts.window is None else f" Marked window: epochs {wording.window(*facts.window)}."
     changes = ", ".join(f"{wording.window(a, b)} ({wording.probability(p)})" for a, b, p in facts.groups) or "none"
     harmful = int((facts.values[1:] < 0).sum())
-    end = float(facts.credit[-1])
+    end = float(facts.credit[facts.last_known])
     return (
         f"{facts.client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}.{where} "
         f"Probable changes at {changes}. {harmful} of {int((facts.state[1:] == 1).sum())} computed epochs are harmful."
@@ -186,18 +191,21 @@ def _draw_curve(figure: Picture, facts: EvidenceFacts, mode: str, narrow: bool) 
     p = palette(mode)
     style = client_styles(facts.all_clients, mode)[facts.client]
     epochs = np.arange(facts.epochs + 1)
+    last = facts.last_known
     if facts.others:
+        there, quantiles = epochs[: last + 1], facts.quantiles[:, : last + 1]
         for lower, upper, alpha in ((0, 4, 0.18), (1, 3, 0.28)):
             figure.add_scatter(
-                x=[*epochs, *epochs[::-1]],
-                y=[*facts.quantiles[upper], *facts.quantiles[lower][::-1]],
+                x=[*there, *there[::-1]],
+                y=[*quantiles[upper], *quantiles[lower][::-1]],
+                mode="lines",
                 fill="toself",
                 fillcolor=translucent(p.context, alpha),
                 line={"width": 0},
                 hoverinfo="skip",
             )
         median = {"color": p.context, "width": 1.5}
-        figure.add_scatter(x=epochs, y=facts.quantiles[2], mode="lines", line=median, hoverinfo="skip")
+        figure.add_scatter(x=there, y=quantiles[2], mode="lines", line=median, hoverinfo="skip")
     known = np.where(facts.state == 2, np.nan, facts.credit)
     dotted = {"color": style.colour, "width": 1.2, "dash": "dot"}
     figure.add_scatter(x=epochs, y=facts.credit, mode="lines", line=dotted, hoverinfo="skip")
@@ -213,15 +221,16 @@ def _draw_curve(figure: Picture, facts: EvidenceFacts, mode: str, narrow: bool) 
     figure.add_scatter(x=epochs[at], y=facts.credit[at], mode="markers", marker=marker, hoverinfo="skip")
     if narrow:
         return
-    ends = [(facts.client, float(facts.credit[-1]), style.colour)]
+    ends = [(facts.client, float(facts.credit[last]), style.colour)]
     if facts.others:
-        ends.append((f"{facts.others} others", float(facts.quantiles[2, -1]), p.secondary))
-    if len(ends) == 2 and abs(ends[0][1] - ends[1][1]) < 0.06 * float(np.ptp(facts.credit) or 1.0):
-        ends[1] = (ends[1][0], ends[0][1] - 0.08 * float(np.ptp(facts.credit) or 1.0), ends[1][2])
+        ends.append((f"{facts.others} others", float(facts.quantiles[2, last]), p.secondary))
+    reach = float(np.ptp(facts.credit[: last + 1]) or 1.0)
+    if len(ends) == 2 and abs(ends[0][1] - ends[1][1]) < 0.06 * reach:
+        ends[1] = (ends[1][0], ends[0][1] - 0.08 * reach, ends[1][2])
     for name, y, colour in ends:
         short = name if len(name) <= 12 else name[:11] + "…"
         figure.add_annotation(
-            x=facts.epochs + 0.7,
+            x=last + (0.7 if last == facts.epochs else 0.1),
             y=y,
             text=plain(short),
             showarrow=False,

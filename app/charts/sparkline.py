@@ -12,7 +12,7 @@ from app.charts.style import base_figure, client_styles, palette, translucent
 
 def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] | None) -> str:
     curve = next(c for c in facts.focus if c.client == client)
-    end = float(curve.credit[-1])
+    end = float(curve.credit[facts.last_known])
     where = "" if window is None else f"; marked window: epochs {wording.window(*window)}"
     return f"{client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}{where}."
 
@@ -24,11 +24,13 @@ def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] 
     style = client_styles(facts.all_clients, mode)[client]
     figure = base_figure(mode, 64, l=0, r=0, t=2, b=2)
     figure.update_layout(xaxis={"visible": False, "range": [0, facts.epochs]}, yaxis={"visible": False})
-    epochs = np.arange(facts.epochs + 1)
+    epochs = np.arange(facts.last_known + 1)
+    quantiles = facts.quantiles[:, : len(epochs)]
     if facts.others:
         figure.add_scatter(
             x=[*epochs, *epochs[::-1]],
-            y=[*facts.quantiles[4], *facts.quantiles[0][::-1]],
+            y=[*quantiles[4], *quantiles[0][::-1]],
+            mode="lines",
             fill="toself",
             fillcolor=translucent(p.context, 0.3),
             line={"width": 0},
@@ -38,5 +40,5 @@ def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] 
         shade = {"fillcolor": translucent(style.colour, 0.13), "line": {"width": 0}, "layer": "below"}
         figure.add_shape(type="rect", x0=window[0] - 0.5, x1=window[1] + 0.5, y0=0, y1=1, yref="y domain", **shade)
     line = {"color": style.colour, "width": 2, "dash": style.dash}
-    figure.add_scatter(x=epochs, y=curve.credit, mode="lines", line=line, hoverinfo="skip")
+    figure.add_scatter(x=epochs, y=curve.credit[: len(epochs)], mode="lines", line=line, hoverinfo="skip")
     return figure

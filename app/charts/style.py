@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from app import wording
 from app.charts.picture import Picture
 
@@ -245,3 +247,13 @@ def spread_labels(positions: list[float], smallest_gap: float) -> list[float]:
         for n, i in enumerate(members):
             placed[i] = first + n * smallest_gap
     return placed
+
+
+def last_known(series: Sequence[np.ndarray], epochs: int) -> int:
+    """The epoch at which running sums end: the run's last one, or the last that a job at work has finished.
+
+    Behind the first unknown epoch every sum is unknown, and an outline with gaps would be filled across them.
+    """
+    if not series:
+        return epochs
+    return int(np.flatnonzero(np.isfinite(series).all(axis=0)).max(initial=0))

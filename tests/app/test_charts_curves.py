@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -11,6 +13,7 @@ from app.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_fact
 from app.charts.evidence import evidence_alt, evidence_facts, evidence_rows
 from app.charts.sparkline import sparkline_alt
 from app.charts.style import palette
+from flcontrib_core import AuditReport
 from tests.app.drawn import (
     HARMFUL_WINDOW,
     draw_cumulative,
@@ -172,3 +175,41 @@ def test_summed_probability_is_never_certain() -> None:
     assert "8–10: 0.99" in said
     assert "8–10 (0.99)" in evidence_alt(facts)
     assert wording.probability(1.0) == "0.99"
+
+
+def half_done(epochs: int) -> AuditReport:
+    """A report as a job leaves it on its way: behind these epochs not even the model's gain is known."""
+    history = made_history(clients=6, epochs=20, poisoned=[(1, *HARMFUL_WINDOW)])
+    known = np.arange(21) <= epochs
+    values = {u: np.where(known[:, None], v, np.nan) for u, v in history.values.items()}
+    gains = {u: np.where(known, g, np.nan) for u, g in history.increments.items()}
+    how = tuple(e if k else "pending" for e, k in zip(history.estimator, known, strict=True))
+    return made_report(
+        replace(history, values=values, increments=gains, computed=history.computed & known, estimator=how)
+    )
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_curves_of_a_job_at_work_end_where_it_is(mode: str) -> None:
+    report = half_done(13)
+    client = report.history.client_ids[1]
+    facts = cumulative_facts(report, "loss", (client,))
+    alone = evidence_facts(report, client, HARMFUL_WINDOW)
+    assert facts.last_known == alone.last_known == 13
+    for figure in (draw_cumulative(facts, mode), draw_evidence(alone, mode), draw_sparkline(facts, client, None, mode)):
+        outlines = [t for t in figure.data if t.type == "scatter" and t.fill == "toself"]
+        assert outlines
+        for outline in outlines:
+            assert outline.mode == "lines", "a short outline would be drawn with a mark at every corner"
+            assert max(outline.x) == 13
+            assert np.isfinite(np.array(outline.y, dtype=float)).all(), "a gap would be filled across"
+    labels = [a for a in draw_cumulative(facts, mode).layout.annotations if a.text in (f"<b>{client}</b>", "5 others")]
+    assert len(labels) == 2
+    assert all(np.isfinite(a.y) and a.x < 14 for a in labels)
+    assert "Known up to epoch 13." in cumulative_alt(facts)
+    assert "not computed" not in cumulative_alt(facts) + evidence_alt(alone) + sparkline_alt(facts, client, None)
+
+
+def test_curves_of_a_result_end_with_the_run() -> None:
+    report = made_report(history_with_errors())
+    assert cumulative_facts(report, "loss", ()).last_known == report.history.epoch_count
