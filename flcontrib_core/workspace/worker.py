@@ -135,7 +135,19 @@ def apply_limits(limits: JobLimits) -> None:
     _lower(resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes)
     _end_at_cpu_limit(limits.cpu_seconds)
     _lower(resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + _GRACE_SECONDS)
-    os.nice(limits.niceness)
+    _step_back(limits.niceness)
+
+
+def _step_back(niceness: int) -> None:
+    """Behind interactive work, whatever its session: Linux may share the processor out between sessions first, and a
+    job has one of its own, so that ``nice`` alone would leave it half of the machine."""
+    os.nice(niceness)
+    share = Path("/proc/self/autogroup")
+    if niceness > 0 and share.exists():
+        try:
+            share.write_text(str(niceness))
+        except OSError as fault:  # some systems forbid it: the job is as it would be without
+            print(f"this job's session keeps its full share of the processor: {fault}", file=sys.stderr)
 
 
 def _lower(what: int, soft: int, hard: int) -> None:

@@ -83,6 +83,8 @@ def test_the_worker_is_in_a_session_of_its_own_niced_and_limited(workspace: Work
     worker = psutil.Process(pid_of(workspace, job))
     assert os.getsid(worker.pid) == worker.pid != os.getsid(0)
     assert worker.nice() >= 7
+    share = Path(f"/proc/{worker.pid}/autogroup")
+    assert not share.exists() or share.read_text().split()[-1] == "7", "its session steps back as a whole"
     assert worker.rlimit(psutil.RLIMIT_DATA)[0] == 3 << 30
     assert worker.rlimit(psutil.RLIMIT_CPU)[0] == 1000
     assert worker.rlimit(psutil.RLIMIT_FSIZE)[0] == 1 << 30
