@@ -27,6 +27,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from app.addresses import under_base
 from app.canvas.delivery import ScriptAhead, head_lines, packed_script, script_route
 from app.receiving import (
     LARGEST_UPLOAD,
@@ -147,7 +148,7 @@ door.open = True
 door.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
 dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
-    routes=[Route(f"{ROUTE}/{{name:path}}", take_in, methods=["PUT"]), script_route],
+    routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), take_in, methods=["PUT"]), script_route()],
     middleware=[Middleware(ScriptAhead)],
     lifespan=made_ready,
 )

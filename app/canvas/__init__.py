@@ -13,6 +13,8 @@ from typing import Any
 import plotly
 import streamlit as st
 
+from app.addresses import under_base
+
 SCRIPT_ROUTE = f"/drawing/plotly-{plotly.__version__}.js"
 """Named by its version, so that a browser may keep it for good."""
 
@@ -41,7 +43,6 @@ def show_picture(
         if on_pick is not None and what:
             on_pick(what)
 
-    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
     _component()(
         key=key,
         data={
@@ -49,7 +50,7 @@ def show_picture(
             "alt": alt,
             "config": {"displaylogo": False, **config},
             "picks": on_pick is not None,
-            "script": (f"/{base}" if base else "") + SCRIPT_ROUTE,
+            "script": under_base(SCRIPT_ROUTE),
         },
         on_picked_change=picked,
     )

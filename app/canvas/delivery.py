@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.addresses import under_base
 from app.canvas import SCRIPT_ROUTE
 
 _KEPT = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
@@ -60,7 +61,8 @@ async def send_script(request: Request) -> Response:
     return Response(gzip.decompress(packed), headers=_KEPT, media_type="text/javascript")
 
 
-script_route = Route(SCRIPT_ROUTE, send_script, methods=["GET"])
+def script_route() -> Route:
+    return Route(under_base(SCRIPT_ROUTE), send_script, methods=["GET"])
 
 
 class ScriptAhead:

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.addresses import under_base
 from app.receiving import ROUTE, TOKEN_HEADER, door
 
 
@@ -22,7 +23,13 @@ def _component() -> Callable[..., Any]:
 def drop_zone(token: str, query: str) -> bool:
     """Draws it; True in the run of the page that follows the end of an upload."""
     told = _component()(
-        data={"token": token, "header": TOKEN_HEADER, "route": ROUTE, "query": query, "largest": door.largest},
+        data={
+            "token": token,
+            "header": TOKEN_HEADER,
+            "route": under_base(ROUTE),
+            "query": query,
+            "largest": door.largest,
+        },
         key="large-log",
         on_ended_change=lambda: None,
     )

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from app import controls, state, wording
+from app.addresses import under_base
 from app.drop_zone import drop_zone
 from app.receiving import ROUTE, TOKEN_HEADER, Delivery, Ticket, door
 from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings, FLContribError, Problem, RunEntry
@@ -125,7 +126,7 @@ def large_logs(nonfinite: str) -> None:
     address = urlsplit(st.context.url or "")
     with st.popover("From a terminal", width="content"):
         st.code(
-            f"curl -T run.flrun -H '{TOKEN_HEADER}: {token}' {address.scheme}://{address.netloc}{ROUTE}/{query}",
+            f"curl -T run.flrun -H '{TOKEN_HEADER}: {token}' {address.scheme}://{address.netloc}{under_base(ROUTE)}/{query}",
             language="bash",
             wrap_lines=True,
         )

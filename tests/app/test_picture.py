@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message
 
+from app.addresses import under_base
 from app.canvas import SCRIPT_ROUTE
 from app.canvas.delivery import ScriptAhead, head_lines, script_route
 from app.charts.picture import Picture
@@ -80,7 +81,7 @@ async def _text(request: Request) -> Response:
 
 
 SITE = Starlette(
-    routes=[Route("/", _page), Route("/missing", _missing), Route("/text", _text), script_route],
+    routes=[Route("/", _page), Route("/missing", _missing), Route("/text", _text), script_route()],
     middleware=[Middleware(ScriptAhead), Middleware(GZipMiddleware)],
 )
 
@@ -124,6 +125,12 @@ def test_everything_else_is_passed_on_as_it_is() -> None:
     headers, body = ask("/", accept="application/json", accept_encoding="gzip")
     assert headers["content-encoding"] == "gzip"
     assert b"drawing" not in gzip.decompress(body)
+
+
+def test_routes_follow_the_base_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamlit, "get_option", {"server.baseUrlPath": "audits/"}.get)
+    assert under_base("/intake") == "/audits/intake"
+    assert script_route().path == f"/audits{SCRIPT_ROUTE}"
 
 
 def test_script_is_the_installed_one_and_may_be_kept() -> None:
