@@ -19,7 +19,12 @@ from app import wording
 from app.charts.picture import Picture
 
 FONT = '"Source Sans", sans-serif'
-_AXIS = {"title": {"standoff": 15}, "gridcolor": "rgba(0,0,0,0)", "zerolinewidth": 1}
+_AXIS = {
+    "title": {"standoff": 15},
+    "gridcolor": "rgba(0,0,0,0)",
+    "zerolinewidth": 1,
+    "ticklabeloverflow": "allow",  # our margins hold the labels; measuring each is a third of drawing a heat map
+}
 _BAR = {"marker": {"line": {"width": 0}}}
 DEFAULTS: dict[str, Any] = {"layout": {"xaxis": _AXIS, "yaxis": _AXIS}, "data": {"bar": [_BAR]}}
 """What every axis and bar has unless its chart says otherwise."""
