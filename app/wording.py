@@ -198,7 +198,7 @@ CHARTS = {
     "every epoch's value with its interval.",
     "Which classes moved": "per class, how the model's margin changed inside the window. Both signs speak for another "
     "mix of classes, one sign for harm to all.",
-    "Change points": "dark cells are probable changes. Neighbouring epochs share one change, so their probabilities "
+    "Change points": "cells that stand out are probable changes. Neighbouring epochs share one change, so their probabilities "
     "are added.",
     "Groups": "a panel per group of similar series; wide grey is the group's centre.",
     "Chosen epochs": "bar height is the share of the model's movement; filled is computed, hatched is skipped.",

@@ -42,7 +42,7 @@ if shown is not None:
         st.caption(
             f"Exact Bayesian posterior (Fearnhead 2006) on each client's {report.detection.change_points.series} "
             f"{report.detection.change_points.utility} series. A description, not an alert: honest series change too. "
-            "Dark cell: probable; white: no value in this epoch."
+            "The more a cell stands out, the more probable; empty: no value."
         )
         if facts.above:
             more = f"; and {wording.count(len(facts.above) - 8)} more in the table" if len(facts.above) > 8 else ""
