@@ -198,8 +198,8 @@ CHARTS = {
     "every epoch's value with its interval.",
     "Which classes moved": "per class, how the model's margin changed inside the window. Both signs speak for another "
     "mix of classes, one sign for harm to all.",
-    "Change points": "cells that stand out are probable changes. Neighbouring epochs share one change, so their probabilities "
-    "are added.",
+    "Change points": "cells that stand out are probable changes. Neighbouring epochs share one change, so their "
+    "probabilities are added.",
     "Groups": "a panel per group of similar series; wide grey is the group's centre.",
     "Chosen epochs": "bar height is the share of the model's movement; filled is computed, hatched is skipped.",
     "Exposure": "which share of each client's epochs is computed; even bars are fair.",
