@@ -5,6 +5,7 @@ instead of one after the other when the first chart is reached.
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -39,7 +40,10 @@ def head_lines() -> bytes:
     static = Path(streamlit.__file__).parent / "static"
     parts = _parts_of(static / "static" / "js", (static / "index.html").read_text(encoding="utf-8"))
     links = [f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in parts]
-    return "".join([*links, _SCRIPT]).encode()
+    # Without this, a link to a page makes Streamlit look for its server under the page's own address first, in vain.
+    base = json.dumps(under_base("/"))
+    home = f"<script>window.__streamlit = {{BACKEND_BASE_URL: location.origin + {base}}}</script>"
+    return "".join([home, *links, _SCRIPT]).encode()
 
 
 def _parts_of(folder: Path, page: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -26,8 +25,6 @@ from tests.workspace.recorded import scratch_folder
 ROOT = Path(__file__).parents[2]
 MILLISECONDS = 60_000
 """How long an element may take on a busy machine; nothing is measured by it."""
-SEARCH_FOR_BASE = re.compile(r"/[a-z_]+/_stcore/(health|host-config)$")
-"""On a deep link Streamlit's client looks for its server under the page's path (404), then under the root."""
 WIDE = {"width": 1440, "height": 1000}
 
 
@@ -129,7 +126,7 @@ class Witness:
         self.requests.append(request.url)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not SEARCH_FOR_BASE.search(str(message.location.get("url", ""))):
+        if message.type == "error":
             self.complaints.append(f"{message.text} ({message.location.get('url', '')})")
 
     def _dialog(self, dialog: Dialog) -> None:
