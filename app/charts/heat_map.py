@@ -22,6 +22,8 @@ from app.charts.style import base_figure, epoch_ticks, leading_digit_up, palette
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 40
+GAIN_GAP = 18
+"""Pixels between the cells and the gain above them."""
 
 
 @dataclass(frozen=True)
@@ -118,25 +120,42 @@ def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
 def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
     """Clients × epochs, with the gain per epoch above and (on wide screens) totals at the right."""
     p = palette(mode)
-    count, epochs = facts.values.shape
-    row = 26 if count <= 20 else 18
-    top, gap = 64, 18
-    height = top + gap + row * count + 86
-    inner = top + gap + row * count
-    floor = (row * count) / inner
+    count = len(facts.clients)
+    row, top = (26 if count <= 20 else 18), 64 + GAIN_GAP
+    inner = top + row * count
     right = 1.0 if narrow else 0.86
-    figure = base_figure(mode, height, l=104, r=12 if narrow else 40, t=26, b=66)
-    x = list(range(1, epochs + 1))
+    figure = base_figure(mode, inner + 86, l=104, r=12 if narrow else 40, t=26, b=66)
     y = list(range(count, 0, -1))
-    scale = [[i / 4, c] for i, c in enumerate(p.heat)]
+    _draw_cells(figure, facts, y, mode)
+    _mark_states(figure, facts, y, mode)
+    _draw_gain(figure, facts, mode)
+    for client, first, last in facts.windows:
+        at = y[facts.clients.index(client)]
+        edge = {"color": p.ink, "width": 2}
+        figure.add_shape(type="rect", x0=first - 0.5, x1=last + 0.5, y0=at - 0.5, y1=at + 0.5, line=edge)
+    add_row_targets(figure, facts.clients, facts.position, mode)
+    add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
+    draw_followed_epochs(figure, following, mode)
+    if following.client in facts.clients:
+        draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
+    floor = row * count / inner
+    _lay_out(figure, facts, y, mode, following, right=right, floor=floor, above=floor + GAIN_GAP / inner)
+    if not narrow:
+        _draw_totals(figure, facts, y, mode, right)
+    return figure
+
+
+def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
+    p = palette(mode)
+    epochs = facts.values.shape[1]
     digits = wording.digits_for(facts.limit)
     figure.add_heatmap(
-        x=x,
+        x=list(range(1, epochs + 1)),
         y=y,
         z=facts.values,
         zmin=-facts.limit,
         zmax=facts.limit,
-        colorscale=scale,
+        colorscale=[[i / 4, c] for i, c in enumerate(p.heat)],
         xgap=1.5,
         ygap=1.5,
         hoverongaps=False,
@@ -159,25 +178,47 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
             "tickangle": 0,
         },
     )
-    _mark_states(figure, facts, y, mode)
-    colours = [p.help if g >= 0 else p.harm for g in facts.gain]
+
+
+def _draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
+    """What the model gained in each epoch, above the cells on an axis of its own."""
+    p = palette(mode)
     figure.add_bar(
-        x=x,
+        x=list(range(1, len(facts.gain) + 1)),
         y=facts.gain,
         yaxis="y2",
-        marker={"color": colours, "line": {"width": 0}},
+        marker={"color": [p.help if g >= 0 else p.harm for g in facts.gain], "line": {"width": 0}},
         width=0.8,
         hovertemplate="model gain in epoch %{x}<br><b>%{y:+.4f}</b><extra></extra>",
     )
-    for client, first, last in facts.windows:
-        at = y[facts.clients.index(client)]
-        edge = {"color": p.ink, "width": 2}
-        figure.add_shape(type="rect", x0=first - 0.5, x1=last + 0.5, y0=at - 0.5, y1=at + 0.5, line=edge)
-    add_row_targets(figure, facts.clients, facts.position, mode)
-    add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
-    draw_followed_epochs(figure, following, mode)
-    if following.client in facts.clients:
-        draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
+    figure.add_annotation(
+        x=0,
+        xref="paper",
+        xanchor="left",
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        showarrow=False,
+        yshift=-4,
+        text=f"<b>Model gain per epoch</b> ({facts.axis})",
+        font={"size": 12, "color": p.secondary},
+    )
+
+
+def _lay_out(
+    figure: Picture,
+    facts: HeatMapFacts,
+    y: list[int],
+    mode: str,
+    following: Following,
+    *,
+    right: float,
+    floor: float,
+    above: float,
+) -> None:
+    """The cells up to ``floor`` of the height and ``right`` of the width, the gain from ``above`` on."""
+    p = palette(mode)
+    count, epochs = facts.values.shape
     names = [short(c, 13) for c in facts.clients]
     bold = [c in facts.alerted or c == following.client for c in facts.clients]
     figure.update_layout(
@@ -195,7 +236,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
             "tickfont": {"size": 12, "color": p.ink},
         },
         yaxis2={
-            "domain": [floor + gap / inner, 1],
+            "domain": [above, 1],
             "showgrid": False,
             "zeroline": True,
             "zerolinecolor": p.axis,
@@ -204,21 +245,6 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
         }
         | signed_ticks(min(0.0, float(np.nanmin(facts.gain))), max(0.0, float(np.nanmax(facts.gain))), 2),
     )
-    figure.add_annotation(
-        x=0,
-        xref="paper",
-        xanchor="left",
-        y=1,
-        yref="paper",
-        yanchor="bottom",
-        showarrow=False,
-        yshift=-4,
-        text=f"<b>Model gain per epoch</b> ({facts.axis})",
-        font={"size": 12, "color": p.secondary},
-    )
-    if not narrow:
-        _draw_totals(figure, facts, y, mode, right)
-    return figure
 
 
 def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
