@@ -1,9 +1,11 @@
 """How often do verdicts find what was planted, and how often do they accuse the honest?
 
 The main figures are read from the calibration's *test* set, which no threshold has seen; the others come from seeds of
-their own, from data sets the calibration does not know (Adult, COMPAS), from another regime, and from federations that
-another script made. Nothing is fitted here. ``small`` takes a slice of each group, enough to see that the machinery
-holds; the figures to quote are ``full``'s. Counting rules: ``flcontrib_core/detection/scoring.py``.
+their own, from data sets the calibration does not know (Adult, COMPAS), from another regime, from federations that
+another script made, and from attacks and trainings nothing was tuned for. Nothing is fitted here. Honest runs are
+counted over all of the test set's data; recall over its real data, with the made-up tables in rows of their own.
+``small`` takes a slice of each group, enough to see that the machinery holds; the figures to quote are ``full``'s.
+Counting rules: ``flcontrib_core/detection/scoring.py``.
 """
 
 from __future__ import annotations
@@ -16,21 +18,24 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.detection_counting import alarms, found, number_of, scores_of
 from benchmarks.detection_paper import paper_rows
 from benchmarks.detection_speed import speed_rows
+from benchmarks.detection_unusual import unusual_rows
 from benchmarks.independent_federation import FLIP, LARGE, NOISE, SILENT, draw, record
 from benchmarks.kept_runs import assess_kept, kept
 from benchmarks.measurement import Measurement
 from flcontrib_core.assessment.settings import AssessSettings
 from flcontrib_core.contribution import assess_contributions
 from flcontrib_core.detection import scoring
-from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.calibrate import CalibrationPlan, first_alerts
 from flcontrib_core.detection.calibration_set import (
     ATTACK_GROUPS,
     BUNDLED,
+    CALIBRATED,
     DRIFT_GROUP,
     HONEST_GROUPS,
+    SYNTHETIC,
     TABULAR,
     LabelledSettings,
     draw_runs,
@@ -46,7 +51,7 @@ from flcontrib_core.simulation.datasets import DATA_VARIABLE
 from flcontrib_core.simulation.simulated_run import simulate_in_memory
 
 FRESH = CalibrationPlan.test_base
-TABLES, OTHER_REGIME, BUDGET = 5100, 5200, 5300
+TABLES, OTHER_REGIME, BUDGET = 43100, 43200, 43300
 STRONG_FLIPS = ("flip .5", "flip .7", "flip 1")
 EXACT = AssessSettings(utilities=("loss",))
 HALF = AssessSettings(utilities=("loss",), budget=BudgetSettings(budget=0.5, fairness=FairnessMode.TWO_SIDED))
@@ -61,7 +66,9 @@ class Scale:
     """per honest group of the test set"""
     drift: int
     attacks: int
-    """per attack group of the test set"""
+    """per attack group, on real data"""
+    made_up: int
+    """per attack group of the test set, of which those on made-up tables are read"""
     tables: int
     """per honest group and kind of flip on Adult and COMPAS"""
     regime: int
@@ -71,11 +78,13 @@ class Scale:
     replayed: int
     """per honest group, and three times as many as per kind of flip"""
     paper: int
+    unusual: tuple[int, int]
+    """per honest group and setting, and per kind of attack, outside the calibrated world"""
 
 
 SCALES = {
-    "small": Scale(2, 2, 1, tables=1, regime=1, independent=2, budget=1, replayed=1, paper=2),
-    "full": Scale(52, 40, 24, tables=16, regime=4, independent=20, budget=8, replayed=30, paper=6),
+    "small": Scale(2, 2, 1, 2, tables=1, regime=1, independent=2, budget=1, replayed=1, paper=1, unusual=(1, 1)),
+    "full": Scale(44, 40, 24, 16, tables=16, regime=9, independent=20, budget=8, replayed=30, paper=6, unusual=(3, 6)),
 }
 Scores = dict[str, list[RunScore]]
 
@@ -89,83 +98,89 @@ def run(scale: str) -> list[Measurement]:
     rows += _tables(size)
     rows += _other_regime(size)
     rows += _budget(size)
+    rows += unusual_rows(*size.unusual)
     return rows + paper_rows(size.paper)
 
 
-def _scores(runs: Sequence[LabelledHistory], preset: str = "default") -> list[RunScore]:
-    return [scoring.score_run(read_verdicts(r.history, preset, check_sensitivity=False), r.truth) for r in runs]
+def _assessed(
+    group: str, count: int, base: int, datasets: Sequence[str] = CALIBRATED, replay: bool = False
+) -> list[LabelledHistory]:
+    return [assess_kept(labelled, replay) for labelled in draw_runs(group, count, base, datasets)]
 
 
-def _assessed(group: str, count: int, base: int, datasets: Sequence[str] = BUNDLED) -> list[LabelledHistory]:
-    return [assess_kept(labelled) for labelled in draw_runs(group, count, base, datasets)]
-
-
-def _number(runs: Sequence[object]) -> str:
-    return f"{len(runs)} runs"
-
-
-def _alarms(name: str, scores: Sequence[RunScore], goal: float) -> Measurement:
-    note = f"{sum(s.alerts for s in scores)} of {len(scores)} runs"
-    return Measurement(name, scoring.alerting_share(scores), goal, False, note=note)
-
-
-def _found(name: str, scores: Sequence[RunScore], goal: float | None = None) -> Measurement:
-    clients = [f for s in scores for f in s.found]
-    return Measurement(name, scoring.recall(scores), goal, note=f"{sum(clients)} of {len(clients)} clients")
+def _made_up(group: str, count: int) -> list[LabelledHistory]:
+    """Those of the first ``count`` runs of a group of the test set that were trained on made-up tables."""
+    drawn = draw_runs(group, count, FRESH, CALIBRATED)
+    return [assess_kept(r, group in STRONG_FLIPS) for r in drawn if r.settings.dataset == SYNTHETIC]
 
 
 def _test_set(size: Scale) -> list[Measurement]:
-    honest = [run for group in HONEST_GROUPS for run in _assessed(group, size.honest, FRESH)]
-    default, strict = _scores(honest), _scores(honest, "strict")
-    tables = _scores([replace(r, history=replace(r.history, channels=None)) for r in honest])
-    drift = _scores(_assessed(DRIFT_GROUP, size.drift, FRESH))
-    found: Scores = {group: _scores(_assessed(group, size.attacks, FRESH)) for group in ATTACK_GROUPS}
+    honest = [run for group in HONEST_GROUPS for run in _assessed(group, size.honest, FRESH, replay=True)]
+    default, strict = scores_of(honest), scores_of(honest, "strict")
+    tables = scores_of([replace(r, history=replace(r.history, channels=None)) for r in honest])
+    drift = scores_of(_assessed(DRIFT_GROUP, size.drift, FRESH))
+    real: Scores = {
+        group: scores_of(_assessed(group, size.attacks, FRESH, BUNDLED, replay=group in STRONG_FLIPS))
+        for group in ATTACK_GROUPS
+    }
+    made_up: Scores = {group: scores_of(_made_up(group, size.made_up)) for group in ATTACK_GROUPS}
     good = [s for run, s in zip(honest, default, strict=True) if "quality" not in run.group]
-    everything = [*default, *drift, *(s for group in found.values() for s in group)]
+    everything = [*default, *drift, *(s for part in (real, made_up) for group in part.values() for s in group)]
     p = np.array([x for s in everything for x in s.probabilities])
     y = np.array([float(x) for s in everything for x in s.labels])
     rows = [
-        _alarms("honest runs that alert", default, 0.02),
-        _alarms("honest runs that alert, strict preset", strict, 0.01),
-        _alarms("honest runs that alert, read as tables", tables, 0.02),
+        alarms("honest runs that alert", default, 0.02),
+        alarms("honest runs that alert, strict preset", strict, 0.01),
+        alarms("honest runs that alert, read as tables", tables, 0.02),
         *(
-            Measurement(f"… of them {group}", scoring.alerting_share(mine), note=_number(mine))
+            Measurement(f"… of them {group}", scoring.alerting_share(mine), note=number_of(mine))
             for group in HONEST_GROUPS
             if (mine := [s for run, s in zip(honest, default, strict=True) if run.group == group])
         ),
-        _alarms("drift runs called poisoning", drift, 0.15),
+        alarms("drift runs called poisoning", drift, 0.15),
         Measurement(
             "honest runs (not low quality) with a persistently harmful client",
             float(np.mean([s.honest_persistent > 0 for s in good])),
-            note=_number(good),
+            note=number_of(good),
         ),
         Measurement("calibration error (ECE) over clients", scoring.calibration_error(p, y), 0.02, False),
     ]
-    return rows + _recall_rows(found)
+    return rows + _recall_rows(real) + _made_up_rows(made_up)
 
 
-def _recall_rows(found: Scores) -> list[Measurement]:
-    strong = [s for group in STRONG_FLIPS for s in found[group]]
-    near_iid = [*strong, *found["flip .3"]]
-    both = [w for s in found["two windows"] for w in s.windows_found]
-    whole = [p for s in found["whole-run flip"] for p in s.persistent]
+def _made_up_rows(scores: Scores) -> list[Measurement]:
+    strong = [s for group in STRONG_FLIPS for s in scores[group]]
+    rest = [s for group, mine in scores.items() if group not in STRONG_FLIPS for s in mine]
+    return [
+        found("made-up tables: flips, p ≥ .5, recall", strong),
+        found("made-up tables: all other attacks, recall", rest),
+    ]
+
+
+def _recall_rows(scores: Scores) -> list[Measurement]:
+    strong = [s for group in STRONG_FLIPS for s in scores[group]]
+    near_iid = [*strong, *scores["flip .3"]]
+    both = [w for s in scores["two windows"] for w in s.windows_found]
+    whole = [p for s in scores["whole-run flip"] for p in s.persistent]
     rows = [
-        Measurement("near-iid flips, p ≥ .5: F1", scoring.f1(strong), 0.95, note=_number(strong)),
-        Measurement("near-iid flips, p = .3: F1", scoring.f1(found["flip .3"]), 0.88, note=_number(found["flip .3"])),
+        Measurement("near-iid flips, p ≥ .5: F1", scoring.f1(strong), 0.95, note=number_of(strong)),
+        Measurement(
+            "near-iid flips, p = .3: F1", scoring.f1(scores["flip .3"]), 0.88, note=number_of(scores["flip .3"])
+        ),
         Measurement("near-iid flips: precision", scoring.precision(near_iid), 0.97),
         Measurement("near-iid flips: mean IoU of found windows", scoring.mean_iou(near_iid), 0.80),
-        _found("Dirichlet 1 and .3 flips: recall", found["Dirichlet 1 flip"] + found["Dirichlet .3 flip"], 0.70),
-        _found("colluding (3 of 8): recall", found["colluding flip"], 0.88),
-        _found("scaled ×5: recall", found["scale"], 0.75),
-        _found("pure noise: recall", found["pure noise"], 0.85),
-        _found("targeted flips: recall", found["targeted flip"], 0.85),
-        _found("two windows: recall of clients", found["two windows"], 0.70),
+        found("Dirichlet 1 and .3 flips: recall", scores["Dirichlet 1 flip"] + scores["Dirichlet .3 flip"], 0.70),
+        found("colluding (3 of 8): recall", scores["colluding flip"], 0.88),
+        found("scaled ×5: recall", scores["scale"], 0.75),
+        found("pure noise: recall", scores["pure noise"], 0.85),
+        found("targeted flips: recall", scores["targeted flip"], 0.85),
+        found("two windows: recall of clients", scores["two windows"], 0.70),
         Measurement("two windows: recall of windows", float(np.mean(both)) if both else float("nan")),
-        _found("zero, repeat, copy: recall", found["zero"] + found["repeat"] + found["copy"], 1.0),
+        found("zero, repeat, copy: recall", scores["zero"] + scores["repeat"] + scores["copy"], 1.0),
         Measurement("whole-run flips called persistently harmful", float(np.mean(whole)), 0.95),
     ]
     for group in ("from the start", "to the end", "sign flip", "whole-run sign flip", "added noise", "noisy repeat"):
-        rows.append(_found(f"{group}: recall", found[group]))
+        rows.append(found(f"{group}: recall", scores[group]))
     return rows
 
 
@@ -173,9 +188,9 @@ def _online(size: Scale) -> list[Measurement]:
     """Runs read again after each epoch at the sequential threshold."""
 
     def replayed(group: str, count: int) -> list[LabelledHistory]:
-        return [assess_kept(labelled, replay=True) for labelled in draw_runs(group, count, FRESH)]
+        return _assessed(group, count, FRESH, replay=True)
 
-    alarms = [bool(first_alerts(run)) for group in HONEST_GROUPS for run in replayed(group, size.replayed)]
+    loud = [bool(first_alerts(run)) for group in HONEST_GROUPS for run in replayed(group, size.replayed)]
     delays, seen = [], []
     for run in (run for group in STRONG_FLIPS for run in replayed(group, max(1, size.replayed // 3))):
         first = first_alerts(run)
@@ -184,9 +199,9 @@ def _online(size: Scale) -> list[Measurement]:
             seen.append(first.get(client, 0) >= windows[0][0])
             if seen[-1]:
                 delays.append(max(0, first[client] - began))
-    note = f"{sum(alarms)} of {len(alarms)} runs"
+    note = f"{sum(loud)} of {len(loud)} runs"
     return [
-        Measurement("online: honest runs that alert at any look", float(np.mean(alarms)), 0.03, False, note=note),
+        Measurement("online: honest runs that alert at any look", float(np.mean(loud)), 0.03, False, note=note),
         Measurement("online: median delay", float(np.median(delays)) if delays else np.nan, 3.0, False, "epochs"),
         Measurement("online: flipping clients seen while the run grows", float(np.mean(seen)), note=f"of {len(seen)}"),
     ]
@@ -208,15 +223,15 @@ def _independent(size: Scale) -> list[Measurement]:
             log.close()
         return made
 
-    honest = [s for kind in ("honest", "skewed", "careless") for s in _scores(assessed(kind))]
-    flips = _scores(assessed(FLIP))
+    honest = [s for kind in ("honest", "skewed", "careless") for s in scores_of(assessed(kind))]
+    flips = scores_of(assessed(FLIP))
     return [
-        _alarms("another script's runs: honest runs that alert", honest, 0.02),
-        Measurement("another script's runs: flips, F1", scoring.f1(flips), 0.95, note=_number(flips)),
+        alarms("another script's runs: honest runs that alert", honest, 0.02),
+        Measurement("another script's runs: flips, F1", scoring.f1(flips), 0.95, note=number_of(flips)),
         Measurement("another script's runs: flips, mean IoU", scoring.mean_iou(flips), 0.80),
-        _found("another script's runs: pure noise, recall", _scores(assessed(NOISE)), 0.85),
-        _found("another script's runs: scaled ×5, recall", _scores(assessed(LARGE)), 0.75),
-        _found("another script's runs: zero, recall", _scores(assessed(SILENT)), 1.0),
+        found("another script's runs: pure noise, recall", scores_of(assessed(NOISE)), 0.85),
+        found("another script's runs: scaled ×5, recall", scores_of(assessed(LARGE)), 0.75),
+        found("another script's runs: zero, recall", scores_of(assessed(SILENT)), 1.0),
     ]
 
 
@@ -227,11 +242,11 @@ def _tables(size: Scale) -> list[Measurement]:
     honest = [r for group in HONEST_GROUPS for r in _assessed(group, size.tables, TABLES, TABULAR)]
     flips = [r for group in STRONG_FLIPS for r in _assessed(group, size.tables, TABLES, TABULAR)]
     return [
-        _found("Adult and COMPAS, p ≥ .5: recall", _scores(flips), 0.80),
-        _found("Adult and COMPAS, p = .3: recall", _scores(_assessed("flip .3", size.tables, TABLES, TABULAR))),
-        _alarms("Adult and COMPAS: honest runs that alert", _scores(honest), 0.03),
-        _found("Adult and COMPAS, p ≥ .5, strict preset: recall", _scores(flips, "strict")),
-        _alarms("Adult and COMPAS: honest runs that alert, strict preset", _scores(honest, "strict"), 0.03),
+        found("Adult and COMPAS, p ≥ .5: recall", scores_of(flips), 0.80),
+        found("Adult and COMPAS, p = .3: recall", scores_of(_assessed("flip .3", size.tables, TABLES, TABULAR))),
+        alarms("Adult and COMPAS: honest runs that alert", scores_of(honest), 0.03),
+        found("Adult and COMPAS, p ≥ .5, strict preset: recall", scores_of(flips, "strict")),
+        alarms("Adult and COMPAS: honest runs that alert, strict preset", scores_of(honest, "strict"), 0.03),
     ]
 
 
@@ -246,10 +261,10 @@ def _other_regime(size: Scale) -> list[Measurement]:
     honest = [r for group in HONEST_GROUPS for r in assessed(group)]
     name = "30 clients, 30 %, T = 60, estimated"
     return [
-        _found(f"{name}: flip recall", _scores(flips), 0.90),
-        _alarms(f"{name}: honest runs that alert", _scores(honest), 0.03),
-        _found(f"{name}, strict preset: flip recall", _scores(flips, "strict"), 0.90),
-        _alarms(f"{name}, strict preset: honest runs that alert", _scores(honest, "strict"), 0.03),
+        found(f"{name}: flip recall", scores_of(flips), 0.90),
+        alarms(f"{name}: honest runs that alert", scores_of(honest), 0.03),
+        found(f"{name}, strict preset: flip recall", scores_of(flips, "strict"), 0.90),
+        alarms(f"{name}, strict preset: honest runs that alert", scores_of(honest, "strict"), 0.03),
     ]
 
 
@@ -266,10 +281,10 @@ def _budget(size: Scale) -> list[Measurement]:
     """The two-sided schedule at k/T = .5 against computing every epoch, on the same runs."""
     drawn = [r for group in ("flip .3", *STRONG_FLIPS) for r in draw_runs(group, size.budget, BUDGET)]
     halves = [_assessed_with(labelled, HALF) for labelled in drawn]
-    whole = _scores([_assessed_with(labelled, EXACT) for labelled in drawn])
-    tables = _scores([replace(r, history=replace(r.history, channels=None)) for r in halves])
-    lost = scoring.recall(whole) - scoring.recall(_scores(halves))
+    whole = scores_of([_assessed_with(labelled, EXACT) for labelled in drawn])
+    tables = scores_of([replace(r, history=replace(r.history, channels=None)) for r in halves])
+    lost = scoring.recall(whole) - scoring.recall(scores_of(halves))
     return [
-        Measurement("budget k/T = .5, two-sided: recall lost", lost, 0.05, False, note=_number(drawn)),
-        _found("the same budget, values alone: recall", tables),
+        Measurement("budget k/T = .5, two-sided: recall lost", lost, 0.05, False, note=number_of(drawn)),
+        found("the same budget, values alone: recall", tables),
     ]

@@ -159,7 +159,7 @@ def _gradient(model: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> 
 
 def draw(kind: str, number: int) -> Federation:
     """The ``number``-th federation of a kind: honest, skewed, careless, or an attack's name."""
-    rng = np.random.default_rng([991, number, sum(map(ord, kind))])
+    rng = np.random.default_rng([1991, number, sum(map(ord, kind))])
     length = int(rng.integers(5, 11))
     first = int(rng.integers(5, 29 - length))
     common: dict[str, Any] = {

@@ -15,18 +15,27 @@ from flcontrib_core.commands.printing import Progress
     "-o", "--out", type=click.Path(path_type=Path), default=Path("calibration.json"), show_default=True,
     help="File for thresholds, honest test runs and provenance.",
 )  # fmt: skip
-@click.option("--tuning-honest", type=click.IntRange(10), default=60, show_default=True, help="Per honest group.")
-@click.option("--test-honest", type=click.IntRange(1), default=52, show_default=True, help="Per honest group.")
+@click.option("--tuning-honest", type=click.IntRange(10), default=100, show_default=True, help="Per honest group.")
+@click.option("--test-honest", type=click.IntRange(1), default=44, show_default=True, help="Per honest group.")
 @click.option("--drift", type=click.IntRange(1), default=40, show_default=True, help="Runs with honest drift.")
-@click.option("--attacks", type=click.IntRange(1), default=8, show_default=True, help="Runs per kind of attack.")
+@click.option("--tuning-attacks", type=click.IntRange(1), default=24, show_default=True, help="Per kind of attack.")
+@click.option("--test-attacks", type=click.IntRange(1), default=16, show_default=True, help="Per kind of attack.")
 @click.option(
     "--replayed", type=click.IntRange(4), default=30, show_default=True,
     help="Runs per honest group that are read again after each epoch.",
 )  # fmt: skip
-def calibrate(out: Path, tuning_honest: int, test_honest: int, drift: int, attacks: int, replayed: int) -> None:
+def calibrate(
+    out: Path,
+    tuning_honest: int,
+    test_honest: int,
+    drift: int,
+    tuning_attacks: int,
+    test_attacks: int,
+    replayed: int,
+) -> None:
     """Simulate federations, fit the thresholds, and count false alarms on runs the fit has not seen.
 
-    With the default sizes about 1 100 federations from bundled data are trained and assessed (some 20 minutes on one
+    With the default sizes about 1 900 federations from bundled data are trained and assessed (some 30 minutes on one
     core). The shipped thresholds were made by this command with its defaults.
     """
     from flcontrib_core.detection.calibrate import CalibrationPlan
@@ -35,7 +44,12 @@ def calibrate(out: Path, tuning_honest: int, test_honest: int, drift: int, attac
 
     progress = Progress()
     plan = CalibrationPlan(
-        tuning_honest=tuning_honest, test_honest=test_honest, drift=drift, attacks=attacks, replayed=replayed
+        tuning_honest=tuning_honest,
+        test_honest=test_honest,
+        drift=drift,
+        tuning_attacks=tuning_attacks,
+        test_attacks=test_attacks,
+        replayed=replayed,
     )
     made = measure(plan, progress)
     progress.close()

@@ -15,7 +15,13 @@ import numpy as np
 from flcontrib_core.simulation.settings import AttackKind, DifficultyKind, SimulationSettings, Split
 
 BUNDLED = ("digits", "breast-cancer", "wine")
+SYNTHETIC = "synthetic"
+CALIBRATED = (*BUNDLED, SYNTHETIC)
+"""What the thresholds are measured on: real data, and tables of made-up people, whose classes overlap."""
 TABULAR = ("adult", "compas")
+SPARSE_GROUP = "honest, sparse"
+SPARSE_REGIMES = ((16, 0.3), (20, 0.3), (24, 0.3), (24, 0.4))
+"""Clients and participation of federations in which a client is asked every third epoch or so."""
 
 HONEST_GROUPS = (
     "honest, iid",
@@ -24,6 +30,7 @@ HONEST_GROUPS = (
     "honest, low quality",
     "honest, rare",
     "honest, drop-out",
+    SPARSE_GROUP,
 )
 """Runs without any dishonest client and without drift: those the false-alarm rate counts."""
 DRIFT_GROUP = "honest, drift"
@@ -51,6 +58,9 @@ ATTACK_GROUPS = (
     "copy",
 )
 
+MOST_WINE_CLIENTS = 16
+"""Wine has too few rows for a batch per client with more."""
+
 
 @dataclass(frozen=True)
 class LabelledSettings:
@@ -73,7 +83,8 @@ def draw_runs(
 
 
 def _draw(group: str, rng: np.random.Generator, datasets: Sequence[str], fixed: dict[str, Any]) -> SimulationSettings:
-    settings = _federation(rng, str(rng.choice(list(datasets))), fixed)
+    dataset = str(rng.choice(list(datasets)))
+    settings = _federation(rng, dataset, _sparse(rng) | fixed if group == SPARSE_GROUP else fixed)
     if rng.random() < 0.3:  # near-iid: a mild Dirichlet split counts as iid
         settings = replace(settings, split=Split.DIRICHLET, alpha=10.0)
     if "Dirichlet 1" in group:
@@ -108,10 +119,17 @@ def _federation(rng: np.random.Generator, dataset: str, fixed: dict[str, Any]) -
         "sizes": "unequal" if rng.random() < 0.2 else "equal",
         "seed": int(rng.integers(2**31)),
     }
-    if dataset in TABULAR:
+    if dataset in (*TABULAR, SYNTHETIC):
         drawn["train_rows"] = int(rng.choice([1600, 3200]))
         drawn["validation_rows"] = 300
+    if dataset == "wine" and (drawn | fixed)["clients"] > MOST_WINE_CLIENTS:
+        fixed = fixed | {"clients": MOST_WINE_CLIENTS}
     return SimulationSettings(**(drawn | fixed))
+
+
+def _sparse(rng: np.random.Generator) -> dict[str, Any]:
+    clients, participation = SPARSE_REGIMES[int(rng.integers(len(SPARSE_REGIMES)))]
+    return {"clients": clients, "participation": participation, "epochs": int(rng.choice([30, 40, 50]))}
 
 
 def _attack(group: str, settings: SimulationSettings, rng: np.random.Generator) -> dict[str, Any]:

@@ -54,6 +54,11 @@ class ChannelRecipe:
     soft_limit: float | None = None
     """Large scores are bent (limit·arcsinh(score/limit)) instead of cut: a cut turns an honest slope into a step."""
 
+    def bent(self, scores: FloatArray) -> FloatArray:
+        """The scores with their large ones bent; as they are where the recipe has no limit."""
+        limit = self.soft_limit
+        return scores if limit is None else np.asarray(limit * np.arcsinh(scores / limit))
+
 
 _LOSS_LIKE = ChannelRecipe(peer_quantile=0.25, squash=True, smallest_deviation=0.7, largest_deviation=1.2)
 _NATURAL = ChannelRecipe(peer_quantile=0.5, squash=False, smallest_deviation=0.1, largest_deviation=np.inf)
@@ -94,6 +99,8 @@ class Channels:
     """typical local scale of the raw values: one unit before arcsinh"""
     value_deviation: float = 1.0
     """run-pooled deviation of the value channel after arcsinh: one unit of ``scores``"""
+    size_deviation: float = 1.0
+    """run-pooled deviation of the log sizes: one unit of the size channel before it is bent"""
     values_alone: bool = False
     """Is there nothing but values, as in a table of contributions?"""
 
@@ -133,7 +140,7 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
     raw, unavailable = _raw_channels(history.channels, harm, epochs, took_part)
     shape = (len(CHANNEL_NAMES), len(epochs), len(history.client_ids))
     scores, levels, extra = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
-    units = (1.0, 1.0)
+    value_scale = value_deviation = size_deviation = 1.0
     for c, channel in enumerate(CHANNEL_NAMES):
         if channel in unavailable:
             continue
@@ -142,13 +149,25 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
         scaled = _on_common_scale(cells, RECIPES[channel], errors if channel == VALUE else np.zeros_like(errors))
         scores[c], levels[c], extra[c] = scaled.scores, scaled.levels, scaled.extra_variance
         if channel == VALUE:
-            units = scaled.typical_scale, scaled.deviation
+            value_scale, value_deviation = scaled.typical_scale, scaled.deviation
+        if channel == SIZE:
+            size_deviation = scaled.deviation
         if np.isnan(scores[c]).all():
             unavailable[channel] = "no epoch after the second has two participants with this observation"
-    by_class = _class_scores(history.channels, epochs, took_part)
-    alone = values_alone(history)
     return Channels(
-        history.client_ids, epochs, scores, extra, by_class, levels, harm, took_part, unavailable, *units, alone
+        history.client_ids,
+        epochs,
+        scores,
+        extra,
+        _class_scores(history.channels, epochs, took_part),
+        levels,
+        harm,
+        took_part,
+        unavailable,
+        value_scale,
+        value_deviation,
+        size_deviation,
+        values_alone(history),
     )
 
 
@@ -222,10 +241,7 @@ def _on_common_scale(cells: FloatArray, recipe: ChannelRecipe, errors: FloatArra
     deviation = MAD_TO_DEVIATION * float(np.median(observed)) if observed.size else 0.0
     deviation = float(np.clip(deviation, recipe.smallest_deviation, recipe.largest_deviation))
     scores = centred / deviation
-    if recipe.soft_limit is None:
-        scores = np.clip(scores, -CLIP, CLIP)
-    else:
-        scores = recipe.soft_limit * np.arcsinh(scores / recipe.soft_limit)
+    scores = np.clip(scores, -CLIP, CLIP) if recipe.soft_limit is None else recipe.bent(scores)
     extra = np.where(np.isfinite(scores), (errors * slope / deviation) ** 2, 0.0)
     return _Scaled(scores, relative / deviation, extra, float(np.median(scale)), deviation)
 

@@ -8,7 +8,7 @@ exp(sum); its window is the one with the largest sum. Thresholds and scales come
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,13 +26,26 @@ from flcontrib_core.detection.channels import (
     WORST_CLASS,
     Channels,
 )
-from flcontrib_core.detection.windows import WindowGrid, WindowModel, mean_inside, window_evidence, window_grid
+from flcontrib_core.detection.windows import (
+    WindowGrid,
+    WindowModel,
+    mean_inside,
+    number_inside,
+    window_evidence,
+    window_grid,
+)
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 CELLS_AT_ONCE = 400_000
 """Windows × channels × clients that are judged together: few enough to stay near the processor."""
 LEAST_WEIGHT = 0.45
 """An expert that has lost more than this share of its weight to missing channels gives no verdict."""
+
+
+SIZE_JUMP = "size jump"
+"""Not a channel of its own: the size channel against a null that does not bend, for changes of JUMP_FACTOR and more.
+Honest sizes bend slowly over a run, but not by such a factor."""
+JUMP_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
@@ -44,9 +57,12 @@ class Expert:
     needs_harm: bool
     """Only windows whose mean raw harm is above zero count (where values were computed in them)."""
     catches: str
+    fewest: int = 2
+    """Participations of the client that a window must hold. One alone may be an outlier; only where several kinds of
+    observation agree on harm, or a size jumps by a factor, is one enough (on tuning runs these raise no alarm then)."""
 
 
-HARM = Expert("harm", {VALUE: 0.4, MARGIN: 0.4, PEER_DIRECTION: 0.2}, True, "label flips")
+HARM = Expert("harm", {VALUE: 0.4, MARGIN: 0.4, PEER_DIRECTION: 0.2}, True, "label flips", fewest=1)
 CONSENSUS = Expert(
     "consensus",
     {OWN_DIRECTION: 0.3, PEER_DIRECTION: 0.23, VALUE: 0.23, MARGIN: 0.23},
@@ -57,7 +73,7 @@ ONE_CLASS = Expert(
     "one class", {WORST_CLASS: 0.5, OWN_DIRECTION: 0.2, PEER_DIRECTION: 0.2}, False, "targeted flips, non-iid flips"
 )
 SIZE_AND_HARM = Expert("size and harm", {SIZE: 0.6, WORST_CLASS: 0.3, VALUE: 0.3}, True, "harmful scaled updates")
-SIZE_ALONE = Expert("size", {SIZE: 0.3}, False, "scaled updates that do no harm yet")
+SIZE_ALONE = Expert("size", {SIZE_JUMP: 1.0}, False, "scaled updates that do no harm yet", fewest=1)
 NOISE = Expert("noise", {SPREAD: 0.5, OWN_DIRECTION: 0.3, PEER_DIRECTION: 0.3}, False, "added and pure noise")
 REPETITION = Expert("repetition", {ECHO: 1.0}, False, "own updates sent again under a little noise")
 VALUE_ONLY = Expert("value-only", {VALUE: 1.0}, True, "what a table of contributions can show")
@@ -94,7 +110,8 @@ def hear_experts(
     """
     chosen = np.arange(len(channels.client_ids)) if clients is None else clients
     grid = window_grid(len(channels.epochs), model, SKIPPED_FIRST_EPOCHS)
-    wanted = [name for name in CHANNEL_NAMES if any(name in e.weights for e in experts) and channels.available(name)]
+    asked = {SIZE if name == SIZE_JUMP else name for e in experts for name in e.weights}
+    wanted = [name for name in CHANNEL_NAMES if name in asked and channels.available(name)]
     if not len(grid) or not len(chosen) or not wanted:
         nothing = np.zeros(len(chosen), dtype=np.int64)
         mute = np.zeros(len(chosen), dtype=bool)
@@ -118,16 +135,23 @@ class Cells:
     extra_variance: dict[str, FloatArray]
     class_scores: FloatArray
     harm: FloatArray
+    jump: float
+    """a change of size by JUMP_FACTOR, in scores"""
+    observed: BoolArray
+    """(E, m) where any channel has an observation"""
 
     @classmethod
     def of(cls, channels: Channels, names: Sequence[str], masked: BoolArray | None, clients: IntArray) -> Cells:
         hidden = np.zeros((len(channels.epochs), len(clients)), bool) if masked is None else masked[:, clients]
         places = {name: CHANNEL_NAMES.index(name) for name in names}
+        scores = {name: np.where(hidden, np.nan, channels.scores[c][:, clients]) for name, c in places.items()}
         return cls(
-            {name: np.where(hidden, np.nan, channels.scores[c][:, clients]) for name, c in places.items()},
+            scores,
             {name: channels.extra_variance[c][:, clients] for name, c in places.items()},
             np.where(hidden, np.nan, channels.class_scores[:, :, clients]),
             np.where(hidden, np.nan, channels.harm[:, clients]),
+            float(RECIPES[SIZE].bent(np.log(JUMP_FACTOR) / channels.size_deviation)),
+            np.isfinite(np.stack(list(scores.values()))).any(axis=0),
         )
 
     def evidence(self, starts: IntArray, ends: IntArray, model: WindowModel) -> dict[str, FloatArray]:
@@ -149,6 +173,9 @@ class Cells:
             found |= dict(zip(mine, pieces, strict=False))
             if classes:
                 found[WORST_CLASS] = _one_of_them(np.stack(pieces[len(mine) :]))
+        if SIZE in self.scores:
+            large = replace(model, smallest_shift=self.jump)
+            found[SIZE_JUMP] = window_evidence(self.scores[SIZE], self.extra_variance[SIZE], starts, ends, large)
         return found
 
     def weighted_sums(
@@ -167,6 +194,8 @@ class Cells:
                 summed += np.where(known, share * evidence[name], 0.0)
                 weight += share * known
         heard = weight >= LEAST_WEIGHT * total
+        if expert.fewest > 1:
+            heard &= number_inside(self.observed, starts, ends) >= expert.fewest
         sums = np.where(heard, summed * total / np.where(heard, weight, 1.0), np.nan)
         if expert.needs_harm:
             harm, known = mean_inside(self.harm, starts, ends)

@@ -14,7 +14,9 @@ import numpy as np
 from flcontrib_core.detection.calibration import Calibration
 from flcontrib_core.detection.channels import (
     CHANNEL_NAMES,
+    MARGIN,
     OWN_DIRECTION,
+    PEER_DIRECTION,
     SIZE,
     SKIPPED_FIRST_EPOCHS,
     SPREAD,
@@ -22,7 +24,6 @@ from flcontrib_core.detection.channels import (
 )
 from flcontrib_core.detection.experts import (
     EXPERTS,
-    HARM,
     SIZE_ALONE,
     SIZE_AND_HARM,
     VALUE_ONLY,
@@ -35,7 +36,8 @@ from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 MOST_WINDOWS = 4
 """Looks per client; further windows would each need more observations than a client has left."""
-MIRROR_SHARE = 0.6
+MIRROR_SHARE = 0.5
+"""Share of a window's participations that louder windows must cover for it to be their reflection"""
 OWN_CHANGE = 1.0
 """nats from which a channel of the client's own updates says that they changed"""
 
@@ -108,7 +110,8 @@ def search_windows(
         again = np.array([w.client for w in pending])
         looked, _ = _loudest(channels, team, calibration, model, explained, again, number)
         pending = [w for w in looked if w is not None and w.u > threshold]
-    windows, mirrored = _without_mirrors(_merged(found, channels), channels, model)
+    once_more = Again(channels, team, calibration, threshold, model, masked, number)
+    windows, mirrored = _without_mirrors(_merged(found, channels), once_more)
     return Search(first, windows, mirrored, heard, explained)
 
 
@@ -155,49 +158,84 @@ def _merged(found: list[FoundWindow], channels: Channels) -> tuple[FoundWindow, 
     return tuple(sorted(merged, key=lambda w: (-w.u, w.client, w.start)))
 
 
+@dataclass(frozen=True)
+class Again:
+    """What is needed to look at one client once more."""
+
+    channels: Channels
+    experts: Sequence[Expert]
+    calibration: Calibration
+    threshold: float
+    model: WindowModel
+    masked: BoolArray
+    crowd: int
+
+    def still_there(self, window: FoundWindow, hidden: BoolArray) -> bool:
+        """Does the client still have a window over the threshold there when its rows ``hidden`` (E,) are not seen?"""
+        masked = self.masked.copy()
+        masked[hidden, window.client] = True
+        alone = np.array([window.client])
+        (seen,), _ = _loudest(self.channels, self.experts, self.calibration, self.model, masked, alone, self.crowd)
+        return seen is not None and seen.u > self.threshold and seen.start <= window.end and window.start <= seen.end
+
+
 def _without_mirrors(
-    windows: tuple[FoundWindow, ...], channels: Channels, model: WindowModel
+    windows: tuple[FoundWindow, ...], again: Again
 ) -> tuple[tuple[FoundWindow, ...], tuple[FoundWindow, ...]]:
     """(kept, mirrored) windows, loudest first. Values sum to the epoch's change, so one client's attack moves others.
 
     Two reflections are known: a client looks worse *outside* a louder client's window, because its own rest lies
-    inside it; and a client looks harmful while another sends oversized updates, though its own updates did not change.
+    inside it; and a client looks worse *during* it, though its own updates did not change.
     """
     kept: list[FoundWindow] = []
     mirrored: list[FoundWindow] = []
     for window in windows:
         louder = [w for w in kept if w.client != window.client and w.u > window.u]
-        if _beside_louder(window, louder, channels) or _under_oversized(window, louder, channels, model):
-            mirrored.append(window)
-        else:
-            kept.append(window)
+        reflected = bool(louder) and (
+            _beside_louder(window, louder, windows, again) or _under_louder(window, louder, again)
+        )
+        (mirrored if reflected else kept).append(window)
     return tuple(kept), tuple(mirrored)
 
 
-def _beside_louder(window: FoundWindow, louder: Sequence[FoundWindow], channels: Channels) -> bool:
-    rows = np.arange(len(channels.epochs))
-    took_part = channels.participated[:, window.client] & (rows >= SKIPPED_FIRST_EPOCHS)
-    within = (rows >= window.start) & (rows <= window.end)
-    covered = np.zeros(len(rows), dtype=bool)
-    for other in louder:
-        covered[other.start : other.end + 1] = True
-    inside, outside = covered[took_part & within], covered[took_part & ~within]
-    return len(inside) > 0 and len(outside) > 0 and outside.mean() >= MIRROR_SHARE and inside.mean() <= 1 - MIRROR_SHARE
+def _covered(windows: Sequence[FoundWindow], rows: int) -> BoolArray:
+    """(E,) rows inside any of the windows"""
+    covered = np.zeros(rows, dtype=bool)
+    for window in windows:
+        covered[window.start : window.end + 1] = True
+    return covered
 
 
-def _under_oversized(
-    window: FoundWindow, louder: Sequence[FoundWindow], channels: Channels, model: WindowModel
+def _beside_louder(
+    window: FoundWindow, louder: Sequence[FoundWindow], windows: Sequence[FoundWindow], again: Again
 ) -> bool:
-    length = window.end - window.start + 1
-    under = any(
-        other.expert in (SIZE_ALONE, SIZE_AND_HARM)
-        and min(other.end, window.end) - max(other.start, window.start) + 1 >= MIRROR_SHARE * length
-        for other in louder
-    )
-    if not under or window.expert not in (HARM, VALUE_ONLY):
+    """Does the window vanish when the epochs of louder windows, outside of it, are not seen?"""
+    rows = len(again.channels.epochs)
+    hidden = _covered(louder, rows) & ~_covered([window], rows)
+    if not (hidden & again.channels.participated[:, window.client]).any():
         return False
-    evidence = channel_evidence(channels, window, model)
-    return all((evidence[name] or 0.0) < OWN_CHANGE for name in (OWN_DIRECTION, SIZE, SPREAD))
+    own = [w for w in windows if w.client == window.client and w is not window]
+    return not again.still_there(window, hidden | _covered(own, rows))
+
+
+def _under_louder(window: FoundWindow, louder: Sequence[FoundWindow], again: Again) -> bool:
+    """Lies the window in louder ones while the client's own updates did not change?
+
+    Their direction, size and spread must have stayed, and either a louder client sent oversized updates or the
+    client's update alone does not lower the margin more than before.
+    """
+    channels = again.channels
+    rows = len(channels.epochs)
+    within = channels.participated[:, window.client] & _covered([window], rows)
+    under = [w for w in louder if w.start <= window.end and window.start <= w.end]
+    if not under or _covered(under, rows)[within].mean() < MIRROR_SHARE:
+        return False
+    evidence = channel_evidence(channels, window, again.model)
+    if any((evidence[name] or 0.0) >= OWN_CHANGE for name in (OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD)):
+        return False
+    oversized = any(w.expert in (SIZE_ALONE, SIZE_AND_HARM) for w in under)
+    margin = evidence[MARGIN]
+    return oversized or (margin is not None and margin < 0)
 
 
 def channel_evidence(channels: Channels, window: FoundWindow, model: WindowModel) -> dict[str, float | None]:

@@ -189,9 +189,14 @@ def _log_probability_of_shift(
     return np.where(t < 0, log_tail, np.log1p(-np.exp(np.minimum(log_tail, np.float32(-0.69)))))
 
 
+def number_inside(seen: BoolArray, starts: IntArray, ends: IntArray) -> FloatArray:
+    """(W, m) how many of the marked cells (E, m) lie inside each window."""
+    return inside(_running(seen.astype(np.float64)), starts, ends)
+
+
 def mean_inside(cells: FloatArray, starts: IntArray, ends: IntArray) -> tuple[FloatArray, BoolArray]:
     """(W, m) mean of the finite cells inside each window, and whether there is one."""
     seen = np.isfinite(cells)
-    number = inside(_running(seen.astype(np.float64)), starts, ends)
+    number = number_inside(seen, starts, ends)
     total = inside(_running(np.where(seen, cells, 0.0)), starts, ends)
     return total / np.maximum(number, 1.0), number > 0

@@ -15,21 +15,22 @@ from flcontrib_core.detection.calibration import read_calibration, shipped_calib
 
 def test_the_command_offers_the_sizes_the_shipped_file_was_made_with() -> None:
     defaults = {p.name: p.default for p in calibrate.params}
-    for name in ("tuning_honest", "test_honest", "drift", "attacks", "replayed"):
+    for name in ("tuning_honest", "test_honest", "drift", "tuning_attacks", "test_attacks", "replayed"):
         assert defaults[name] == getattr(CalibrationPlan, name)
     made = shipped_calibration().provenance
     plan = CalibrationPlan()
-    assert made["runs"]["tuning"] == len(plan.runs(plan.tuning_base, plan.tuning_honest))
-    assert made["runs"]["test"] == len(plan.runs(plan.test_base, plan.test_honest))
+    assert made["runs"]["tuning"] == len(plan.tuning_runs())
+    assert made["runs"]["test"] == len(plan.test_runs())
 
 
 @pytest.mark.slow
 def test_a_small_calibration_is_written_and_read_again(tmp_path: Path) -> None:
     out = tmp_path / "calibration.json"
-    sizes = ["--tuning-honest", "10", "--test-honest", "1", "--drift", "1", "--attacks", "1", "--replayed", "4"]
+    sizes = ["--tuning-honest", "10", "--test-honest", "1", "--drift", "1", "--replayed", "4"]
+    sizes += ["--tuning-attacks", "1", "--test-attacks", "1"]
     told = CliRunner().invoke(calibrate, ["--out", str(out), *sizes])
     assert told.exit_code == 0, told.output
-    assert json.loads(told.stdout[told.stdout.index("{") :])["honest runs"] == 6
+    assert json.loads(told.stdout[told.stdout.index("{") :])["honest runs"] == 7
     made = read_calibration(out)
     assert set(made.thresholds) == set(shipped_calibration().thresholds)
-    assert len(made.honest_runs) == 6
+    assert len(made.honest_runs) == 7

@@ -14,7 +14,16 @@ from flcontrib_core.simulation.settings import SimulationSettings
 from flcontrib_core.simulation.simulated_run import simulate_in_memory
 from tests.detection.made_histories import made_history
 
-PLAN = CalibrationPlan(tuning_honest=6, test_honest=3, drift=2, attacks=1, replayed=4)
+PLAN = CalibrationPlan(
+    tuning_base=1000,
+    test_base=2000,
+    tuning_honest=6,
+    test_honest=3,
+    drift=2,
+    tuning_attacks=1,
+    test_attacks=1,
+    replayed=4,
+)
 
 
 def _made(labelled: LabelledSettings, replay: bool) -> LabelledHistory:
@@ -64,15 +73,15 @@ def test_planted_windows_are_probable_and_honest_clients_are_not(measured) -> No
 
 
 def test_tuning_and_test_runs_share_no_seed() -> None:
-    tuning = {r.settings.seed for r, _ in PLAN.runs(PLAN.tuning_base, PLAN.tuning_honest)}
-    test = {r.settings.seed for r, _ in PLAN.runs(PLAN.test_base, PLAN.test_honest)}
+    tuning = {r.settings.seed for r, _ in PLAN.tuning_runs()}
+    test = {r.settings.seed for r, _ in PLAN.test_runs()}
     assert tuning.isdisjoint(test)
-    groups = {r.group for r, _ in PLAN.runs(PLAN.test_base, PLAN.test_honest)}
+    groups = {r.group for r, _ in PLAN.test_runs()}
     assert groups == {*HONEST_GROUPS, DRIFT_GROUP, *ATTACK_GROUPS}
 
 
 def test_without_replayed_runs_the_online_preset_stays_the_strict_one() -> None:
-    runs = [_made(labelled, False) for labelled, _ in PLAN.runs(PLAN.tuning_base, PLAN.tuning_honest)]
+    runs = [_made(labelled, False) for labelled, _ in PLAN.tuning_runs()]
     fitted = fit_calibration(runs)
     assert fitted.preset("online") == fitted.preset("strict")
 

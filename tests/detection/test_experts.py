@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.detection.channels import CHANNEL_NAMES, MARGIN, VALUE, Channels, standardise
-from flcontrib_core.detection.experts import EXPERTS, HARM, VALUE_ONLY, Expert, hear_experts
+from flcontrib_core.detection.experts import EXPERTS, HARM, SIZE_ALONE, VALUE_ONLY, Expert, hear_experts
 from flcontrib_core.detection.windows import WindowModel, window_evidence, window_grid
 from tests.detection.made_histories import made_history
 
@@ -108,3 +108,35 @@ def test_masked_cells_are_not_seen() -> None:
 
 def test_a_run_too_short_for_a_window_is_not_heard() -> None:
     assert not hear_experts(noise(3, 4, 5), EXPERTS, MODEL)[0].heard.any()
+
+
+def test_a_jump_of_size_is_heard_and_a_slow_bend_of_the_same_height_less() -> None:
+    """Sizes that jump by a factor of five stand out; sizes that rise and fall by a factor of two stay quiet."""
+    history = made_history(epochs=30, seed=3)
+    assert history.channels is not None
+    jumped, bent = history.channels.norm.copy(), history.channels.norm.copy()
+    jumped[12:18, 2] *= 5
+    bent[:, 2] *= 2 ** np.sin(np.pi * np.arange(31) / 30)
+
+    def loudest(norm: np.ndarray) -> np.ndarray:
+        channels = standardise(replace(history, channels=replace(history.channels, norm=norm)))
+        return hear_experts(channels, (SIZE_ALONE,), MODEL)[0].score
+
+    honest = loudest(history.channels.norm).max()
+    assert loudest(jumped)[2] > 10
+    assert loudest(jumped).argmax() == 2
+    assert loudest(bent)[2] < max(honest, 0) + 1
+
+
+def test_one_participation_is_enough_only_for_experts_that_say_so() -> None:
+    channels = noise(30, 4, 5)
+    channels.scores[:, 15, 0] = 8.0
+    channels.scores[:, [10, 11, 12, 13, 14, 16, 17, 18, 19, 20], 0] = np.nan  # absent around its one loud epoch
+    weights = {VALUE: 0.5, MARGIN: 0.5}
+    one, two = (Expert(f"{n}", weights, False, "", fewest=n) for n in (1, 2))
+    lone, several = hear_experts(channels, (one, two), MODEL)
+    assert lone.starts[0] <= 15 <= lone.ends[0]
+    inside = np.isfinite(channels.of(VALUE)[several.starts[0] : several.ends[0] + 1, 0])
+    assert inside.sum() >= 2
+    assert lone.score[0] > several.score[0] + 2
+    np.testing.assert_allclose(lone.score[1:], several.score[1:])  # who is always there has two in every window

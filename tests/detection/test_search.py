@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.calibration import shipped_calibration
 from flcontrib_core.detection.channels import standardise
 from flcontrib_core.detection.experts import CONSENSUS, HARM, VALUE_ONLY
@@ -58,8 +61,6 @@ def test_ends_are_drawn_to_the_middle_of_the_gap() -> None:
     took_part = history.participated.copy()
     took_part[:, 0] = False
     took_part[[1, 2, 4, 10, 12, 14, 20, 25], 0] = True
-    from dataclasses import replace
-
     channels = standardise(replace(history, participated=took_part))
     inner = FoundWindow(0, 9, 13, 1.0, HARM, 1.0, 0.0)
     assert drawn_window(channels, inner) == (8, 16)
@@ -84,3 +85,33 @@ def test_the_rest_of_a_run_beside_a_louder_window_is_a_reflection() -> None:
     _, search = _search(mixed)
     assert [w.client for w in search.windows] == [1]
     assert [w.client for w in search.mirrored] == [5]
+
+
+def _suffering(turned: bool) -> ContributionHistory:
+    """Client 1 poisons in 12–20; in the same epochs client 5's values fall too, and its updates turn where asked."""
+    history = made_history(epochs=30, poisoned=[(1, 12, 20)], shift=14)
+    assert history.channels is not None
+    values = history.values["loss"].copy()
+    values[12:21, 5] += 0.5
+    own, peer = history.channels.own_cosine.copy(), history.channels.peer_cosine.copy()
+    if turned:
+        own[12:21, 5] -= 0.6
+        peer[12:21, 5] -= 0.6
+    margin = history.channels.solo_margin.copy()
+    margin[12:21, 5] += 0.02 - 0.3 * turned
+    channels = replace(history.channels, own_cosine=own, peer_cosine=peer, solo_margin=margin)
+    return replace(history, values={"loss": values}, channels=channels)
+
+
+def test_who_suffers_during_a_louder_window_without_changing_is_a_reflection() -> None:
+    _, search = _search(_suffering(turned=False))
+    assert [w.client for w in search.windows] == [1]
+    assert [w.client for w in search.mirrored] == [5]
+    _, search = _search(_suffering(turned=True))
+    assert sorted(w.client for w in search.windows) == [1, 5]
+
+
+def test_a_second_window_elsewhere_survives_without_the_louder_one_s_epochs() -> None:
+    _, search = _search(made_history(epochs=40, poisoned=[(1, 8, 14), (5, 24, 30)], shift=6))
+    assert sorted(w.client for w in search.windows) == [1, 5]
+    assert not search.mirrored
