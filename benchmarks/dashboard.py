@@ -7,6 +7,8 @@ the last change of any chart, so the driver's own delays do not count. Readers a
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,8 +25,8 @@ from benchmarks.measurement import Measurement
 from flcontrib_core import AssessSettings, AuditSettings, RunRecorder, bundled
 from flcontrib_core.commands.serving import prepare_samples
 from flcontrib_core.workspace import RunEntry, Workspace
-from tests.app.filled_workspace import add_large_table, keep_report
-from tests.browser.conftest import cancel_jobs, free_port, serving
+from tests.app.filled_workspace import add_large_table, keep_report, wait_until
+from tests.browser.conftest import answers, cancel_jobs, free_port, serving
 from tests.browser.provide_browser import on_path
 from tests.conftest import FLAGS
 from tests.detection.made_histories import made_history
@@ -39,10 +41,11 @@ MANY_CLIENTS, MANY_EPOCHS = 10_000, 50
 SECONDS_BETWEEN_CLICKS = 10.0
 PATIENCE = 60_000
 WATCH = """
-window.waited = {armed: false, began: 0, changed: 0, first: 0}
+window.waited = {armed: false, began: 0, changed: 0, first: 0, heading: 0}
 for (const kind of ["keydown", "pointerdown"])
   addEventListener(kind, () => { if (waited.armed) { waited.began = performance.now(); waited.armed = false } }, true)
 new MutationObserver(changes => {
+  if (!waited.heading && document.querySelector("h1")) waited.heading = performance.now()
   if (changes.some(c => c.target.closest && c.target.closest(".js-plotly-plot"))) {
     waited.changed = performance.now()
     if (!waited.first && document.querySelector(".js-plotly-plot .main-svg") && document.querySelector("h1"))
@@ -109,9 +112,17 @@ def bench() -> Iterator[Bench]:
         port = free_port()
         try:
             with serving(folder, port, Path(place) / "server.txt"):
+                wait_for_samples(folder)
                 yield Bench(f"http://localhost:{port}", folder, log, crowd)
         finally:
             cancel_jobs(folder)
+
+
+def wait_for_samples(folder: Path) -> None:
+    """A new server computes the sample runs nobody has computed yet; what is measured here is an idle one."""
+    with Workspace(folder) as workspace:
+        while any(j.active for j in workspace.jobs.poll()):
+            time.sleep(0.5)
 
 
 def add_log(workspace: Workspace, folder: Path) -> RunEntry:
@@ -152,7 +163,9 @@ def first_screens(served: Bench, size: Scale) -> list[Measurement]:
 
 
 def _first_screens(socket: ClientConnection, served: Bench, size: Scale) -> list[Measurement]:
-    rows = []
+    with empty_streamlit(served.folder.parent) as address:
+        seconds = [_opened(socket, address, "heading") for _ in range(size.visits)]
+    rows = [late("for comparison: a Streamlit page with a heading and nothing else", seconds, None)]
     for name, run, visits, goal in (
         ("first screen, first visitor of a new server", None, 1, 2.0),
         ("first screen, later visitors", None, size.visits, 2.0),
@@ -160,13 +173,38 @@ def _first_screens(socket: ClientConnection, served: Bench, size: Scale) -> list
     ):
         seconds = []
         for _ in range(visits):
-            page = BarePage(socket, width=1440, height=1000)
-            page.before_each_page(WATCH)
-            page.go(served.url("", run))
-            seconds.append(page.wait_for_number("window.waited ? waited.first / 1000 : 0"))
-            page.close()
+            seconds.append(_opened(socket, served.url("", run), "first"))
         rows.append(late(name, seconds, goal))
     return rows
+
+
+def _opened(socket: ClientConnection, address: str, until: str) -> float:
+    """Seconds from the start of the navigation to the heading, or to heading and first chart."""
+    page = BarePage(socket, width=1440, height=1000)
+    page.before_each_page(WATCH)
+    page.go(address)
+    seconds = page.wait_for_number(f"window.waited ? waited.{until} / 1000 : 0")
+    page.close()
+    return seconds
+
+
+@contextmanager
+def empty_streamlit(folder: Path) -> Iterator[str]:
+    """What Streamlit itself takes on this machine: the floor under every first screen."""
+    script, port = folder / "heading.py", free_port()
+    script.write_text('import streamlit as st\n\nst.title("A heading")\n', encoding="utf-8")
+    options = ["--server.port", str(port), "--server.headless", "true", "--browser.gatherUsageStats", "false"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "streamlit", "run", str(script), *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: answers(f"http://localhost:{port}"), "an answer of the empty page")
+        yield f"http://localhost:{port}"
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def knobs(browser: Browser, served: Bench, size: Scale) -> Measurement:
@@ -250,7 +288,7 @@ async def _reader(page: AsyncPage, begin: float, clicks: int) -> list[float]:
     return seconds
 
 
-def late(name: str, seconds: list[float], goal: float) -> Measurement:
+def late(name: str, seconds: list[float], goal: float | None) -> Measurement:
     """The 95th percentile, with the median beside it."""
     note = f"median {np.median(seconds):.3f} s of {len(seconds)}"
     return Measurement(f"{name}, p95", float(np.percentile(seconds, 95)), goal, at_least=False, unit="s", note=note)
