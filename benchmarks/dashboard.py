@@ -22,6 +22,7 @@ from websockets.sync.client import ClientConnection
 
 from benchmarks.bare_browser import BarePage, bare_browser
 from benchmarks.measurement import Measurement
+from benchmarks.reader_sessions import answers_to_clicks
 from flcontrib_core import AssessSettings, AuditSettings, RunRecorder, bundled
 from flcontrib_core.commands.serving import prepare_samples
 from flcontrib_core.workspace import RunEntry, Workspace
@@ -39,6 +40,13 @@ if TYPE_CHECKING:
 EPOCHS, CLIENTS = 100, 64
 MANY_CLIENTS, MANY_EPOCHS = 10_000, 50
 SECONDS_BETWEEN_CLICKS = 10.0
+PAGES_CLICKED = (
+    ("Contributions", "contributions"),
+    ("Change points", "change_points"),
+    ("Scheduler", "scheduler"),
+    ("Overview", ""),
+)
+"""name in the navigation, path"""
 PATIENCE = 60_000
 WATCH = """
 window.waited = {armed: false, began: 0, changed: 0, first: 0, heading: 0}
@@ -97,7 +105,7 @@ def run(scale: str) -> list[Measurement]:
             found.append(knobs(browser, served, size))
             found.append(clients(browser, served, size))
             browser.close()
-        found.append(many_readers(served, size))
+        found += many_readers(served, size)
     return found
 
 
@@ -239,21 +247,38 @@ def clients(browser: Browser, served: Bench, size: Scale) -> Measurement:
     return late("another highlighted client", seconds, 0.3)
 
 
-def many_readers(served: Bench, size: Scale) -> Measurement:
-    """Readers who click every ten seconds through the pages while jobs are computed one after the other."""
+def many_readers(served: Bench, size: Scale) -> list[Measurement]:
+    """Readers who click every ten seconds through the pages while jobs are computed one after the other.
+
+    Once as sessions that draw nothing, which is what the server is asked, and once as browsers on the same cores.
+    """
     with Workspace(served.folder) as workspace:
         sample = workspace.add_run(bundled("sample_runs") / "heterogeneous-honest.flrun")
         for seed in range(1, 400):
             workspace.jobs.submit(sample.digest, AuditSettings(AssessSettings(seed=seed)).record())
-            if seed > size.clicks * 10:
+            if seed > size.clicks * 20:
                 break
-        seconds = asyncio.run(_all_readers(served, size))
-        busy = any(j.active for j in workspace.jobs.poll())
-    note = f"{size.readers} browsers, {len(seconds)} clicks, " + ("a job ran all the time" if busy else "jobs ran out")
-    return replace(late("many readers, click to redrawn charts", seconds, 1.5), note=note)
+        rows = []
+        for kind, readers in (
+            ("answer complete", _sessions(served, size)),
+            ("redrawn charts", _browsers(served, size)),
+        ):
+            seconds = asyncio.run(readers)
+            busy = any(j.active for j in workspace.jobs.poll())
+            row = late(f"{size.readers} readers, click to {kind}", seconds, 1.5)
+            rows.append(replace(row, note=row.note + (", a job ran all the time" if busy else ", jobs ran out")))
+    return rows
 
 
-async def _all_readers(served: Bench, size: Scale) -> list[float]:
+async def _sessions(served: Bench, size: Scale) -> list[float]:
+    query = f"run={served.log.digest[:16]}"
+    pages = tuple(path for _, path in PAGES_CLICKED)
+    return await answers_to_clicks(
+        served.address, pages, query, readers=size.readers, clicks=size.clicks, pause=SECONDS_BETWEEN_CLICKS
+    )
+
+
+async def _browsers(served: Bench, size: Scale) -> list[float]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as driver:
@@ -280,7 +305,7 @@ async def _reader(page: AsyncPage, begin: float, clicks: int) -> list[float]:
     seconds = []
     for click in range(clicks):
         await asyncio.sleep(max(0.0, started + click * SECONDS_BETWEEN_CLICKS - time.monotonic()))
-        target = ("Contributions", "Change points", "Scheduler", "Overview")[click % 4]
+        target, _ = PAGES_CLICKED[click % len(PAGES_CLICKED)]
         await page.evaluate(ARM)
         await page.get_by_test_id("stSidebarNav").get_by_role("link", name=target).click()
         await page.wait_for_function(SETTLED, polling=50)
