@@ -5,7 +5,7 @@ function plotly(address) {
   if (window.Plotly) return Promise.resolve(window.Plotly)
   coming ??= new Promise((ready, failed) => {
     let script = document.getElementById("drawing")
-    if (!script) {
+    if (!script || document.readyState === "complete") { // what the page's head asked for would be here by now
       script = document.createElement("script")
       script.src = address
       document.head.append(script)

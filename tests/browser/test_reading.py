@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import pyarrow.parquet as parquet
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Download, Page, expect
+from playwright.sync_api import Browser, Download, Page, expect
 
 from tests.app.filled_workspace import HOSTILE
-from tests.browser.conftest import MILLISECONDS, Opener, Served
+from tests.browser.conftest import MILLISECONDS, WIDE, Opener, Served
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=MILLISECONDS)
@@ -86,6 +86,17 @@ def test_camera_saves_a_chart_as_png(served: Served, open_page: Opener) -> None:
         chart.locator(camera).first.click()
     assert waiting.value.suggested_filename.endswith(".png")
     assert waiting.value.path().read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_chart_says_so_when_its_script_does_not_come(served: Served, browser: Browser) -> None:
+    context = browser.new_context(viewport=WIDE)
+    page = context.new_page()
+    page.route("**/drawing/**", lambda route: route.abort())
+    page.goto(served.url(""))
+    expect(page.get_by_test_id("chart").first).to_contain_text("Plotly did not load")
+    page.get_by_text("Show as table").first.click()
+    expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
+    context.close()
 
 
 @pytest.mark.parametrize("view", list(PAGES))
