@@ -43,7 +43,7 @@ def test_dropped_bad_log_shows_all_its_faults(served: Served, open_page: Opener)
     page.get_by_label("Drop a log here, or choose one").set_input_files(ROOT / "sample_runs" / "broken.flrun")
     expect(page.get_by_text("broken.flrun was refused: 6 problems")).to_be_visible()
     for code in ("E_CLIENT_SIZE", "E_NONFINITE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER", "E_LABEL"):
-        expect(page.get_by_test_id("stDataFrame")).to_contain_text(code)
+        expect(page.get_by_test_id("stMain")).to_contain_text(code)
 
 
 def test_log_from_a_terminal_shows_on_the_page_that_gave_the_token(
