@@ -62,3 +62,22 @@ def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener
     page.reload()
     expect(followed(page)).to_have_value("client-06")
     expect(page).to_have_url(re.compile("window=5-8"))
+
+
+def test_boxed_epochs_are_followed_and_the_tool_stays_chosen(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("contributions"))
+    chart = page.locator(".st-key-heat")
+    expect(chart.locator(".main-svg").first).to_be_visible()
+    still(page)
+    chart.hover()
+    chart.locator('.modebar-btn[data-attr="dragmode"][data-val="select"]').click()
+    cells = chart.locator(".nsewdrag").first.bounding_box()
+    assert cells is not None
+    left, top = cells["x"] + cells["width"] * 0.3, cells["y"] + cells["height"] * 0.2
+    page.mouse.move(left, top)
+    page.mouse.down()
+    page.mouse.move(left + cells["width"] * 0.3, top + cells["height"] * 0.5, steps=8)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"window=\d+-\d+"))
+    expect(page.get_by_role("button", name="Clear", exact=True)).to_be_visible()
+    assert page.evaluate("document.querySelector('.st-key-heat .js-plotly-plot').layout.dragmode") == "select"
