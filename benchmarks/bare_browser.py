@@ -76,7 +76,7 @@ class BarePage:
 @contextmanager
 def bare_browser(command: str, flags: tuple[str, ...]) -> Iterator[ClientConnection]:
     """A Chromium without a window; the socket it listens on."""
-    with tempfile.TemporaryDirectory(prefix="flcontrib-profile-") as profile:
+    with tempfile.TemporaryDirectory(prefix="flcontrib-profile-", ignore_cleanup_errors=True) as profile:
         options = ["--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}", *flags]
         browser = subprocess.Popen([command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

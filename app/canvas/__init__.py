@@ -14,9 +14,10 @@ import plotly
 import streamlit as st
 
 from app.addresses import under_base
+from app.canvas.plotly_script import KINDS
 
-SCRIPT_ROUTE = f"/drawing/plotly-{plotly.__version__}.js"
-"""Named by its version, so that a browser may keep it for good."""
+SCRIPT_ROUTE = f"/drawing/plotly-{plotly.__version__}-{'-'.join(sorted(KINDS))}.js"
+"""Named by all that it depends on, so that a browser may keep it for good."""
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

@@ -10,7 +10,6 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-import plotly
 import streamlit
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,19 +18,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.addresses import under_base
 from app.canvas import SCRIPT_ROUTE
+from app.canvas.plotly_script import packed_script
 
 _KEPT = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 _SCRIPT = f'<script id="drawing" defer src=".{SCRIPT_ROUTE}"></script>'
-FIRST_PAGE = ("BidiComponent", "Selectbox", "ButtonGroup", "PageLink", "Checkbox")
+FIRST_PAGE = ("BidiComponent", "Selectbox", "ButtonGroup", "PageLink", "Checkbox", "Html")
 """Streamlit's parts that the first page is built from and its own page does not name."""
 _IMPORT = re.compile(r'(?:from|import)\s*"\./([\w.-]+\.js)"')
-
-
-@lru_cache(maxsize=1)
-def packed_script() -> bytes:
-    """Plotly's script as its Python package brings it."""
-    script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    return gzip.compress(script.read_bytes(), compresslevel=6)
 
 
 @lru_cache(maxsize=1)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
 import numpy as np
-import plotly
 import plotly.graph_objects as go
 import pytest
 import streamlit
+from plotly.offline import get_plotlyjs_version
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -25,7 +26,10 @@ from starlette.types import Message
 from app.addresses import under_base
 from app.canvas import SCRIPT_ROUTE
 from app.canvas.delivery import ScriptAhead, head_lines, script_route
+from app.canvas.plotly_script import COMPARED, compiled_ahead, used_part, whole_script
 from app.charts.picture import Picture
+from app.kept_files import KINDS as KINDS_OF_FILES
+from app.kept_files import KeptFiles, known_files
 from tests.app.drawn import checked, every_figure, grouped_report
 
 
@@ -83,7 +87,7 @@ async def _text(request: Request) -> Response:
 
 SITE = Starlette(
     routes=[Route("/", _page), Route("/missing", _missing), Route("/text", _text), script_route()],
-    middleware=[Middleware(ScriptAhead), Middleware(GZipMiddleware)],
+    middleware=[Middleware(KeptFiles), Middleware(ScriptAhead), Middleware(GZipMiddleware)],
 )
 
 
@@ -135,13 +139,79 @@ def test_routes_follow_the_base_of_the_server(monkeypatch: pytest.MonkeyPatch) -
     assert script_route().path == f"/audits{SCRIPT_ROUTE}"
 
 
-def test_script_is_the_installed_one_and_may_be_kept() -> None:
-    installed = (Path(plotly.__file__).parent / "package_data" / "plotly.min.js").read_bytes()
+def test_script_is_cut_from_the_installed_one_and_may_be_kept() -> None:
     headers, packed = ask(SCRIPT_ROUTE, accept_encoding="gzip")
     assert headers["content-encoding"] == "gzip"
-    assert gzip.decompress(packed) == installed
-    assert len(packed) < len(installed) / 2
+    part = gzip.decompress(packed).decode()
+    assert 3 * len(part) < len(whole_script())
+    assert f"plotly.js v{get_plotlyjs_version()}" in part
+    assert get_plotlyjs_version() in COMPARED, "compare every chart (tests/browser/test_drawing.py) and add it"
     assert "immutable" in headers["cache-control"]
     headers, plain = ask(SCRIPT_ROUTE)
     assert "content-encoding" not in headers
-    assert plain == installed
+    assert plain.decode() == part
+
+
+def bundle(*modules: str) -> str:
+    """A script built like Plotly's, in small."""
+    head = """/** plotly.js v0.0.0 */
+( function(root, factory) { factory() } (this, () => {
+"use strict";var Plotly=(()=>{var E=(e,t,r)=>()=>{if(r)throw r[0];return e&&(t=e(e=0)),t};"""
+    helper = "var W=(e,t)=>()=>(t||e((t={exports:{}}).exports,t),t.exports);"
+    return head + helper + "".join(modules) + "return last();})();\nwindow.Plotly = Plotly;\nreturn Plotly;\n}));\n"
+
+
+def kind(name: str, needs: str) -> str:
+    return (
+        f'var {name}_=W((e,m)=>{{m.exports={{moduleType:"trace",name:"{name}",plot:{needs}()}}}});'
+        f"var {name}=W((e,m)=>{{m.exports={name}_()}});"
+    )
+
+
+def test_modules_that_no_kind_of_ours_reaches_are_left_out() -> None:
+    shared, own, maps = (f"var {n}=W((e,m)=>{{m.exports='{n}'}});" for n in ("shared", "own", "maps"))
+    open_one = "var open1=W((e,m)=>{});function area(){return 1}var steps=E(()=>{area()});"
+    kinds = kind("bar", "shared") + kind("heatmap", "own") + kind("map", "maps")
+    core = "var core=W((e,m)=>{steps();m.exports={register(){}}});"
+    last = "var last=W((e,m)=>{var c=core();c.register([bar(),heatmap(),map()]);m.exports=c});"
+    part = used_part(bundle(shared, own, maps, open_one, kinds, core, last))
+    assert part == bundle(
+        shared, own, open_one, kind("bar", "shared"), kind("heatmap", "own"), core, last.replace(",map()", "")
+    )
+
+
+def test_script_built_in_another_way_is_refused_by_the_cutter_and_left_alone_by_the_brackets() -> None:
+    with pytest.raises(ValueError, match="send it whole"):
+        used_part("var Plotly={};")
+    assert compiled_ahead("var Plotly={};") == "var Plotly={};"
+    assert compiled_ahead(bundle("")).endswith("return Plotly;\n})));\n")
+
+
+def test_streamlits_files_come_from_memory_as_they_are_on_disk() -> None:
+    folder = Path(streamlit.__file__).parent / "static"
+    names = re.findall(r'"\./(static/[^"]+\.(?:js|css|woff2))"', (folder / "index.html").read_text())
+    assert len(names) > 20
+    for name in names:
+        headers, body = ask(f"/{name}", accept_encoding="gzip")
+        assert body == (folder / name).read_bytes()
+        assert int(headers["content-length"]) == len(body)
+        assert "immutable" in headers["cache-control"]
+        assert headers["content-type"].encode() == KINDS_OF_FILES[Path(name).suffix]
+
+
+def test_only_whole_files_that_exist_come_from_memory() -> None:
+    name = next(n for n in known_files() if n.endswith(".css"))
+    assert ask(name)[0]["content-type"] == "text/css"
+    for path, asked in ((name, {"range": "bytes=0-9"}), ("/static/js/../../index.html", {}), ("/static/js/no.js", {})):
+        assert ask(path, **asked)[1] == b"Not Found"
+
+
+def test_small_messages_do_not_wait_for_a_receipt() -> None:
+    from app.server import _send_at_once
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        _send_at_once()
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
