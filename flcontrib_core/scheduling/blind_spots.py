@@ -26,8 +26,11 @@ def find_blind_spots(problem: SchedulingProblem, schedule: BoolArray) -> tuple[B
     Runs of a client that the schedule never sees are listed whatever their length. Longest first, then by client.
     """
     limit = blind_run_limit(problem.epoch_count)
+    never_seen = ~problem.participated[schedule].any(axis=0)
+    longest = _longest_runs(problem.participated, schedule[None, :])[0]
     spots = []
-    for i, client in enumerate(problem.client_ids):
+    for i in np.flatnonzero(never_seen | (longest > limit)):
+        client = problem.client_ids[i]
         epochs = np.flatnonzero(problem.participated[:, i])
         computed = schedule[epochs]
         run_of = np.cumsum(computed)  # a computed participation starts a new run
