@@ -17,7 +17,7 @@ TALLEST = 460
 """Pixels of a table with more rows than that."""
 COLUMNS = {
     "Total": "credit over the whole run, help up, the initial model's share left out",
-    "± 95 %": "of the total; epochs without a value are counted by the rule above, so the interval is not theirs",
+    "± 95%": "of the total; epochs without a value are counted by the rule above, so the interval is not theirs",
     "Share of the help": "Each client's part of all positive totals; a negative total counts as zero here.",
     "Took part": "epochs",
     "Computed": "epochs with a value",
@@ -38,7 +38,7 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     columns: dict[str, list[Any]] = {
         "Client": [history.client_ids[i] for i in order],
         "Total": credit.tolist(),
-        "± 95 %": [interval_words(h, digits, n) for h, n in zip(half.tolist(), unknown.tolist(), strict=True)],
+        "± 95%": [interval_words(h, digits, n) for h, n in zip(half.tolist(), unknown.tolist(), strict=True)],
         "Share of the help": (100 * np.maximum(credit, 0.0) / positive).tolist()
         if positive > 0
         else [0.0] * len(order),
@@ -98,7 +98,7 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
         column_config={
             "Total": number(help=COLUMNS["Total"], format=f"%+.{digits}f"),
             "Per 100 rows": number(format=f"%+.{digits}f"),
-            "± 95 %": st.column_config.TextColumn(help=COLUMNS["± 95 %"]),
+            "± 95%": st.column_config.TextColumn(help=COLUMNS["± 95%"]),
             "Took part": number(help=COLUMNS["Took part"]),
             "Computed": number(help=COLUMNS["Computed"]),
             "Share of the help": st.column_config.ProgressColumn(

@@ -188,10 +188,10 @@ START = (
 )
 CHARTS = {
     "Cumulative contribution": "up is help. A line that falls costs the model quality in those epochs. Grey: the "
-    "middle 50 % and 80 % of the others. Shaded, with a bar above: the marked window. Thin and dotted: the epochs were "
+    "middle 50% and 80% of the others. Shaded, with a bar above: the marked window. Thin and dotted: the epochs were "
     "skipped, and the line shows an equal split instead of values.",
     "Participation strip": "one row per client under the curves, with the three states of a cell.",
-    "Total contribution": "a dot per client with its 95 % interval, best first. Filled: the interval excludes zero.",
+    "Total contribution": "a dot per client with its 95% interval, best first. Filled: the interval excludes zero.",
     "Heat map": "a row per client, a column per epoch; blue helped, red harmed, pale is near zero. Colours end at the "
     "95th percentile, so that the first epochs do not outshine the rest.",
     "Evidence": "three rows on one epoch axis: the client's curve against the others, the probability of a change, and "

@@ -16,11 +16,41 @@ function plotly(address) {
   return coming
 }
 
+// Plotly computes anew whatever is not the very object it drew. Where nothing changed it is given that object again,
+// so that a moved highlight draws a frame and not the numbers.
+function kept(now, before) {
+  if (!now || !before || typeof now !== "object" || Array.isArray(now) !== Array.isArray(before)) return now
+  const keys = Object.keys(now)
+  let same = keys.length === Object.keys(before).length
+  for (const key of keys) {
+    now[key] = kept(now[key], before[key])
+    same &&= now[key] === before[key]
+  }
+  return same ? before : now
+}
+
+const numbers = new WeakMap()
+
+function unpacked(value) {
+  if (!value || typeof value !== "object" || Array.isArray(value)) return value
+  if (!("bdata" in value)) return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, unpacked(v)]))
+  if (!numbers.has(value)) numbers.set(value, read(value))
+  return numbers.get(value)
+}
+
+function read({ bdata, shape }) {
+  const flat = new Float64Array(Uint8Array.from(atob(bdata), (c) => c.charCodeAt(0)).buffer)
+  if (!shape) return flat
+  const [rows, columns] = shape.split(", ").map(Number)
+  return Array.from({ length: rows }, (_, row) => flat.subarray(row * columns, (row + 1) * columns))
+}
+
 function draw(box) {
   const width = box.clientWidth
   if (!box.isConnected || width < 10) return // shown later: its size will change then
   const { figure, config } = box.wanted
-  window.Plotly.react(box, figure.data, { ...figure.layout, width, uirevision: "kept" }, config)
+  if (!box.listens) box.textContent = "" // an earlier try may have left a sentence
+  window.Plotly.react(box, figure.data.map(unpacked), { ...figure.layout, width, uirevision: "kept" }, config)
   if (!box.listens) listen(box)
 }
 
@@ -40,13 +70,14 @@ function listen(box) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const box = parentElement.querySelector(".chart")
-  const figure = JSON.parse(data.figure)
+  const wanted = kept({ figure: JSON.parse(data.figure), config: structuredClone(data.config) }, box.wanted)
+  const stands = box.listens && wanted === box.wanted
   box.setAttribute("aria-label", data.alt)
-  box.style.height = figure.layout.height + "px" // its place is kept while Plotly is on its way
-  box.wanted = { figure, config: data.config }
+  box.style.height = wanted.figure.layout.height + "px" // its place is kept while Plotly is on its way
+  box.wanted = wanted
   box.pick = data.picks ? (what) => setTriggerValue("picked", what) : undefined
   plotly(data.script).then(() => {
-    if (box.wanted.figure !== figure) return
+    if (stands || box.wanted !== wanted) return
     draw(box)
     if (box.watched) return
     box.watched = new ResizeObserver(() => { if (box.clientWidth !== box._fullLayout?.width) draw(box) })

@@ -47,7 +47,7 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
     step = 100 / len(parts)
     return CrowdFacts(
         axis=wording.credited(utility, utility in history.lower_is_better),
-        labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f} %" for g in range(len(parts))),
+        labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f}%" for g in range(len(parts))),
         sizes=tuple(len(part) for part in parts),
         means=means,
         skipped=took_part & ~history.computed[1:][None, :],

@@ -37,7 +37,7 @@ class FocusCurve:
     credit: np.ndarray
     """(T + 1,)"""
     half_width: np.ndarray
-    """(T + 1,) 95 % of the running total; 0 = exact, NaN = none"""
+    """(T + 1,) 95% of the running total; 0 = exact, NaN = none"""
     computed: np.ndarray
     """(T + 1,) took part and computed: a marker stands there"""
     skipped: np.ndarray
@@ -54,7 +54,7 @@ class CumulativeFacts:
     """Alerted clients strongest first, then the pinned ones."""
     others: int
     quantiles: np.ndarray
-    """(5, T + 1): 10, 25, 50, 75, 90 % of the other clients; empty without others"""
+    """(5, T + 1): 10, 25, 50, 75, 90% of the other clients; empty without others"""
     strip: tuple[tuple[str, np.ndarray], ...]
     """(client, (T + 1,) 0 absent, 1 computed, 2 not computed), focus first; only where it is readable"""
     all_clients: tuple[str, ...]
@@ -129,7 +129,7 @@ def cumulative_alt(facts: CumulativeFacts) -> str:
         ends = facts.quantiles[:, last]
         digits = wording.digits_for(*ends)
         lines.append(
-            f"The middle 80 % of the {facts.others} others end between {wording.signed(float(ends[0]), digits)} "
+            f"The middle 80% of the {facts.others} others end between {wording.signed(float(ends[0]), digits)} "
             f"and {wording.signed(float(ends[-1]), digits)}."
         )
     return " ".join(lines)
@@ -147,7 +147,7 @@ def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
         for curve in facts.focus:
             row[curve.client] = float(curve.credit[t])
         if facts.others:
-            row["others 10 %"], row["others median"], row["others 90 %"] = (
+            row["others 10%"], row["others median"], row["others 90%"] = (
                 float(facts.quantiles[q, t]) for q in (0, 2, 4)
             )
         rows.append(row)

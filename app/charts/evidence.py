@@ -109,7 +109,7 @@ def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
         {
             "epoch": t,
             facts.axis: number(facts.values[t]),
-            "± 95 %": number(facts.half_widths[t]),
+            "± 95%": number(facts.half_widths[t]),
             "running": float(facts.credit[t]),
             "probability of a change": number(facts.change[t]),
             "state": words[int(facts.state[t])],
@@ -135,7 +135,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
     for top, text in (
         (1.0, f"<b>Cumulative contribution</b> ({facts.axis})"),
         (0.51, "<b>Probability of a change</b> at this epoch"),
-        (0.255, "<b>Contribution per epoch</b> ± 95 %"),
+        (0.255, "<b>Contribution per epoch</b> ± 95%"),
     ):
         figure.add_annotation(
             x=0,

@@ -22,6 +22,7 @@ from app.charts.style import base_figure, epoch_ticks, leading_digit_up, palette
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 40
+LONGEST_NAME = 13
 GAIN_GAP = 18
 """Pixels between the cells and the gain above them."""
 
@@ -137,9 +138,11 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
     add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
     draw_followed_epochs(figure, following, mode)
     if following.client in facts.clients:
-        draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
+        at = y[facts.clients.index(following.client)]
+        draw_followed_row(figure, at, mode, over=True)
+        _write_followed(figure, following.client, at, mode)
     floor = row * count / inner
-    _lay_out(figure, facts, y, mode, following, right=right, floor=floor, above=floor + GAIN_GAP / inner)
+    _lay_out(figure, facts, y, mode, right=right, floor=floor, above=floor + GAIN_GAP / inner)
     if not narrow:
         _draw_totals(figure, facts, y, mode, right)
     return figure
@@ -210,7 +213,6 @@ def _lay_out(
     facts: HeatMapFacts,
     y: list[int],
     mode: str,
-    following: Following,
     *,
     right: float,
     floor: float,
@@ -219,8 +221,8 @@ def _lay_out(
     """The cells up to ``floor`` of the height and ``right`` of the width, the gain from ``above`` on."""
     p = palette(mode)
     count, epochs = facts.values.shape
-    names = [short(c, 13) for c in facts.clients]
-    bold = [c in facts.alerted or c == following.client for c in facts.clients]
+    names = [short(c, LONGEST_NAME) for c in facts.clients]
+    bold = [c in facts.alerted for c in facts.clients]
     figure.update_layout(
         barmode="overlay",
         xaxis=x_axis(mode)
@@ -244,6 +246,23 @@ def _lay_out(
             "tickfont": {"size": 11, "color": p.secondary},
         }
         | signed_ticks(min(0.0, float(np.nanmin(facts.gain))), max(0.0, float(np.nanmax(facts.gain))), 2),
+    )
+
+
+def _write_followed(figure: Picture, client: str, height: int, mode: str) -> None:
+    """The followed client's name in bold, over the one beside the axis: other labels would mean another picture."""
+    p = palette(mode)
+    figure.add_annotation(
+        x=0,
+        xref="paper",
+        xanchor="right",
+        xshift=-4,
+        y=height,
+        showarrow=False,
+        borderpad=0,
+        bgcolor=p.page,
+        text=f"<b>{short(client, LONGEST_NAME)}</b>",
+        font={"size": 12, "color": p.ink},
     )
 
 

@@ -10,23 +10,34 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
 
+_AXIS = re.compile(r"[xy]axis\d*")
+
 
 class Picture:
-    """Traces and a layout in Plotly's own terms; the methods take what those of ``go.Figure`` take."""
+    """Traces and a layout in Plotly's own terms; the methods take what those of ``go.Figure`` take.
 
-    def __init__(self, layout: dict[str, Any]) -> None:
+    ``axis`` and ``bar`` are what every axis and bar has unless it says otherwise. Plotly would take them as a template,
+    and draw everything anew whenever it is given one.
+    """
+
+    def __init__(
+        self, layout: dict[str, Any], *, axis: dict[str, Any] | None = None, bar: dict[str, Any] | None = None
+    ) -> None:
         self.data: list[dict[str, Any]] = []
-        self.layout = layout
+        self.layout: dict[str, Any] = {}
+        self._axis, self._bar = axis or {}, bar or {}
+        self.update_layout(**layout)
 
     def add_scatter(self, **trace: Any) -> None:
         self.data.append({"type": "scatter", **trace})
 
     def add_bar(self, **trace: Any) -> None:
-        self.data.append({"type": "bar", **trace})
+        self.data.append({"type": "bar", **_merged(self._bar, trace)})
 
     def add_heatmap(self, **trace: Any) -> None:
         self.data.append({"type": "heatmap", **trace})
@@ -39,7 +50,8 @@ class Picture:
 
     def update_layout(self, **properties: Any) -> None:
         """Axes and other mappings keep what is not named anew; anything else is replaced."""
-        self.layout = _merged(self.layout, properties)
+        new_axes = {k: self._axis for k in properties if _AXIS.fullmatch(k) and k not in self.layout and self._axis}
+        self.layout = _merged(self.layout | new_axes, properties)
 
     def to_json(self) -> str:
         """As the browser reads it: numbers packed, what is not a number left out."""

@@ -1,4 +1,4 @@
-"""Who contributed most over the whole run? A dot and its 95 % bar per client, sorted."""
+"""Who contributed most over the whole run? A dot and its 95% bar per client, sorted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RankedClient:
     total: float
     """Credit without the initial model's share, help up."""
     half_width: float
-    """95 %; 0 = exact, NaN = the method gives none"""
+    """95%; 0 = exact, NaN = the method gives none"""
     alerted: bool
     position: int = 0
     """Among the run's clients."""
@@ -87,7 +87,7 @@ def ranking_rows(facts: RankingFacts) -> list[dict[str, object]]:
         {
             "client": r.client,
             f"total {facts.axis}": r.total,
-            "± 95 %": None if r.half_width != r.half_width else r.half_width,
+            "± 95%": None if r.half_width != r.half_width else r.half_width,
             "excludes zero": r.clear,
             "alert": r.alerted,
         }

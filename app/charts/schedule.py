@@ -8,10 +8,27 @@ import numpy as np
 
 from app.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
 from app.charts.picture import Picture
-from app.charts.style import base_figure, epoch_ticks, palette, plain, short, write_column, x_axis, y_axis
+from app.charts.style import (
+    add_cells,
+    base_figure,
+    epoch_ticks,
+    hatch_of,
+    palette,
+    plain,
+    short,
+    write_column,
+    x_axis,
+    y_axis,
+)
 from flcontrib_core import Frontier, Schedule
 
 MOST_BARS = 24
+BAR_WIDTH = 0.72
+CLEAR = "rgba(0,0,0,0)"
+LABEL_SHARE = 0.1
+"""Of the chart's width that a label takes; a phone's is wider, but a second group of tall bars is rare."""
+RING = 7
+"""Half of the ring around the reader's budget, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +40,15 @@ class ScheduleFacts:
     """(T,)"""
     ceiling: float
     """Where tall bars are cut, so that epoch 1 does not flatten the rest; their value is written on them."""
+
+    @property
+    def cut_off(self) -> list[tuple[int, int]]:
+        """First and last epoch of each group of bars that are cut; those too near for a label each are one group."""
+        groups: list[tuple[int, int]] = []
+        for t in (np.flatnonzero(self.share > self.ceiling) + 1).tolist():
+            near = groups and t - groups[-1][1] <= max(1.0, LABEL_SHARE * self.epochs)
+            groups[-1:] = [(groups[-1][0], t)] if near else [*groups[-1:], (t, t)]
+        return groups
 
 
 def schedule_facts(schedule: Schedule) -> ScheduleFacts:
@@ -52,36 +78,39 @@ def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
 
 
 def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
-    """Filled = computed, hatched = skipped; a strip of squares below repeats the choice."""
+    """Filled = computed, hatched = skipped; a strip of cells below repeats the choice."""
     p = palette(mode)
     figure = base_figure(mode, 260, l=52, r=12, t=22, b=46)
     draw_followed_epochs(figure, following, mode, "y domain")
     x = np.arange(1, facts.epochs + 1)
     height = np.minimum(facts.share, facts.ceiling)
-    hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
-    for mask, marker in ((facts.chosen, {"color": p.ink}), (~facts.chosen, {"color": p.soft, "pattern": hatch})):
-        figure.add_bar(
-            x=x[mask],
-            y=height[mask],
-            width=0.72,
-            marker=marker | {"line": {"width": 0}},
-            customdata=facts.share[mask],
-            hovertemplate="epoch %{x}<br><b>%{customdata:.1%}</b> of the movement<extra></extra>",
-        )
-    for t in np.flatnonzero(facts.share > facts.ceiling):
+    skipped = ~facts.chosen
+    ground = np.zeros(facts.epochs)
+    add_cells(figure, x[skipped], ground[skipped], height[skipped], BAR_WIDTH, p.soft, pattern=hatch_of(mode))
+    figure.add_bar(
+        x=x,
+        y=height,
+        width=BAR_WIDTH,
+        marker={"color": [p.ink if chosen else CLEAR for chosen in facts.chosen], "line": {"width": 0}},
+        customdata=facts.share,
+        hovertemplate="epoch %{x}<br><b>%{customdata:.1%}</b> of the movement<extra></extra>",
+    )
+    for first, last in facts.cut_off:
+        tall = facts.share[first - 1 : last]
+        tall = tall[tall > facts.ceiling]
+        least, most = f"{tall.min():.0%}", f"{tall.max():.0%}"
         figure.add_annotation(
-            x=int(t) + 1,
+            x=(first + last) / 2,
             y=facts.ceiling,
-            text=f"↑ {facts.share[t]:.0%}",
+            text=f"↑ {most}" if least == most else f"↑ {least} to {most}",
             showarrow=False,
             yanchor="bottom",
             font={"size": 11, "color": p.secondary},
         )
     strip = -facts.ceiling * 0.075
-    size = 9 if facts.epochs <= 60 and not narrow else 5
-    for mask, fill in ((facts.chosen, p.ink), (~facts.chosen, p.page)):
-        square = {"symbol": "square", "size": size, "color": fill, "line": {"color": p.context, "width": 1}}
-        figure.add_scatter(x=x[mask], y=[strip] * int(mask.sum()), mode="markers", marker=square, hoverinfo="skip")
+    for mask, fill, edge in ((facts.chosen, p.ink, None), (skipped, p.page, p.context)):
+        below, above = np.full((2, int(mask.sum())), strip) * [[1.45], [0.55]]
+        add_cells(figure, x[mask], below, above, BAR_WIDTH, fill, edge=edge)
     title = {"text": "Epoch", "font": {"size": 12, "color": p.secondary}}
     figure.update_layout(
         barmode="overlay",
@@ -210,7 +239,7 @@ def frontier_alt(facts: FrontierFacts) -> str:
     return (
         f"Exposure gap of every budget. Now: k = {facts.current}, {facts.x[at]:.0%} of the cost, "
         f"gap {facts.gap[at]:.2f}. "
-        "Budgets below 75 % weaken detection."
+        "Budgets below 75% weaken detection."
     )
 
 
@@ -234,7 +263,7 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Pict
         yanchor="top",
         xanchor="left",
         showarrow=False,
-        text="detection weakens below 75 %",
+        text="detection weakens below 75%",
         font={"size": 11, "color": p.secondary},
     )
     if facts.compared is not None:
@@ -276,8 +305,20 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Pict
             showarrow=False,
             font={"size": 12, "color": p.secondary},
         )
-    ring = {"size": 13, "color": p.page, "line": {"color": p.ink, "width": 2.6}}
-    figure.add_scatter(x=[facts.x[at]], y=[facts.gap[at]], mode="markers", marker=ring, hoverinfo="skip")
+    figure.add_shape(  # not a trace: the curve need not be computed anew when the budget moves
+        type="circle",
+        xsizemode="pixel",
+        ysizemode="pixel",
+        xanchor=float(facts.x[at]),
+        yanchor=float(facts.gap[at]),
+        x0=-RING,
+        x1=RING,
+        y0=-RING,
+        y1=RING,
+        fillcolor=p.page,
+        line={"color": p.ink, "width": 2.6},
+        name="now",
+    )
     figure.add_annotation(
         x=float(facts.x[at]),
         y=float(facts.gap[at]),

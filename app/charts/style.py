@@ -19,15 +19,13 @@ from app import wording
 from app.charts.picture import Picture
 
 FONT = '"Source Sans", sans-serif'
-_AXIS = {
+AXIS = {
     "title": {"standoff": 15},
     "gridcolor": "rgba(0,0,0,0)",
     "zerolinewidth": 1,
     "ticklabeloverflow": "allow",  # our margins hold the labels; measuring each is a third of drawing a heat map
 }
-_BAR = {"marker": {"line": {"width": 0}}}
-DEFAULTS: dict[str, Any] = {"layout": {"xaxis": _AXIS, "yaxis": _AXIS}, "data": {"bar": [_BAR]}}
-"""What every axis and bar has unless its chart says otherwise."""
+BAR = {"marker": {"line": {"width": 0}}}
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = ("circle", "square", "diamond", "triangle-up", "hexagon")
 
@@ -145,9 +143,8 @@ def base_figure(mode: str, height: int, **margins: int) -> Picture:
         xaxis=x_axis(mode),
         yaxis=y_axis(mode),
         autotypenumbers="strict",  # a client named "7" is a name
-        template=DEFAULTS,
     )
-    return Picture(layout)
+    return Picture(layout, axis=AXIS, bar=BAR)
 
 
 def write_column(figure: Picture, edge: float, places: Sequence[float], words: Sequence[str], mode: str) -> None:
@@ -164,6 +161,44 @@ def write_column(figure: Picture, edge: float, places: Sequence[float], words: S
         textfont={"size": 12, "color": palette(mode).secondary},
         cliponaxis=False,
         hoverinfo="skip",
+    )
+
+
+def hatch_of(mode: str) -> dict[str, Any]:
+    """The hatch that says: not computed."""
+    p = palette(mode)
+    return {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
+
+
+def add_cells(
+    figure: Picture,
+    centres: np.ndarray,
+    bottoms: np.ndarray,
+    tops: np.ndarray,
+    width: float,
+    fill: str,
+    *,
+    pattern: dict[str, Any] | None = None,
+    edge: str | None = None,
+    **axes: str,
+) -> None:
+    """Rectangles of one look, as one outline: the browser draws one path where bars would be one, and a pattern, each.
+
+    They do not answer to the mouse.
+    """
+    if not len(centres):
+        return
+    left, right, gap = centres - width / 2, centres + width / 2, np.full(len(centres), np.nan)
+    figure.add_scatter(
+        x=np.column_stack([left, left, right, right, left, gap]).ravel(),
+        y=np.column_stack([bottoms, tops, tops, bottoms, bottoms, gap]).ravel(),
+        mode="lines",
+        line={"width": 1 if edge else 0, "color": edge or fill},
+        fill="toself",
+        fillcolor=fill,
+        hoverinfo="skip",
+        **({"fillpattern": pattern} if pattern else {}),
+        **axes,
     )
 
 

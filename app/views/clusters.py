@@ -63,7 +63,7 @@ def worth(found: Separation) -> None:
         controls.card_title("How stable is it?")
         stability = "not known" if found.stability is None else f"{found.stability:.2f}"
         st.metric("Agreement over resampled epochs", stability)
-        st.caption("1 = the same groups whichever 80 % of the epochs are looked at; near 0 = chance.")
+        st.caption("1 = the same groups whichever 80% of the epochs are looked at; near 0 = chance.")
         return
     controls.card_title("Against the known truth", "Jaccard index")
     adjusted = found.jaccard.adjusted

@@ -104,7 +104,7 @@ def curves(shown: state.Shown, following: Following) -> str:
     focus = findings.in_focus(report, following)
     key = (shown.result.digest, utility, focus)
     facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, focus))
-    st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50 % and 80 % of the others.")
+    st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50% and 80% of the others.")
     controls.chart(
         lambda: draw_cumulative(facts, mode, following=following),
         cumulative_alt(facts),
@@ -143,7 +143,7 @@ def interval_words(facts: RankingFacts) -> str:
     """What a filled and an open dot mean here; a table without errors has no interval to exclude anything."""
     if not any(r.half_width == r.half_width for r in facts.rows):
         return "Open: these values come without an interval."
-    return "Filled: the 95 % interval excludes zero. Open: it does not."
+    return "Filled: the 95% interval excludes zero. Open: it does not."
 
 
 def next_card(shown: state.Shown) -> None:
@@ -180,7 +180,7 @@ def crowd(shown: state.Shown, utility: str, following: Following) -> None:
     key = (shown.result.digest, utility)
     facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility))
     controls.card_title("Every client, in groups")
-    st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5 % contributed most.")
+    st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5% contributed most.")
     controls.chart(
         lambda: draw_crowd(facts, mode, following=following),
         crowd_alt(facts),

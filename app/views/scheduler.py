@@ -169,7 +169,7 @@ def figures(answer: Answer) -> None:
         f"highest {max(answer.exposures, default=0.0):.0%}",
         help="The least seen client's share of computed epochs.",
     )
-    figure("Exposure gap", f"{plan.exposure_gap:.2f}", help="Mean difference between clients, 0 = all alike.")
+    figure("Exposure gap", f"{max(plan.exposure_gap, 0.0):.2f}", help="Mean difference between clients, 0 = all alike.")
     figure("Evaluations", "–" if cost is None else wording.count(cost), saved)
     figure(
         "Predicted time",
@@ -289,7 +289,7 @@ def blind(plan: Schedule) -> None:
         st.markdown(f"**k = {plan.smallest_k_without_blind_clients}** is the smallest budget that sees every client.")
     if len(plan.chosen) < 0.75 * plan.epoch_count:
         st.warning(
-            "Budgets below 75 % weaken detection. The cheap channels still run in every epoch.",
+            "Budgets below 75% weaken detection. The cheap channels still run in every epoch.",
             icon=":material/visibility_off:",
         )
 

@@ -33,7 +33,7 @@ ESTIMATOR_OPTIONS = [
     click.option("--evaluations", type=int, metavar="N",
                  help="Distinct coalition evaluations per epoch. Default: as many as the estimator needs."),
     click.option("--precision", type=float, metavar="X",
-                 help="Stop when the largest 95 % half-width is X times the spread (sd) of the values over clients. "
+                 help="Stop when the largest 95% half-width is X times the spread (sd) of the values over clients. "
                       f"Default: {EstimatorSettings().precision}."),
     click.option("--truncate", is_flag=True, help="monte-carlo: stop a permutation when the rest adds nothing."),
     click.option("--antithetic", is_flag=True, help="monte-carlo: use each permutation with its reverse."),

@@ -29,7 +29,7 @@ class RunFacts:
     values: FloatArray
     """(T + 1, clients) per epoch; NaN where not computed"""
     half_widths: FloatArray
-    """(T + 1, clients) 95 %; 0 = exact, NaN = none"""
+    """(T + 1, clients) 95%; 0 = exact, NaN = none"""
     credit: FloatArray
     """(T + 1, clients) running totals, skipped epochs by the fill policy"""
     totals: FloatArray

@@ -102,7 +102,7 @@ def client_curve(facts: RunFacts, client: str, x: Scale, y: Scale, look: str) ->
 
 
 def ranking_chart(facts: RunFacts) -> Chart:
-    """Totals with their 95 % interval, sorted; filled where the interval excludes zero, open otherwise."""
+    """Totals with their 95% interval, sorted; filled where the interval excludes zero, open otherwise."""
     order = facts.ranking()
     if len(order) > MOST_ROWS:
         order = order[: MOST_ROWS // 2] + order[-MOST_ROWS // 2 :]
@@ -202,5 +202,5 @@ def _cumulative_alt(facts: RunFacts, quantiles: np.ndarray, others: int) -> str:
         lines.append(f"{client} ends at {ends}" + (f", marked window {marked}." if marked else "."))
     if others:
         between = f"{signed(float(quantiles[0, -1]), 2)} and {signed(float(quantiles[-1, -1]), 2)}"
-        lines.append(f"The middle 80 % of the {others} others end between {between}.")
+        lines.append(f"The middle 80% of the {others} others end between {between}.")
     return " ".join(lines)

@@ -29,7 +29,7 @@ NEGLIGIBLE = 0.05
 
 
 def evidence_chart(facts: RunFacts, client: str, window: tuple[int, int] | None, number: int) -> Chart:
-    """Three rows: curve against the band of the others, probability of a change, contribution per epoch ± 95 %."""
+    """Three rows: curve against the band of the others, probability of a change, contribution per epoch ± 95%."""
     x = Scale(0, facts.epochs + 0.5, LEFT, RIGHT)
     look = client_classes(facts.client_ids)[client]
     i = facts.position(client)
@@ -43,7 +43,7 @@ def evidence_chart(facts: RunFacts, client: str, window: tuple[int, int] | None,
     marks += _curve_row(facts, client, x, look, quantiles, others, tops[0], heights[0])
     marks += change_row(facts.change[:, i], x, look, tops[1], heights[1])
     marks += bars_row(facts.values[:, i], facts.half_widths[:, i], facts.state[:, i], x, tops[2], heights[2])
-    marks.append(text(LEFT, tops[2] - 8, "Contribution per epoch ± 95 %", "small strong"))
+    marks.append(text(LEFT, tops[2] - 8, "Contribution per epoch ± 95%", "small strong"))
     marks += epoch_axis(x, facts.epochs, bottom + 4)
     return Chart(
         name=f"evidence-{number}",
@@ -69,7 +69,7 @@ def _curve_row(
     shown = np.concatenate([facts.credit[:, i], quantiles.ravel(), [0.0]])
     low, high = float(shown.min()), float(shown.max())
     y = Scale(low, high, top + height, top + 6)
-    words = f"Running {facts.axis} credited; band: middle 50 % and 80 % of the others"
+    words = f"Running {facts.axis} credited; band: middle 50% and 80% of the others"
     marks = [text(LEFT, top - 8, words, "small strong"), *value_grid(y, low, high)]
     ends = [(shortened(client), y(float(facts.credit[-1, i])), f"who small {look}")]
     if others:

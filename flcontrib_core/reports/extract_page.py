@@ -93,7 +93,7 @@ def _series(content: dict[str, Any]) -> str:
             f'<div class="card"><h3>{markup(title.capitalize())}</h3>{drawn(own_chart(content, utility))}</div>'
         )
     words = (
-        "Help is up. Bars: your values ± 95 %. Hatched: took part, not computed. Dot: absent. Grey: the mean of the "
+        "Help is up. Bars: your values ± 95%. Hatched: took part, not computed. Dot: absent. Grey: the mean of the "
         "lowest and of the highest third of the others, only in epochs with at least five others."
     )
     totals = [[u, signed(_sign(s) * s["total_of_computed_epochs"])] for u, s in content["utilities"].items()]
@@ -133,7 +133,7 @@ def own_chart(content: dict[str, Any], utility: str) -> Chart:
 def _table(content: dict[str, Any]) -> str:
     header = ["Epoch", "State", "Method"]
     for utility in content["utilities"]:
-        header += [utility, "95 %"]
+        header += [utility, "95%"]
     rows = []
     for t in range(1, content["epochs"] + 1):
         row = [str(t), content["state"][t], content["estimator"][t]]

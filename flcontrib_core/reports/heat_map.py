@@ -51,7 +51,7 @@ def heat_map_chart(facts: RunFacts) -> Chart:
 
 
 def heat_limit(facts: RunFacts) -> float:
-    """Where the colours end: the 95 % quantile of sizes after epoch 1, which would flatten the rest."""
+    """Where the colours end: the 95% quantile of sizes after epoch 1, which would flatten the rest."""
     sizes = np.abs(facts.values[2:] if facts.epochs > 1 else facts.values[1:])
     known = sizes[np.isfinite(sizes) & (sizes > 0)]
     return float(np.quantile(known, 0.95)) if len(known) else 1.0

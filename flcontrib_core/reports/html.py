@@ -166,7 +166,7 @@ def _run_charts(report: AuditReport, facts: RunFacts, charts: dict[str, Chart]) 
         (
             "cumulative",
             f"Running {facts.axis} per client",
-            "Coloured: clients with an alert. Grey: median, middle 50 % and 80 % of the others. A sign stands at every "
+            "Coloured: clients with an alert. Grey: median, middle 50% and 80% of the others. A sign stands at every "
             "computed epoch; a thin dotted stretch is filled in, not computed.",
         ),
         (

@@ -48,7 +48,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def half_width(standard_error: float, digits: int = 3) -> str:
-    """What stands behind a number: exact, its 95 % half-width, or that the method gives none."""
+    """What stands behind a number: exact, its 95% half-width, or that the method gives none."""
     if standard_error != standard_error:
         return "error unknown"
     if standard_error == 0:
@@ -171,7 +171,7 @@ def worst_status(history: ContributionHistory, utility: str) -> str:
     """Exact, with an error, or partly not computed: what may be said of the totals as a whole."""
     seen = history.participated & history.computed[:, None]
     errors = history.standard_errors[utility][seen]
-    how = "exact values" if not errors.any() else "values ± 95 %"
+    how = "exact values" if not errors.any() else "values ± 95%"
     if (errors != errors).any():
         how = "values partly without a standard error"
     skipped = int((~history.computed[1:]).sum())

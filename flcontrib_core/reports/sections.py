@@ -34,7 +34,7 @@ def totals_section(report: AuditReport) -> str:
     first = facts[phrases.main_utility(history)]
     header = ["Client", "Data size", "Took part", "Computed"]
     for u in history.utilities:
-        header += [f"{phrases.credited(history, u).capitalize()}", "95 %", "Worst case"]
+        header += [f"{phrases.credited(history, u).capitalize()}", "95%", "Worst case"]
     rows = []
     ranked = first.ranking()
     never = [i for i in range(len(history.client_ids)) if i not in set(ranked)]
@@ -52,7 +52,7 @@ def totals_section(report: AuditReport) -> str:
     words = (
         "Help is up; the initial model's share v(F⁰)/m is left out. "
         f"{phrases.worst_status(history, first.utility).capitalize()} "
-        f"({phrases.methods(history)}). 95 %: 1.96 · √Σ SE² over epochs; worst case: the linear sum of the half-widths."
+        f"({phrases.methods(history)}). 95%: 1.96 · √Σ SE² over epochs; worst case: the linear sum of the half-widths."
     )
     if not history.computed.all():
         words += (

@@ -123,7 +123,7 @@ def test_alt_text_says_who_ends_where_and_the_table_has_the_numbers() -> None:
     alt = cumulative_alt(facts)
     assert client in alt
     assert "marked window 8–12" in alt
-    assert "The middle 80 % of the 7 others end between" in alt
+    assert "The middle 80% of the 7 others end between" in alt
     rows = cumulative_rows(facts)
     assert [r["epoch"] for r in rows] == list(range(21))
     assert rows[-1][client] == pytest.approx(float(facts.focus[0].credit[-1]))

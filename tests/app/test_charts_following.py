@@ -142,4 +142,4 @@ def test_followed_client_stands_out_where_it_is_drawn() -> None:
     assert f"<b>{quiet}</b>" in ranking.layout.yaxis.ticktext
     assert [s.name for s in ranking.layout.shapes] == ["followed client"]
     heat = draw_heat_map(heat_map_facts(report, "loss", rows=3, also=quiet), "light", following=following)
-    assert f"<b>{quiet}</b>" in heat.layout.yaxis.ticktext
+    assert f"<b>{quiet}</b>" in [note.text for note in heat.layout.annotations]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from app.charts.change_points import (
@@ -18,6 +19,7 @@ from app.charts.change_points import (
 from app.charts.clusters import MOST_LINES, cluster_alt, cluster_facts, cluster_rows, silhouette_alt, silhouette_rows
 from app.charts.schedule import (
     MOST_BARS,
+    ScheduleFacts,
     exposure_alt,
     exposure_facts,
     exposure_rows,
@@ -28,6 +30,7 @@ from app.charts.schedule import (
     schedule_facts,
     schedule_rows,
 )
+from app.charts.style import LIGHT
 from flcontrib_core import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer, problem_of_history
 from tests.app.drawn import (
     draw_change_points,
@@ -127,18 +130,39 @@ def plan_of(explorer: ScheduleExplorer, k: int) -> Schedule:
     return explorer.answer(BudgetSettings(budget=k, gamma=0.3, fairness=FairnessMode.TWO_SIDED))
 
 
+def centres(cells: go.Scatter) -> list[float]:
+    """Where the rectangles of one outline stand."""
+    corners = cells.x.reshape(-1, 6)
+    assert np.isnan(corners[:, 5]).all(), "nothing joins one rectangle to the next"
+    return [float(x) for x in corners[:, [0, 2]].mean(axis=1).round(9)]
+
+
 def test_schedule_fills_the_chosen_epochs_and_hatches_the_rest(explorer: ScheduleExplorer) -> None:
     plan = plan_of(explorer, 12)
     facts = schedule_facts(plan)
     assert tuple(np.flatnonzero(facts.chosen) + 1) == plan.chosen
     assert facts.share.sum() == pytest.approx(1.0)
     figure = draw_schedule(facts, "light")
-    filled, hatched = (t for t in figure.data if t.type == "bar")
-    assert tuple(filled.x) == plan.chosen
-    assert hatched.marker.pattern.shape == "/"
-    assert set(hatched.x) == set(range(1, 21)) - set(plan.chosen)
+    (bars,) = (t for t in figure.data if t.type == "bar")
+    assert tuple(x for x, colour in zip(bars.x, bars.marker.color, strict=True) if colour == LIGHT.ink) == plan.chosen
+    hatched, filled_cells, open_cells = (t for t in figure.data if t.type == "scatter")
+    assert hatched.fillpattern.shape == "/"
+    skipped = sorted(set(range(1, 21)) - set(plan.chosen))
+    assert centres(hatched) == centres(open_cells) == skipped
+    assert centres(filled_cells) == list(plan.chosen)
+    heights = np.minimum(facts.share, facts.ceiling)[np.array(skipped) - 1]
+    assert hatched.y.reshape(-1, 6)[:, 1] == pytest.approx(heights)
     assert schedule_alt(facts).startswith("12 of 20 epochs are chosen")
     assert [r["epoch"] for r in schedule_rows(facts) if r["computed"]] == list(plan.chosen)
+
+
+def test_cut_bars_that_stand_together_share_one_label() -> None:
+    share = np.full(40, 0.01)
+    share[[0, 1, 3, 20]] = [0.3, 0.2, 0.1, 0.15]
+    facts = ScheduleFacts(40, share, np.ones(40, dtype=bool), 0.05)
+    assert facts.cut_off == [(1, 4), (21, 21)]
+    notes = draw_schedule(facts, "light").layout.annotations
+    assert [(n.x, n.text) for n in notes] == [(2.5, "↑ 10% to 30%"), (21, "↑ 15%")]
 
 
 def test_exposure_shows_both_ends_and_the_followed_client(explorer: ScheduleExplorer) -> None:
@@ -165,8 +189,8 @@ def test_frontier_marks_where_the_reader_stands(explorer: ScheduleExplorer) -> N
     settings = BudgetSettings(budget=9, gamma=0.3, fairness=FairnessMode.TWO_SIDED)
     facts = frontier_facts(explorer.frontier(FairnessMode.TWO_SIDED, 0.3, settings), 9)
     figure = draw_frontier(facts, "light")
-    ring = figure.data[-1]
-    assert (ring.x[0], ring.y[0]) == (facts.x[8], facts.gap[8])
+    (ring,) = (s for s in figure.layout.shapes if s.name == "now")
+    assert (ring.xanchor, ring.yanchor) == (facts.x[8], facts.gap[8])
     assert any("k = 9" in a.text for a in figure.layout.annotations)
     assert "k = 9" in frontier_alt(facts)
     assert [r["k"] for r in frontier_rows(facts)] == list(range(1, 21))

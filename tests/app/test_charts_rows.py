@@ -175,6 +175,6 @@ def test_table_says_exact_and_no_interval_in_words() -> None:
     history.standard_errors["loss"][:, 0] = 0.0
     history.standard_errors["loss"][:, 2] = np.nan
     columns = totals_columns(made_report(replace(history)), "loss", FillPolicy.EQUAL)
-    said = dict(zip(columns["Client"], columns["± 95 %"], strict=True))
+    said = dict(zip(columns["Client"], columns["± 95%"], strict=True))
     assert said[history.client_ids[0]] == "exact"
     assert said[history.client_ids[2]] == "no interval"

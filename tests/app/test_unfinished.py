@@ -44,7 +44,7 @@ def test_curves_so_far_are_shown_and_the_rest_is_pending() -> None:
         values = report.history.values["loss"][1]
         assert totals["Client"].iloc[0] == report.history.client_ids[values.argmin()], "most credit in the one epoch"
         assert totals["Total"].to_numpy() == pytest.approx(sorted(-values, reverse=True))
-        assert set(totals["± 95 %"]) == {"exact + 11 open"}, "no total of an unfinished run is called exact"
+        assert set(totals["± 95%"]) == {"exact + 11 open"}, "no total of an unfinished run is called exact"
         assert workspace.results(run.digest) == (), "a preview is no result"
         assert workspace.alerts.list(run.digest) == (), "and raises no alert"
         (gates_of(workspace) / "all").touch()
