@@ -24,6 +24,9 @@ BETWEEN_QUESTIONS = 0.25
 """Each question costs the page a little; few are asked."""
 
 
+KEYS = {"ArrowLeft": 37, "Enter": 13}
+
+
 class BarePage:
     """One tab in a profile of its own, without cache, history or listeners."""
 
@@ -45,8 +48,21 @@ class BarePage:
     def go(self, address: str) -> None:
         self._ask("Page.navigate", url=address)
 
+    def value(self, expression: str) -> Any:
+        return self._ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
     def number(self, expression: str) -> float:
-        return float(self._ask("Runtime.evaluate", expression=expression)["result"].get("value") or 0.0)
+        return float(self.value(expression) or 0.0)
+
+    def press(self, key: str) -> None:
+        """A key goes down and up, as from a keyboard."""
+        what = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
+        self._ask("Input.dispatchKeyEvent", type="keyDown", **what, **({"text": "\r"} if key == "Enter" else {}))
+        self._ask("Input.dispatchKeyEvent", type="keyUp", **what)
+
+    def write(self, text: str) -> None:
+        """Text goes to where the keyboard is, as if it were pasted."""
+        self._ask("Input.insertText", text=text)
 
     def wait_for_number(self, expression: str) -> float:
         """The first value above zero."""

@@ -7,6 +7,7 @@ the last change of any chart, so the driver's own delays do not count. Readers a
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from websockets.sync.client import ClientConnection
@@ -33,10 +33,6 @@ from tests.conftest import FLAGS
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 
-if TYPE_CHECKING:
-    from playwright.async_api import Page as AsyncPage
-    from playwright.sync_api import Browser, Page
-
 EPOCHS, CLIENTS = 100, 64
 MANY_CLIENTS, MANY_EPOCHS = 10_000, 50
 SECONDS_BETWEEN_CLICKS = 10.0
@@ -47,7 +43,6 @@ PAGES_CLICKED = (
     ("Overview", ""),
 )
 """name in the navigation, path"""
-PATIENCE = 60_000
 WATCH = """
 window.waited = {armed: false, began: 0, changed: 0, first: 0, heading: 0}
 for (const kind of ["keydown", "pointerdown"])
@@ -62,10 +57,28 @@ new MutationObserver(changes => {
 }).observe(document, {subtree: true, childList: true, attributes: true})
 """
 """When did the last key or button go down, and when did a chart last change?"""
-ARM = "() => { waited.armed = true; waited.changed = 0 }"
-SETTLED = "() => !waited.armed && waited.changed > waited.began && performance.now() - waited.changed > 400"
-TOOK = "() => (waited.changed - waited.began) / 1000"
-PAINTED = "() => waited.first > 0"
+ARM = "waited.armed = true; waited.changed = 0"
+SETTLED = "!waited.armed && waited.changed > waited.began && performance.now() - waited.changed > 400"
+TOOK = f"{SETTLED} ? (waited.changed - waited.began) / 1000 : 0"
+PAINTED = "window.waited ? waited.first / 1000 : 0"
+READ_ON = """
+(async (begin, pause, names) => {
+  window.answers = []
+  const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
+  const started = performance.now() + begin
+  for (const [n, name] of names.entries()) {
+    await sleep(Math.max(0, started + n * pause - performance.now()))
+    const links = [...document.querySelectorAll('[data-testid="stSidebarNavLink"]')]
+    waited.began = performance.now()
+    waited.changed = 0
+    links.find((link) => link.textContent.includes(name)).click()
+    do await sleep(50); while (!(waited.changed > waited.began && performance.now() - waited.changed > 400))
+    answers.push((waited.changed - waited.began) / 1000)
+  }
+  window.read = true
+})"""
+"""One reader's clicks in the navigation, made and timed inside the page: nobody outside asks it for anything meanwhile.
+Each starts so many milliseconds after the one before, or when that one was answered."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +107,14 @@ class Bench:
 
 def run(scale: str) -> list[Measurement]:
     """p95 over the repetitions, in seconds."""
-    from playwright.sync_api import sync_playwright
-
     size = SCALES[scale]
-    found: list[Measurement] = []
-    with bench() as served:
-        found += first_screens(served, size)
-        with sync_playwright() as driver:
-            browser = driver.chromium.launch(args=list(FLAGS), executable_path=on_path())
-            found.append(knobs(browser, served, size))
-            found.append(clients(browser, served, size))
-            browser.close()
-        found += many_readers(served, size)
-    return found
+    with bench() as served, bare_browser(on_path() or "chromium", FLAGS) as socket:
+        return [
+            *first_screens(socket, served, size),
+            knobs(socket, served, size),
+            clients(socket, served, size),
+            *many_readers(socket, served, size),
+        ]
 
 
 @contextmanager
@@ -153,24 +161,8 @@ def add_log(workspace: Workspace, folder: Path) -> RunEntry:
     return entry
 
 
-def fresh_page(browser: Browser, url: str) -> Page:
-    """A page in a browser without cache, opened."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000}, reduced_motion="reduce")
-    context.set_default_timeout(PATIENCE)
-    context.add_init_script(WATCH)
-    page = context.new_page()
-    page.goto(url, wait_until="commit")
-    page.wait_for_function(PAINTED, polling=20)
-    return page
-
-
-def first_screens(served: Bench, size: Scale) -> list[Measurement]:
+def first_screens(socket: ClientConnection, served: Bench, size: Scale) -> list[Measurement]:
     """From the start of the navigation to heading and chart: the very first visitor, later ones, and the crowd."""
-    with bare_browser(on_path() or "chromium", FLAGS) as socket:
-        return _first_screens(socket, served, size)
-
-
-def _first_screens(socket: ClientConnection, served: Bench, size: Scale) -> list[Measurement]:
     with empty_streamlit(served.folder.parent) as address:
         seconds = [_opened(socket, address, "heading") for _ in range(size.visits)]
     rows = [late("for comparison: a Streamlit page with a heading and nothing else", seconds, None)]
@@ -188,12 +180,18 @@ def _first_screens(socket: ClientConnection, served: Bench, size: Scale) -> list
 
 def _opened(socket: ClientConnection, address: str, until: str) -> float:
     """Seconds from the start of the navigation to the heading, or to heading and first chart."""
-    page = BarePage(socket, width=1440, height=1000)
-    page.before_each_page(WATCH)
-    page.go(address)
+    page = fresh_page(socket, address)
     seconds = page.wait_for_number(f"window.waited ? waited.{until} / 1000 : 0")
     page.close()
     return seconds
+
+
+def fresh_page(socket: ClientConnection, address: str) -> BarePage:
+    """A page in a browser without cache, on its way."""
+    page = BarePage(socket, width=1440, height=1000)
+    page.before_each_page(WATCH)
+    page.go(address)
+    return page
 
 
 @contextmanager
@@ -215,39 +213,44 @@ def empty_streamlit(folder: Path) -> Iterator[str]:
         server.wait()
 
 
-def knobs(browser: Browser, served: Bench, size: Scale) -> Measurement:
+def knobs(socket: ClientConnection, served: Bench, size: Scale) -> Measurement:
     """Arrow keys on the budget, each to a value never shown before and answered by every chart of the page."""
-    page = fresh_page(browser, served.url("scheduler", served.log))
-    page.wait_for_timeout(1500)
+    page = quiet_page(socket, served.url("scheduler", served.log))
+    page.value("document.querySelector('[role=slider], input[type=range]').focus()")
     seconds = []
-    page.get_by_role("slider").first.focus()
     for _ in range(size.moves):
-        page.evaluate(ARM)
-        page.keyboard.press("ArrowLeft")
-        page.wait_for_function(SETTLED, polling=50)
-        seconds.append(float(page.evaluate(TOOK)))
-    page.context.close()
+        page.value(ARM)
+        page.press("ArrowLeft")
+        seconds.append(page.wait_for_number(TOOK))
+    page.close()
     return late(f"scheduler knob to redrawn charts, T = {EPOCHS}, m = {CLIENTS}", seconds, 0.3)
 
 
-def clients(browser: Browser, served: Bench, size: Scale) -> Measurement:
+def clients(socket: ClientConnection, served: Bench, size: Scale) -> Measurement:
     """Another client to follow, on the page of contributions."""
-    page = fresh_page(browser, served.url("contributions", served.log))
-    page.wait_for_timeout(1500)
-    box = page.get_by_role("combobox", name="Follow a client")
+    page = quiet_page(socket, served.url("contributions", served.log))
+    box = """document.querySelector('input[aria-label="Follow a client"]')"""
     seconds = []
     for move in range(size.moves):
-        box.fill(f"client-{(7 * move + 3) % CLIENTS:02d}")
-        page.wait_for_timeout(300)
-        page.evaluate(ARM)
-        page.keyboard.press("Enter")
-        page.wait_for_function(SETTLED, polling=50)
-        seconds.append(float(page.evaluate(TOOK)))
-    page.context.close()
+        page.value(f"{box}.focus(); {box}.select()")
+        page.write(f"client-{(7 * move + 3) % CLIENTS:02d}")
+        time.sleep(0.4)
+        page.value(ARM)
+        page.press("Enter")
+        seconds.append(page.wait_for_number(TOOK))
+    page.close()
     return late("another highlighted client", seconds, 0.3)
 
 
-def many_readers(served: Bench, size: Scale) -> list[Measurement]:
+def quiet_page(socket: ClientConnection, address: str) -> BarePage:
+    """A page that has painted and come to rest."""
+    page = fresh_page(socket, address)
+    page.wait_for_number(PAINTED)
+    time.sleep(1.5)
+    return page
+
+
+def many_readers(socket: ClientConnection, served: Bench, size: Scale) -> list[Measurement]:
     """Readers who click every ten seconds through the pages while jobs are computed one after the other.
 
     Once as sessions that draw nothing, which is what the server is asked, and once as browsers on the same cores.
@@ -260,10 +263,10 @@ def many_readers(served: Bench, size: Scale) -> list[Measurement]:
                 break
         rows = []
         for kind, readers in (
-            ("answer complete", _sessions(served, size)),
-            ("redrawn charts", _browsers(served, size)),
+            ("answer complete", lambda: asyncio.run(_sessions(served, size))),
+            ("redrawn charts", lambda: _browsers(socket, served, size)),
         ):
-            seconds = asyncio.run(readers)
+            seconds = readers()
             busy = any(j.active for j in workspace.jobs.poll())
             row = late(f"{size.readers} readers, click to {kind}", seconds, 1.5)
             rows.append(replace(row, note=row.note + (", a job ran all the time" if busy else ", jobs ran out")))
@@ -278,38 +281,18 @@ async def _sessions(served: Bench, size: Scale) -> list[float]:
     )
 
 
-async def _browsers(served: Bench, size: Scale) -> list[float]:
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as driver:
-        browser = await driver.chromium.launch(args=list(FLAGS), executable_path=on_path())
-        pages = []
-        for _ in range(size.readers):
-            context = await browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-            context.set_default_timeout(PATIENCE)
-            await context.add_init_script(WATCH)
-            page = await context.new_page()
-            await page.goto(served.url("", served.log))
-            await page.wait_for_function(PAINTED)
-            pages.append(page)
-        pause = SECONDS_BETWEEN_CLICKS / size.readers
-        answers = await asyncio.gather(*(_reader(p, n * pause, size.clicks) for n, p in enumerate(pages)))
-        await browser.close()
-    return [second for answer in answers for second in answer]
-
-
-async def _reader(page: AsyncPage, begin: float, clicks: int) -> list[float]:
-    """One reader's clicks; each starts ten seconds after the one before, whatever the answer took."""
-    await asyncio.sleep(begin)
-    started = time.monotonic()
+def _browsers(socket: ClientConnection, served: Bench, size: Scale) -> list[float]:
+    pages = [quiet_page(socket, served.url("", served.log)) for _ in range(size.readers)]
+    names = [PAGES_CLICKED[click % len(PAGES_CLICKED)][0] for click in range(size.clicks)]
+    for n, page in enumerate(pages):
+        begin = 1000 * (1 + n * SECONDS_BETWEEN_CLICKS / size.readers)
+        page.value(f"void {READ_ON}({begin}, {1000 * SECONDS_BETWEEN_CLICKS}, {json.dumps(names)})")
+    time.sleep(SECONDS_BETWEEN_CLICKS * (size.clicks + 1))
     seconds = []
-    for click in range(clicks):
-        await asyncio.sleep(max(0.0, started + click * SECONDS_BETWEEN_CLICKS - time.monotonic()))
-        target, _ = PAGES_CLICKED[click % len(PAGES_CLICKED)]
-        await page.evaluate(ARM)
-        await page.get_by_test_id("stSidebarNav").get_by_role("link", name=target).click()
-        await page.wait_for_function(SETTLED, polling=50)
-        seconds.append(float(await page.evaluate(TOOK)))
+    for page in pages:
+        page.wait_for_number("window.read ? 1 : 0")
+        seconds += page.value("answers")
+        page.close()
     return seconds
 
 
