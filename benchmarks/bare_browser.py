@@ -96,7 +96,7 @@ def bare_browser(command: str, flags: tuple[str, ...]) -> Iterator[ClientConnect
         options = ["--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}", *flags]
         browser = subprocess.Popen([command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            with connect(_address(Path(profile) / "DevToolsActivePort"), max_size=None) as socket:
+            with connect(_address(Path(profile) / "DevToolsActivePort"), max_size=None, ping_interval=None) as socket:
                 yield socket
         finally:
             browser.terminate()
