@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, TypeVar, cast
 
 import streamlit as st
 
@@ -37,6 +39,7 @@ from flcontrib_core import (
 Derived = TypeVar("Derived")
 CARRIED = ("run", "result", "client", "window", "utility")
 """Choices that a click in the navigation, which empties the URL, must not lose."""
+MOST_KEPT = 512
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
@@ -166,13 +169,26 @@ def alert_entries(entry: RunEntry) -> tuple[AlertEntry, ...]:
     return workspace().alerts.list(entry.digest)
 
 
-@st.cache_resource(max_entries=512, show_spinner=False)
-def kept(key: tuple[Hashable, ...], _make: Callable[[], Derived]) -> Derived:
+_kept: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
+_kept_lock = Lock()
+
+
+def kept(key: tuple[Hashable, ...], make: Callable[[], Derived]) -> Derived:
     """What follows from a stored result, made once. The key starts with the result's digest and names the rest.
 
-    Kept values are shared by all readers: nobody may change one.
+    Kept values are shared by all readers: nobody may change one. Streamlit's own cache takes longer to digest such a
+    key than most of these values take to make.
     """
-    return _make()
+    with _kept_lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return cast(Derived, _kept[key])
+    made = make()  # not under the lock: nobody waits for somebody else's chart
+    with _kept_lock:
+        _kept[key] = made
+        while len(_kept) > MOST_KEPT:
+            _kept.popitem(last=False)
+    return made
 
 
 def remember(**choices: Any) -> None:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.reports.made_reports import made_report
 EPOCHS, CLIENTS = 100, 64
 MANY_CLIENTS, MANY_EPOCHS = 10_000, 50
 SECONDS_BETWEEN_CLICKS = 10.0
+ROUNDS = 3
 PAGES_CLICKED = (
     ("Contributions", "contributions"),
     ("Change points", "change_points"),
@@ -253,18 +255,20 @@ def quiet_page(socket: ClientConnection, address: str) -> BarePage:
 def many_readers(socket: ClientConnection, served: Bench, size: Scale) -> list[Measurement]:
     """Readers who click every ten seconds through the pages while jobs are computed one after the other.
 
-    Once as sessions that draw nothing, which is what the server is asked, and once as browsers on the same cores.
+    Three times: as sessions that draw nothing, which is what the server is asked; with one of them a browser, which is
+    what a reader sees whose browser runs on a machine of its own; and all as browsers on the server's two cores.
     """
     with Workspace(served.folder) as workspace:
         sample = workspace.add_run(bundled("sample_runs") / "heterogeneous-honest.flrun")
         for seed in range(1, 400):
             workspace.jobs.submit(sample.digest, AuditSettings(AssessSettings(seed=seed)).record())
-            if seed > size.clicks * 20:
+            if seed > size.clicks * (20 + 10 * ROUNDS):
                 break
         rows = []
         for kind, readers in (
-            ("answer complete", lambda: asyncio.run(_sessions(served, size))),
-            ("redrawn charts", lambda: _browsers(socket, served, size)),
+            ("answer complete", lambda: _sessions(served, size, size.readers)),
+            ("redrawn charts, one of them a browser", lambda: _one_browser(socket, served, size)),
+            ("redrawn charts, all browsers on the server's cores", lambda: _browsers(socket, served, size, size.readers)),
         ):
             seconds = readers()
             busy = any(j.active for j in workspace.jobs.poll())
@@ -273,19 +277,31 @@ def many_readers(socket: ClientConnection, served: Bench, size: Scale) -> list[M
     return rows
 
 
-async def _sessions(served: Bench, size: Scale) -> list[float]:
+def _sessions(served: Bench, size: Scale, readers: int) -> list[float]:
     query = f"run={served.log.digest[:16]}"
     pages = tuple(path for _, path in PAGES_CLICKED)
-    return await answers_to_clicks(
-        served.address, pages, query, readers=size.readers, clicks=size.clicks, pause=SECONDS_BETWEEN_CLICKS
+    return asyncio.run(
+        answers_to_clicks(
+            served.address, pages, query, readers=readers, clicks=size.clicks, pause=SECONDS_BETWEEN_CLICKS
+        )
     )
 
 
-def _browsers(socket: ClientConnection, served: Bench, size: Scale) -> list[float]:
-    pages = [quiet_page(socket, served.url("", served.log)) for _ in range(size.readers)]
+def _one_browser(socket: ClientConnection, served: Bench, size: Scale) -> list[float]:
+    """Three rounds of one browser's clicks, so that there are enough of them to speak of a percentile."""
+    longer = replace(size, clicks=ROUNDS * size.clicks)
+    with ThreadPoolExecutor(1) as aside:
+        others = aside.submit(_sessions, served, longer, size.readers - 1)
+        seconds = _browsers(socket, served, longer, 1)
+        others.result()
+    return seconds
+
+
+def _browsers(socket: ClientConnection, served: Bench, size: Scale, readers: int) -> list[float]:
+    pages = [quiet_page(socket, served.url("", served.log)) for _ in range(readers)]
     names = [PAGES_CLICKED[click % len(PAGES_CLICKED)][0] for click in range(size.clicks)]
     for n, page in enumerate(pages):
-        begin = 1000 * (1 + n * SECONDS_BETWEEN_CLICKS / size.readers)
+        begin = 1000 * (1 + n * SECONDS_BETWEEN_CLICKS / readers)
         page.value(f"void {READ_ON}({begin}, {1000 * SECONDS_BETWEEN_CLICKS}, {json.dumps(names)})")
     time.sleep(SECONDS_BETWEEN_CLICKS * (size.clicks + 1))
     seconds = []
