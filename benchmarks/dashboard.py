@@ -268,7 +268,7 @@ def many_readers(socket: ClientConnection, served: Bench, size: Scale) -> list[M
         for kind, readers in (
             ("answer complete", lambda: _sessions(served, size, size.readers)),
             ("redrawn charts, one of them a browser", lambda: _one_browser(socket, served, size)),
-            ("redrawn charts, all browsers on the server's cores", lambda: _browsers(socket, served, size, size.readers)),
+            ("redrawn charts, all on the server's cores", lambda: _browsers(socket, served, size, size.readers)),
         ):
             seconds = readers()
             busy = any(j.active for j in workspace.jobs.poll())
