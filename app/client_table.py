@@ -12,6 +12,8 @@ from app.charts.following import Following
 from flcontrib_core import AuditReport, FillPolicy
 
 SEARCH_FROM = 20
+SMALLEST_LARGE_SHARE = 5.0
+"""Percent; below, bars on a scale of a hundred would all look empty."""
 ROWS_IN_SIGHT = 12
 TALLEST = 460
 """Pixels of a table with more rows than that."""
@@ -87,7 +89,8 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
             selection.follow(Following(found[chosen[0]]))
 
     digits = digits_of(np.asarray(columns["Total"]))
-    largest = max(columns["Share of the help"])  # of thousands of clients none has one percent
+    largest = max(columns["Share of the help"])
+    tiny = largest < SMALLEST_LARGE_SHARE  # of thousands of clients none has one percent
     number = st.column_config.NumberColumn
     controls.table(
         {name: [values[r] for r in rows] for name, values in columns.items()},
@@ -103,13 +106,16 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
             "Computed": number(help=COLUMNS["Computed"]),
             "Share of the help": st.column_config.ProgressColumn(
                 help=COLUMNS["Share of the help"],
-                format="%.0f %%" if largest >= 5 else "%.3f %%",
+                format="%.3f%%" if tiny else "%.0f%%",
                 min_value=0,
-                max_value=max(largest, 1e-9),
+                max_value=max(largest, 1e-9) if tiny else 100,
             ),
         },
     )
-    st.caption("Share of the help: a client's part of all positive totals. A negative total counts as zero in it.")
+    full_bar = " A full bar is the largest share." if tiny else ""
+    st.caption(
+        f"Share of the help: a client's part of all positive totals. A negative total counts as zero in it.{full_bar}"
+    )
     st.download_button(
         "Totals as CSV",
         lambda: controls.as_csv(controls.rows_of(columns)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -299,6 +300,14 @@ def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) 
         figure.add_scatter(x=epochs + 1, y=[y[r] for r in rows], mode="markers", marker=dots, hoverinfo="skip")
 
 
+def _outermost(ticks: dict[str, Any]) -> dict[str, Any]:
+    """One label beside the zero line: on a phone the totals have room for one."""
+    if not ticks:
+        return ticks
+    value, text = max(zip(ticks["tickvals"], ticks["ticktext"], strict=True), key=lambda tick: abs(tick[0]))
+    return {"tickvals": [value], "ticktext": [text]}
+
+
 def _draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
     p = palette(mode)
     colours = [p.help if t >= 0 else p.harm for t in facts.totals]
@@ -326,7 +335,7 @@ def _draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, 
             "fixedrange": True,
             "tickfont": {"size": 11, "color": p.secondary},
         }
-        | signed_ticks(min(0.0, float(facts.totals.min())), max(0.0, float(facts.totals.max())), 2)
+        | _outermost(signed_ticks(min(0.0, float(facts.totals.min())), max(0.0, float(facts.totals.max())), 2))
     )
     figure.add_annotation(
         x=left + 0.03,
