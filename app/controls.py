@@ -36,7 +36,7 @@ def dress() -> None:
     That colour is nearly white in the dark, and Streamlit writes white on it.
     """
     in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
-    rules = "h1 { padding: 0.4rem 0 0.6rem !important; } h2 { padding: 0 0 1rem !important; }"
+    rules = "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } h2 { padding: 0 0 1rem !important; }"
     rules += f" {in_a_row} {{ padding: 0 !important; }}"  # elsewhere a negative margin takes that padding back
     if state.theme() == "dark":
         marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'
