@@ -86,5 +86,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   return () => {
     box.watched?.disconnect()
     if (box.listens) window.Plotly.purge(box)
+    box.watched = box.wanted = box.listens = undefined // what comes back is drawn anew
   }
 }

@@ -9,7 +9,7 @@ import numpy as np
 from app import wording
 from app.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
 from app.charts.picture import Picture
-from app.charts.style import base_figure, epoch_ticks, leading_digit_up, palette, x_axis
+from app.charts.style import base_figure, epoch_ticks, hatch_of, leading_digit_up, palette, x_axis
 from flcontrib_core import AuditReport, FillPolicy
 
 MANY_CLIENTS = 200
@@ -115,7 +115,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
     )
     rows, at = np.nonzero(facts.skipped)
     if len(rows):
-        hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
+        hatch = hatch_of(mode)
         figure.add_bar(
             x=at + 1,
             y=[1.0] * len(rows),

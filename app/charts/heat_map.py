@@ -19,7 +19,17 @@ from app.charts.following import (
     pick,
 )
 from app.charts.picture import Picture
-from app.charts.style import base_figure, epoch_ticks, leading_digit_up, palette, plain, short, signed_ticks, x_axis
+from app.charts.style import (
+    base_figure,
+    epoch_ticks,
+    hatch_of,
+    leading_digit_up,
+    palette,
+    plain,
+    short,
+    signed_ticks,
+    x_axis,
+)
 from flcontrib_core import AuditReport, FillPolicy
 
 MOST_ROWS = 40
@@ -283,7 +293,7 @@ def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) 
     rows, epochs = np.nonzero(facts.state == 2)
     if len(rows):
         base = [y[r] - 0.42 for r in rows]
-        hatch = {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
+        hatch = hatch_of(mode)
         names = [plain(facts.clients[r]) for r in rows]
         figure.add_bar(
             x=epochs + 1,

@@ -250,6 +250,33 @@ def frontier_rows(facts: FrontierFacts) -> list[dict[str, object]]:
     ]
 
 
+def _mark_current(figure: Picture, facts: FrontierFacts, top_gap: float, mode: str) -> None:
+    """A ring where the reader's budget stands, with its name above or below."""
+    p, at = palette(mode), facts.current - 1
+    figure.add_shape(  # not a trace: the curve need not be computed anew when the budget moves
+        type="circle",
+        xsizemode="pixel",
+        ysizemode="pixel",
+        xanchor=float(facts.x[at]),
+        yanchor=float(facts.gap[at]),
+        x0=-RING,
+        x1=RING,
+        y0=-RING,
+        y1=RING,
+        fillcolor=p.page,
+        line={"color": p.ink, "width": 2.6},
+        name="now",
+    )
+    figure.add_annotation(
+        x=float(facts.x[at]),
+        y=float(facts.gap[at]),
+        text=f"<b>now</b> k = {facts.current}",
+        showarrow=False,
+        yshift=20 if facts.gap[at] < 0.3 * top_gap or top_gap == 0 else -18,
+        font={"size": 12, "color": p.ink},
+    )
+
+
 def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Picture:
     p = palette(mode)
     figure = base_figure(mode, 320, l=52, r=18, t=10, b=48)
@@ -293,7 +320,6 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Pict
         customdata=budgets,
         hovertemplate="k = %{customdata}<br>%{x:.0%} of the cost<br>gap <b>%{y:.3f}</b><extra></extra>",
     )
-    at = facts.current - 1
     top_gap = max(float(facts.gap.max()), 0.0 if facts.compared is None else float(facts.compared[:, 1].max()))
     if top_gap == 0:
         figure.add_annotation(
@@ -305,28 +331,7 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Pict
             showarrow=False,
             font={"size": 12, "color": p.secondary},
         )
-    figure.add_shape(  # not a trace: the curve need not be computed anew when the budget moves
-        type="circle",
-        xsizemode="pixel",
-        ysizemode="pixel",
-        xanchor=float(facts.x[at]),
-        yanchor=float(facts.gap[at]),
-        x0=-RING,
-        x1=RING,
-        y0=-RING,
-        y1=RING,
-        fillcolor=p.page,
-        line={"color": p.ink, "width": 2.6},
-        name="now",
-    )
-    figure.add_annotation(
-        x=float(facts.x[at]),
-        y=float(facts.gap[at]),
-        text=f"<b>now</b> k = {facts.current}",
-        showarrow=False,
-        yshift=20 if facts.gap[at] < 0.3 * top_gap or top_gap == 0 else -18,
-        font={"size": 12, "color": p.ink},
-    )
+    _mark_current(figure, facts, top_gap, mode)
     words = "Evaluations, share of the full computation" if facts.cost_known else "Epochs, share of all"
     title = {"text": words, "font": {"size": 12, "color": p.secondary}}
     figure.update_layout(
