@@ -6,6 +6,7 @@ takes most of a second. This one redraws in place, once, and only where the pict
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ import plotly
 import streamlit as st
 
 from app.addresses import under_base
-from app.canvas.plotly_script import KINDS
+from app.canvas import plotly_script
 
-SCRIPT_ROUTE = f"/drawing/plotly-{plotly.__version__}-{'-'.join(sorted(KINDS))}.js"
-"""Named by all that it depends on, so that a browser may keep it for good."""
+_CUT = hashlib.sha256(Path(plotly_script.__file__).read_bytes()).hexdigest()[:12]
+SCRIPT_ROUTE = f"/drawing/plotly-{plotly.__version__}-{_CUT}.js"
+"""Named by all that it depends on, Plotly's version and how its script is cut: a browser may keep it for good."""
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
