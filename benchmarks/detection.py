@@ -25,11 +25,12 @@ from benchmarks.detection_unusual import unusual_rows
 from benchmarks.independent_federation import FLIP, LARGE, NOISE, SILENT, draw, record
 from benchmarks.kept_runs import assess_kept, kept
 from benchmarks.measurement import Measurement
-from flcontrib_core.assessment.settings import AssessSettings
-from flcontrib_core.contribution import assess_contributions
-from flcontrib_core.detection import scoring
-from flcontrib_core.detection.calibrate import CalibrationPlan, first_alerts
-from flcontrib_core.detection.calibration_set import (
+from flcontrib_core.detection.online import FIRST_LOOK
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.laboratory import scoring
+from flcontrib_core.laboratory.calibrate import CalibrationPlan, first_alerts
+from flcontrib_core.laboratory.calibration_set import (
     ATTACK_GROUPS,
     BUNDLED,
     CALIBRATED,
@@ -40,15 +41,14 @@ from flcontrib_core.detection.calibration_set import (
     LabelledSettings,
     draw_runs,
 )
-from flcontrib_core.detection.labelled_history import LabelledHistory, acted_truth
-from flcontrib_core.detection.online import FIRST_LOOK
-from flcontrib_core.detection.scoring import RunScore
+from flcontrib_core.laboratory.labelled_history import LabelledHistory, acted_truth
+from flcontrib_core.laboratory.scoring import RunScore
+from flcontrib_core.laboratory.simulation.datasets import DATA_VARIABLE
+from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
 from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.simulation.datasets import DATA_VARIABLE
-from flcontrib_core.simulation.simulated_run import simulate_in_memory
 
 FRESH = CalibrationPlan.test_base
 TABLES, OTHER_REGIME, BUDGET = 43100, 43200, 43300

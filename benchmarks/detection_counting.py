@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.measurement import Measurement
-from flcontrib_core.detection import scoring
 from flcontrib_core.detection.alerts import read_verdicts
-from flcontrib_core.detection.labelled_history import LabelledHistory
-from flcontrib_core.detection.scoring import RunScore
+from flcontrib_core.laboratory import scoring
+from flcontrib_core.laboratory.labelled_history import LabelledHistory
+from flcontrib_core.laboratory.scoring import RunScore
 
 
 def scores_of(runs: Sequence[LabelledHistory], preset: str = "default") -> list[RunScore]:

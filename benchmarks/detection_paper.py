@@ -8,14 +8,14 @@ import numpy as np
 
 from benchmarks.kept_runs import kept
 from benchmarks.measurement import Measurement
-from flcontrib_core.assessment.settings import AssessSettings
-from flcontrib_core.contribution import assess_contributions
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.change_points import change_points, mass_in_window
 from flcontrib_core.detection.separation import separate
-from flcontrib_core.simulation.datasets import DATA_VARIABLE
-from flcontrib_core.simulation.settings import SimulationSettings
-from flcontrib_core.simulation.simulated_run import simulate_in_memory
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.laboratory.simulation.datasets import DATA_VARIABLE
+from flcontrib_core.laboratory.simulation.settings import SimulationSettings
+from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
 
 SEEDS = 5500
 WINDOW = (11, 20)

@@ -7,8 +7,8 @@ import time
 import numpy as np
 
 from benchmarks.measurement import Measurement
-from flcontrib_core.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
 
 
 def speed_rows(large: bool) -> list[Measurement]:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from benchmarks.detection_counting import alarms, found, scores_of
 from benchmarks.kept_runs import assess_kept
 from benchmarks.measurement import Measurement
-from flcontrib_core.detection.calibration_set import BUNDLED, HONEST_GROUPS, LabelledSettings, draw_runs
-from flcontrib_core.detection.labelled_history import LabelledHistory
-from flcontrib_core.simulation.settings import AttackKind, ModelKind, Privacy
+from flcontrib_core.laboratory.calibration_set import BUNDLED, HONEST_GROUPS, LabelledSettings, draw_runs
+from flcontrib_core.laboratory.labelled_history import LabelledHistory
+from flcontrib_core.laboratory.simulation.settings import AttackKind, ModelKind, Privacy
 
 BASE = 43400
 CLIP = 1.0

@@ -1,7 +1,7 @@
 """Do the figures hold on runs that our simulator did not make?
 
 A federation written from scratch: Gaussian clusters drawn here, softmax regression or one hidden layer, gradients by
-hand in numpy, its own splits, selection and attacks. Nothing is shared with ``flcontrib_core.simulation``; the run
+hand in numpy, its own splits, selection and attacks. Nothing is shared with ``laboratory.simulation``; the run
 enters like anybody's, through ``RunRecorder``.
 """
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from flcontrib_core import __version__
-from flcontrib_core.detection.calibration_set import LabelledSettings
-from flcontrib_core.detection.labelled_history import LabelledHistory, assess_labelled
+from flcontrib_core.laboratory.calibration_set import LabelledSettings
+from flcontrib_core.laboratory.labelled_history import LabelledHistory, assess_labelled
 
 CACHE = "FLCONTRIB_BENCH_CACHE"
 Kept = TypeVar("Kept")

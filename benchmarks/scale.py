@@ -119,7 +119,7 @@ def record(case: Case, folder: Path) -> None:
 
 
 def assess(folder: Path) -> dict[str, object]:
-    from flcontrib_core.contribution import assess_contributions
+    from flcontrib_core.history.assess import assess_contributions
     from flcontrib_core.runs.bundle import read_run_log
 
     began = time.process_time()
@@ -136,8 +136,7 @@ def main(what: str, key: str = "", folder: str = "") -> None:
     """One step in a process of its own; prints its figures and its peak memory as JSON."""
     told: dict[str, object] = {}
     if what == "bare":
-        import flcontrib_core.contribution
-        import flcontrib_core.games.submodels  # noqa: F401
+        pass
     elif what == "record":
         record(CASES[key], Path(folder))
     else:

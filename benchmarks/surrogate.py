@@ -24,6 +24,7 @@ from benchmarks.measurement import Measurement
 from benchmarks.simulated_epochs import BenchmarkEpoch, cpu, simulated_epochs
 from flcontrib_core.blas import one_blas_thread
 from flcontrib_core.games.submodels import EpochGame
+from flcontrib_core.laboratory.simulation.settings import AttackKind, SimulationSettings, Split, paper_settings
 from flcontrib_core.shapley.coalitions import everybody
 from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
 from flcontrib_core.shapley.exact import exact_estimate
@@ -32,7 +33,6 @@ from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures
 from flcontrib_core.shapley.simplex_kernel import metric_factor
-from flcontrib_core.simulation.settings import AttackKind, SimulationSettings, Split, paper_settings
 from flcontrib_core.vocabulary import FloatArray
 
 REPORTED = (0, 1, 2)

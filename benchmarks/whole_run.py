@@ -20,10 +20,12 @@ import numpy as np
 
 from benchmarks.measurement import Measurement
 from benchmarks.simulated_epochs import BenchmarkEpoch, cpu, epochs_of
-from flcontrib_core.assessment.settings import AssessSettings
 from flcontrib_core.blas import one_blas_thread
-from flcontrib_core.contribution import assess_contributions
-from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.laboratory.simulation.settings import paper_settings
+from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.coalitions import everybody
 from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
@@ -31,8 +33,6 @@ from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures
 from flcontrib_core.shapley.simplex_kernel import metric_factor
-from flcontrib_core.simulation.settings import paper_settings
-from flcontrib_core.simulation.simulated_run import simulate_in_memory
 from flcontrib_core.vocabulary import FloatArray, PlayerByUtility
 
 GOAL = 10.0

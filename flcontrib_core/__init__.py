@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from flcontrib_core.assessment.budget_errors import BudgetError, budget_error
-    from flcontrib_core.assessment.preflight import Price, price_of
-    from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
-    from flcontrib_core.assessment.trajectory import problem_of_history, scheduling_problem
-    from flcontrib_core.audit_jobs import preview_of, sample_digests, stored_report, take_in_samples
     from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history, settings_from_record
     from flcontrib_core.bundled_files import bundled
-    from flcontrib_core.contribution import assess_contributions
-    from flcontrib_core.contribution_history import ContributionHistory
     from flcontrib_core.detection.change_points import mass_in_window
     from flcontrib_core.detection.class_evidence import ClassMargins, class_margins
     from flcontrib_core.detection.findings import Alert, Separation, VerdictKind
     from flcontrib_core.detection.presets import PresetRate, preset_rates
     from flcontrib_core.errors import FLContribError, Problem, RunLogError, WorkspaceError
+    from flcontrib_core.history.assess import assess_contributions
+    from flcontrib_core.history.budget_errors import BudgetError, budget_error
+    from flcontrib_core.history.contribution_history import ContributionHistory
+    from flcontrib_core.history.preflight import Price, price_of
+    from flcontrib_core.history.settings import PAPER_SETTINGS, AssessSettings
+    from flcontrib_core.history.trajectory import problem_of_history, scheduling_problem
+    from flcontrib_core.laboratory.simulation import SimulationSettings, simulate
     from flcontrib_core.reports.comparison import compare_reports, contribution_ranks
     from flcontrib_core.reports.extract import extract_json, write_extract
     from flcontrib_core.reports.html import report_charts
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule
     from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
     from flcontrib_core.shapley.registry import register
-    from flcontrib_core.simulation import SimulationSettings, simulate
     from flcontrib_core.vocabulary import FillPolicy, WeightMode
     from flcontrib_core.workspace import (
         AlertEntry,
@@ -54,19 +53,20 @@ if TYPE_CHECKING:
         TooLarge,
         Workspace,
     )
+    from flcontrib_core.workspace.audit_jobs import preview_of, sample_digests, stored_report, take_in_samples
 
 _HOMES = {
     "Alert": "detection.findings",
     "AlertEntry": "workspace",
     "AlertState": "workspace",
-    "AssessSettings": "assessment.settings",
+    "AssessSettings": "history.settings",
     "AuditReport": "auditing",
     "AuditSettings": "auditing",
-    "BudgetError": "assessment.budget_errors",
+    "BudgetError": "history.budget_errors",
     "BudgetSettings": "scheduling.schedule",
     "CheckResult": "runs.bundle",
     "ClassMargins": "detection.class_evidence",
-    "ContributionHistory": "contribution_history",
+    "ContributionHistory": "history.contribution_history",
     "EstimatorSettings": "shapley.estimate",
     "FLContribError": "errors",
     "FairnessMode": "scheduling.schedule",
@@ -75,9 +75,9 @@ _HOMES = {
     "Job": "workspace",
     "JobState": "workspace",
     "NoSpaceLeft": "workspace",
-    "PAPER_SETTINGS": "assessment.settings",
+    "PAPER_SETTINGS": "history.settings",
     "PresetRate": "detection.presets",
-    "Price": "assessment.preflight",
+    "Price": "history.preflight",
     "Problem": "errors",
     "ResultEntry": "workspace",
     "RunEntry": "workspace",
@@ -88,15 +88,15 @@ _HOMES = {
     "ScheduleExplorer": "scheduling.explorer",
     "Separation": "detection.findings",
     "ShapleyEstimate": "shapley.estimate",
-    "SimulationSettings": "simulation",
+    "SimulationSettings": "laboratory.simulation",
     "TooLarge": "workspace",
     "VerdictKind": "detection.findings",
     "WeightMode": "vocabulary",
     "Workspace": "workspace",
     "WorkspaceError": "errors",
-    "assess_contributions": "contribution",
+    "assess_contributions": "history.assess",
     "audit": "auditing",
-    "budget_error": "assessment.budget_errors",
+    "budget_error": "history.budget_errors",
     "bundled": "bundled_files",
     "check_run_log": "runs.bundle",
     "choose_epochs": "scheduling.choose",
@@ -107,20 +107,20 @@ _HOMES = {
     "extract_json": "reports.extract",
     "mass_in_window": "detection.change_points",
     "preset_rates": "detection.presets",
-    "preview_of": "audit_jobs",
-    "price_of": "assessment.preflight",
-    "problem_of_history": "assessment.trajectory",
+    "preview_of": "workspace.audit_jobs",
+    "price_of": "history.preflight",
+    "problem_of_history": "history.trajectory",
     "read_history": "auditing",
     "read_run_log": "runs.bundle",
     "register": "shapley.registry",
     "report_charts": "reports.html",
     "report_json": "reports.twin",
-    "sample_digests": "audit_jobs",
-    "scheduling_problem": "assessment.trajectory",
+    "sample_digests": "workspace.audit_jobs",
+    "scheduling_problem": "history.trajectory",
     "settings_from_record": "auditing",
-    "simulate": "simulation",
-    "stored_report": "audit_jobs",
-    "take_in_samples": "audit_jobs",
+    "simulate": "laboratory.simulation",
+    "stored_report": "workspace.audit_jobs",
+    "take_in_samples": "workspace.audit_jobs",
     "verify_report": "reports.verify",
     "write_extract": "reports.extract",
     "write_history_tables": "reports.tables",

@@ -13,15 +13,15 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from flcontrib_core import __version__
-from flcontrib_core.assessment.axioms import AxiomCheck, check_axioms
-from flcontrib_core.assessment.checkpoints import EpochCheckpoints, UtilityMemory, digest_of
-from flcontrib_core.assessment.epoch_work import EpochAnswer
-from flcontrib_core.assessment.settings import AssessSettings
-from flcontrib_core.assessment.trajectory import evaluator_for
-from flcontrib_core.contribution import assess_contributions
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import Detection
 from flcontrib_core.errors import Problem
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.axioms import AxiomCheck, check_axioms
+from flcontrib_core.history.checkpoints import EpochCheckpoints, UtilityMemory, digest_of
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.epoch_work import EpochAnswer
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.runs.run_log import Run, RunLog, Truth
 from flcontrib_core.vocabulary import OnProgress, no_progress
 
@@ -173,9 +173,8 @@ def provenance_of(history: ContributionHistory, settings: AuditSettings, recipe:
 
 def settings_from_record(record: dict[str, object]) -> AuditSettings:
     """The inverse of ``AuditSettings.record``: settings from a report or a job, checked on the way."""
-    from flcontrib_core.assessment.settings import assess_settings_from_record
+    from flcontrib_core.history.settings import assess_settings_from_record
 
     rest = dict(record)
     preset = str(rest.pop("preset", "default"))
     return AuditSettings(assess_settings_from_record(rest), preset)
-

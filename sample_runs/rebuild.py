@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from flcontrib_core.contribution import assess_contributions
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.laboratory.simulation import Attack, SimulationSettings, simulate, simulate_in_memory
+from flcontrib_core.laboratory.simulation.settings import AttackKind, DatasetName, Sizes, Split
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.bundle_writer import write_bundle
 from flcontrib_core.runs.encoding import sha256
-from flcontrib_core.simulation import Attack, SimulationSettings, simulate, simulate_in_memory
-from flcontrib_core.simulation.settings import AttackKind, DatasetName, Sizes, Split
 
 HERE = Path(__file__).resolve().parent
 DIGESTS = "digests.json"

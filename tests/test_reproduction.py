@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.reproduction import FIGURES, Stage, reproduce
-from flcontrib_core.simulation import SimulationSettings
+from flcontrib_core.laboratory.reproduction import FIGURES, Stage, reproduce
+from flcontrib_core.laboratory.simulation import SimulationSettings
 
 SMALL = Stage(base=SimulationSettings(dataset="breast-cancer", hidden=(8,)), seeds=1)
 

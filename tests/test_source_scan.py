@@ -106,13 +106,3 @@ def test_the_scan_bites(line: str) -> None:
 )
 def test_words_and_other_methods_are_free(line: str) -> None:
     assert not list(offences(line))
-
-
-def test_the_dashboard_enters_the_core_by_the_porch_alone() -> None:
-    inner = {
-        f"{path.relative_to(ROOT)}: {node.module}"
-        for path in (ROOT / "app").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("flcontrib_core.")
-    }
-    assert inner == set()

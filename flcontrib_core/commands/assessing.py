@@ -8,7 +8,6 @@ from typing import Any
 import click
 import numpy as np
 
-from flcontrib_core.assessment.settings import AssessSettings
 from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
     ENGINE_OPTIONS,
@@ -17,6 +16,7 @@ from flcontrib_core.commands.options import (
     with_options,
 )
 from flcontrib_core.commands.printing import Progress, print_json, signed, table
+from flcontrib_core.history.settings import AssessSettings
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 PRESET = click.option(
@@ -46,7 +46,7 @@ def memory_of(options: dict[str, Any], run: Any = None) -> dict[str, Any]:
 
 
 def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], progress: Progress) -> Any:
-    from flcontrib_core.contribution import assess_contributions
+    from flcontrib_core.history.assess import assess_contributions
 
     return assess_contributions(
         run,
@@ -121,7 +121,7 @@ def _totals_table(history: Any, settings: AssessSettings) -> str:
 @JSON
 def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
     """Which epochs are worth computing under a budget, and how fair is that?"""
-    from flcontrib_core.assessment.trajectory import scheduling_problem
+    from flcontrib_core.history.trajectory import scheduling_problem
     from flcontrib_core.scheduling.choose import choose_epochs, schedule_json
 
     settings = settings_from(options)

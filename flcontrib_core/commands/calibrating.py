@@ -38,9 +38,9 @@ def calibrate(
     With the default sizes about 1 900 federations from bundled data are trained and assessed (some 30 minutes on one
     core). The shipped thresholds were made by this command with its defaults.
     """
-    from flcontrib_core.detection.calibrate import CalibrationPlan
-    from flcontrib_core.detection.calibrate import calibrate as measure
     from flcontrib_core.detection.calibration import to_json
+    from flcontrib_core.laboratory.calibrate import CalibrationPlan
+    from flcontrib_core.laboratory.calibrate import calibrate as measure
 
     progress = Progress()
     plan = CalibrationPlan(

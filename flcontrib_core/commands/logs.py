@@ -50,7 +50,7 @@ ATTACK_HELP = (
 
 
 def _simulate_options(command: Any) -> Any:
-    from flcontrib_core.simulation import settings as known
+    from flcontrib_core.laboratory.simulation import settings as known
 
     def one_of(kind: Any) -> click.Choice[str]:
         return click.Choice([member.value for member in kind])
@@ -101,7 +101,7 @@ def _simulate_options(command: Any) -> Any:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def simulate(out: Path, as_json: bool, **options: Any) -> None:
     """Train a federation with known truth and record it (OUT ends in .flrun for one file, else a directory)."""
-    from flcontrib_core.simulation import simulate as run_simulation
+    from flcontrib_core.laboratory.simulation import simulate as run_simulation
 
     progress = Progress()
     result = run_simulation(_simulation_settings(options), out, progress)
@@ -118,7 +118,7 @@ def simulate(out: Path, as_json: bool, **options: Any) -> None:
 
 def _simulation_settings(options: dict[str, Any]) -> Any:
     """Only what was given on the command line overrides the defaults, or the paper's set-up with --preset paper."""
-    from flcontrib_core.simulation.settings import Privacy, SimulationSettings, paper_settings, parse_windows
+    from flcontrib_core.laboratory.simulation.settings import Privacy, SimulationSettings, paper_settings, parse_windows
 
     given = {k: v for k, v in options.items() if v is not None and v is not False and v != ()}
     preset = given.pop("preset", None)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from flcontrib_core.assessment.settings import PAPER_SETTINGS, AssessSettings
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.history.settings import PAPER_SETTINGS, AssessSettings
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
 from flcontrib_core.shapley.estimate import EstimatorSettings
 from flcontrib_core.shapley.registry import BUILT_IN
@@ -19,8 +19,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 BUDGET_OPTIONS = [
     click.option("--epochs", metavar="1,4,7", help="Compute exactly these epochs."),
     click.option("--budget", metavar="0.5|12", help="A share of the epochs (with a point) or a number of epochs."),
-    click.option("--fairness", type=click.Choice([m.value for m in FairnessMode]),
-                 help=f"How epochs are chosen. Default: {BudgetSettings().fairness.value}."),
+    click.option(
+        "--fairness",
+        type=click.Choice([m.value for m in FairnessMode]),
+        help=f"How epochs are chosen. Default: {BudgetSettings().fairness.value}.",
+    ),
     click.option("--gamma", type=float, help="Weight of fairness against coverage (0.03 to 3 is the useful range)."),
     click.option("--at-most", is_flag=True, help="Allow fewer than k epochs (the paper's reading)."),
     click.option("--paper-denominator", is_flag=True, help="Keep |v(F0)| in the epoch weights' denominator."),

@@ -25,8 +25,8 @@ from flcontrib_core.commands.printing import Progress, print_json, table
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def reproduce(figure: str, dataset: str, data_dir: Path | None, scale: str, out: Path | None, as_json: bool) -> None:
     """Make a figure's data again: change-points, jaccard, methods, schedulers, approximations or aggregation."""
-    from flcontrib_core.reproduction import Stage
-    from flcontrib_core.reproduction import reproduce as run_figure
+    from flcontrib_core.laboratory.reproduction import Stage
+    from flcontrib_core.laboratory.reproduction import reproduce as run_figure
 
     progress = Progress()
     found = run_figure(figure, Stage(dataset, data_dir, full=scale == "full"), progress)

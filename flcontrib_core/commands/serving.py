@@ -46,10 +46,10 @@ def prepare_samples(folder: Path | None) -> None:
 
     A workspace whose first run is somebody's own is left as it is.
     """
-    from flcontrib_core.audit_jobs import audit_in_workspace, sample_digests, take_in_samples
     from flcontrib_core.auditing import AuditSettings
     from flcontrib_core.commands.printing import Progress
     from flcontrib_core.workspace import Workspace
+    from flcontrib_core.workspace.audit_jobs import audit_in_workspace, sample_digests, take_in_samples
 
     with Workspace(folder) as workspace:
         first = take_in_samples(workspace)
@@ -66,9 +66,9 @@ def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -
     """Becomes the dashboard's server: one process, so that whoever ends it ends it all."""
     import importlib.util
 
-    found = importlib.util.find_spec("app.server")
+    found = importlib.util.find_spec("flcontrib_dashboard.server")
     if found is None or found.origin is None:
-        raise MissingPart("the dashboard (package app) is not installed; install FLContrib again")
+        raise MissingPart("the dashboard (package flcontrib_dashboard) is not installed; install FLContrib again")
     environment = dict(os.environ)
     if workspace is not None:
         environment["FLCONTRIB_WORKSPACE"] = str(workspace.resolve())

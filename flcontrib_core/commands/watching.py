@@ -43,7 +43,7 @@ def watch(folder: Path, every: float, until: int | None, **options: Any) -> None
 
 def _look(folder: Path, known: int, reader: OnlineReader, options: dict[str, Any], memory: dict[str, Any]) -> int:
     """Computes and prints what is new; returns the number of epochs known now."""
-    from flcontrib_core.contribution import assess_contributions
+    from flcontrib_core.history.assess import assess_contributions
     from flcontrib_core.reports.as_json import alert_json, numbers
     from flcontrib_core.runs.bundle import read_run_log
     from flcontrib_core.runs.run_log import RunLog

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
-from flcontrib_core.detection import wording
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.channels import CHANNEL_NAMES, SKIPPED_FIRST_EPOCHS
 from flcontrib_core.detection.class_mix import class_moves
@@ -28,6 +26,8 @@ from flcontrib_core.detection.search import FoundWindow, channel_evidence, drawn
 from flcontrib_core.detection.sensitivity import Sensitivity, sensitivity
 from flcontrib_core.detection.visibility import smallest_visible_shift, value_coverage
 from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.words import finding_words as wording
 
 EXACT_SCORE = 10.0
 """u of a fact: above every preset. Its probability is None, for it is not an estimate."""

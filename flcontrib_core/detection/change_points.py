@@ -22,9 +22,9 @@ from math import lgamma
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import ChangePoints
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import FloatArray
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 VALUE = "Shapley value"

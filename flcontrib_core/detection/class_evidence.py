@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.channels import SKIPPED_FIRST_EPOCHS, others_quantile
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import FloatArray
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.channels import (
     OWN_DIRECTION,
     SKIPPED_FIRST_EPOCHS,
@@ -19,6 +18,7 @@ from flcontrib_core.detection.channels import (
     Channels,
     others_quantile,
 )
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 LEAST_SHARE_UP = 0.25

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.channels import (
     OWN_DIRECTION,
     PEER_DIRECTION,
@@ -16,6 +15,7 @@ from flcontrib_core.detection.channels import (
     Channels,
     value_utility,
 )
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
 
 INTERVAL = 1.96

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 ZERO_SHARE = 1e-6

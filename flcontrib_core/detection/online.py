@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.alerts import raise_alerts
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.reading import Reading, read_history
 from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import EpochByClient
 
 ONLINE_PRESET = "online"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.calibration import Calibration, Regime, shipped_calibration
 from flcontrib_core.detection.channels import values_alone
+from flcontrib_core.history.contribution_history import ContributionHistory
 
 PRESETS = ("default", "strict")
 """The presets of a finished run; a growing one has its own."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.calibration import Calibration
 from flcontrib_core.detection.channels import Channels, standardise
 from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
@@ -14,6 +13,7 @@ from flcontrib_core.detection.persistence import Persistence, persistence
 from flcontrib_core.detection.presets import regime_of
 from flcontrib_core.detection.search import FoundWindow, Search, search_windows
 from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 MOVED_TOO = -1.0

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.channels import (
     CHANNEL_NAMES,
     MARGIN,
@@ -25,6 +24,7 @@ from flcontrib_core.detection.channels import (
 from flcontrib_core.detection.reading import Reading
 from flcontrib_core.detection.search import experts_for, search_windows
 from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
 
 
 @dataclass(frozen=True)

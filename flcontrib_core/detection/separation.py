@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import JaccardScore, Separation
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 MOST_CLUSTERS = 8

@@ -49,9 +49,7 @@ def coalition_weights(
     return np.asarray(np.divide(held, total, out=np.zeros_like(held), where=total > 0))
 
 
-def aggregate(
-    base: Float32Array, updates: Float32Array, data_sizes: Sequence[int] | FloatArray
-) -> Float32Array:
+def aggregate(base: Float32Array, updates: Float32Array, data_sizes: Sequence[int] | FloatArray) -> Float32Array:
     """F(t) by eq. (fl_naive): the data-size-weighted mean of the updates, added in float64, returned as float32."""
     if len(updates) == 0:
         return np.array(base, dtype=np.float32)

@@ -82,9 +82,7 @@ class _Root(nn.Module):
         return self.module(x)
 
 
-_REMEDY = (
-    f"model.json knows {', '.join(KNOWN_OPS)}; or leave model.json out and pass the module itself beside the log"
-)
+_REMEDY = f"model.json knows {', '.join(KNOWN_OPS)}; or leave model.json out and pass the module itself beside the log"
 
 Settings = Mapping[str, Any]
 Fields = dict[str, Any]
@@ -228,12 +226,15 @@ def _with_parameters(path: str, layer: nn.Module) -> tuple[str, Fields] | None:
     if isinstance(layer, nn.Conv2d):
         if layer.padding_mode != "zeros":
             raise _Unwritable(f"with padding_mode={layer.padding_mode!r} (only 'zeros' can be written)")
-        op, fields = "conv2d", {
-            "stride": _pair(layer.stride),
-            "padding": _conv_padding(layer),
-            "dilation": _pair(layer.dilation),
-            "groups": layer.groups,
-        }
+        op, fields = (
+            "conv2d",
+            {
+                "stride": _pair(layer.stride),
+                "padding": _conv_padding(layer),
+                "dilation": _pair(layer.dilation),
+                "groups": layer.groups,
+            },
+        )
     elif isinstance(layer, nn.Linear):
         op, fields = "linear", {}
     elif isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.assessment.axioms import AxiomCheck
 from flcontrib_core.auditing import AuditReport, Provenance
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import Alert, ChangePoints, Detection, Separation
 from flcontrib_core.errors import Problem
+from flcontrib_core.history.axioms import AxiomCheck
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.scheduling.schedule import Schedule, schedule_json
 from flcontrib_core.vocabulary import FillPolicy
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.reports.phrases import credited, main_utility
 from flcontrib_core.reports.tables import ABSENT, COMPUTED, cell_states
 from flcontrib_core.vocabulary import FillPolicy, FloatArray
+from flcontrib_core.words.report_words import credited, main_utility
 
 MOST_IN_FOCUS = 8
 BAND = (0.1, 0.25, 0.5, 0.75, 0.9)

@@ -20,8 +20,8 @@ from flcontrib_core.reports.drawing import (
     text,
     value_ticks,
 )
-from flcontrib_core.reports.phrases import signed
 from flcontrib_core.vocabulary import FloatArray
+from flcontrib_core.words.report_words import signed
 
 RIGHT = WIDTH - 150
 WORTH_A_LABEL = 0.15

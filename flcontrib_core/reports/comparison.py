@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json
 
 

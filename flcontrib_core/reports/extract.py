@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.errors import MissingPart
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json, numbers, provenance_json
 from flcontrib_core.reports.tables import COMPUTED, cell_states
 from flcontrib_core.reports.twin import SEAL_KEY, sealed, write_json

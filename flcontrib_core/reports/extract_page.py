@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.detection.findings import VerdictKind
-from flcontrib_core.detection.wording import counted, span
 from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, STATE_SKIPPED
 from flcontrib_core.reports.charts import LEFT, WIDTH, epoch_axis
 from flcontrib_core.reports.client_charts import RIGHT, bars_row, change_row
@@ -24,9 +23,10 @@ from flcontrib_core.reports.page import (
     paragraph,
     section,
 )
-from flcontrib_core.reports.phrases import OBSERVED_ONLY, VERDICTS, half_width, probability, signed
 from flcontrib_core.reports.tables import ABSENT, COMPUTED
 from flcontrib_core.vocabulary import FloatArray
+from flcontrib_core.words.finding_words import counted, span
+from flcontrib_core.words.report_words import OBSERVED_ONLY, VERDICTS, half_width, probability, signed
 
 _RIGHTS = (
     "You can compare the sha256 of every update below with what you sent. If one differs, the log does not hold your "

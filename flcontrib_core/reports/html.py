@@ -8,15 +8,12 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import Alert
-from flcontrib_core.detection.wording import counted
-from flcontrib_core.reports import phrases
 from flcontrib_core.reports.chart_facts import RunFacts, run_facts
 from flcontrib_core.reports.charts import MOST_ROWS, cumulative_chart, ranking_chart
 from flcontrib_core.reports.client_charts import evidence_chart
 from flcontrib_core.reports.drawing import Chart, markup
 from flcontrib_core.reports.heat_map import heat_map_chart
 from flcontrib_core.reports.page import badge, bullets, drawn, grid, page, paragraph, section
-from flcontrib_core.reports.phrases import probability, signed, thousands
 from flcontrib_core.reports.sections import (
     Seal,
     axioms_section,
@@ -28,6 +25,9 @@ from flcontrib_core.reports.sections import (
     verify_section,
     warnings_section,
 )
+from flcontrib_core.words import report_words as phrases
+from flcontrib_core.words.finding_words import counted
+from flcontrib_core.words.report_words import probability, signed, thousands
 
 MOST_ALERTS_DRAWN = 12
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import VerdictKind
-from flcontrib_core.detection.wording import counted
-from flcontrib_core.reports import phrases
 from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, run_facts
 from flcontrib_core.reports.charts import ranking_chart
 from flcontrib_core.reports.drawing import markup
 from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, paragraph, section
-from flcontrib_core.reports.phrases import probability, signed, thousands, total_status
+from flcontrib_core.words import report_words as phrases
+from flcontrib_core.words.finding_words import counted
+from flcontrib_core.words.report_words import probability, signed, thousands, total_status
 
 MOST_TABLE_ROWS = 200
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.errors import Problem
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import history_json
 from flcontrib_core.vocabulary import FillPolicy
 

@@ -58,7 +58,6 @@ class LogEntry:
             hash=hashlib.sha256(text.encode()).hexdigest(),
         )
 
-
     @classmethod
     def of(cls, row: sqlite3.Row) -> LogEntry:
         """The entry in a row with ``entry`` and ``hash``; raises DamagedIndex when they do not belong together."""

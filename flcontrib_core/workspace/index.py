@@ -196,5 +196,3 @@ def _identity(path: Path, content: bool = False) -> object:
     except FileNotFoundError:
         return None
     return (found.st_dev, found.st_ino, *((found.st_size, found.st_mtime_ns) if content else ()))
-
-

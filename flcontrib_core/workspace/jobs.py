@@ -38,7 +38,7 @@ from flcontrib_core.workspace.job import (
 from flcontrib_core.workspace.job_status import JobStatus, StatusFile
 from flcontrib_core.workspace.provenance import canonical_json, software_version
 
-RUNNERS: Mapping[str, str] = {"audit": "flcontrib_core.audit_jobs:audit_in_workspace"}
+RUNNERS: Mapping[str, str] = {"audit": "flcontrib_core.workspace.audit_jobs:audit_in_workspace"}
 """What each kind of job calls: runner(workspace, run_digest, settings, on_progress). Nothing stored can add to it."""
 
 _PATIENCE_SECONDS = 5.0

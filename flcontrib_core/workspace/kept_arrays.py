@@ -218,6 +218,4 @@ def report_damage(
 ) -> None:
     """Sets a damaged object aside and enters that in the log."""
     moved = str(objects.set_aside(damage.name)) if objects.holds(damage.name) else "nowhere: it was missing"
-    log.append(
-        transaction, "damage", damage.name, {"what": str(damage), "moved_to": moved, "consequence": consequence}
-    )
+    log.append(transaction, "damage", damage.name, {"what": str(damage), "moved_to": moved, "consequence": consequence})

@@ -9,7 +9,8 @@ from functools import wraps
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts import (
+from flcontrib_core import AuditReport, BudgetSettings, FairnessMode, ScheduleExplorer, problem_of_history
+from flcontrib_core.charts import (
     change_points,
     class_mix,
     clusters,
@@ -22,19 +23,18 @@ from app.charts import (
     schedule,
     sparkline,
 )
-from app.charts.change_points import change_point_facts
-from app.charts.clusters import cluster_facts
-from app.charts.comparison import aligned_facts, rank_facts
-from app.charts.crowd import crowd_facts
-from app.charts.cumulative import cumulative_facts
-from app.charts.evidence import evidence_facts
-from app.charts.heat_map import heat_map_facts
-from app.charts.picture import Picture
-from app.charts.ranking import ranking_facts
-from app.charts.schedule import exposure_facts, frontier_facts, schedule_facts
-from flcontrib_core import AuditReport, BudgetSettings, FairnessMode, ScheduleExplorer, problem_of_history
-from flcontrib_core.contribution_history import ContributionHistory
+from flcontrib_core.charts.change_points import change_point_facts
+from flcontrib_core.charts.clusters import cluster_facts
+from flcontrib_core.charts.comparison import aligned_facts, rank_facts
+from flcontrib_core.charts.crowd import crowd_facts
+from flcontrib_core.charts.cumulative import cumulative_facts
+from flcontrib_core.charts.evidence import evidence_facts
+from flcontrib_core.charts.heat_map import heat_map_facts
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.ranking import ranking_facts
+from flcontrib_core.charts.schedule import exposure_facts, frontier_facts, schedule_facts
 from flcontrib_core.detection.findings import Separation
+from flcontrib_core.history.contribution_history import ContributionHistory
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 

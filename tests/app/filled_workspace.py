@@ -12,11 +12,11 @@ from unittest import mock
 import numpy as np
 
 from flcontrib_core import AuditReport, AuditSettings, RunRecorder, SimulationSettings, bundled, simulate
-from flcontrib_core.audit_jobs import audit_in_workspace, stored_report
+from flcontrib_core.laboratory.simulation import Attack
+from flcontrib_core.laboratory.simulation.settings import AttackKind
 from flcontrib_core.reports.keeping import pack_report
-from flcontrib_core.simulation import Attack
-from flcontrib_core.simulation.settings import AttackKind
 from flcontrib_core.workspace import Job, RunEntry, Workspace
+from flcontrib_core.workspace.audit_jobs import audit_in_workspace, stored_report
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 from tests.workspace.recorded import bundle_run

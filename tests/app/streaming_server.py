@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from app.receiving import door
-from app.server import dashboard
+from flcontrib_dashboard.receiving import door
+from flcontrib_dashboard.server import dashboard
 
 if __name__ == "__main__":
     for _ in range(2):

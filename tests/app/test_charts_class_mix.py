@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from app import findings
-from app.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows
-from app.charts.style import palette
 from flcontrib_core import PresetRate
+from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows
+from flcontrib_core.charts.style import palette
+from flcontrib_core.words import headlines as findings
 from tests.app.drawn import draw_class_mix
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report

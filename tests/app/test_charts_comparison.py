@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.charts.comparison import (
+from flcontrib_core import AuditReport
+from flcontrib_core.charts.comparison import (
     MOST_CLIENTS,
     MOST_PANELS,
     aligned_alt,
@@ -17,9 +18,8 @@ from app.charts.comparison import (
     rank_facts,
     rank_rows,
 )
-from app.charts.following import Following
-from app.charts.style import palette
-from flcontrib_core import AuditReport
+from flcontrib_core.charts.following import Following
+from flcontrib_core.charts.style import palette
 from tests.app.drawn import draw_aligned, draw_ranks
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report

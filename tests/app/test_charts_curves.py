@@ -8,12 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from app import wording
-from app.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows
-from app.charts.evidence import evidence_alt, evidence_facts, evidence_rows
-from app.charts.sparkline import sparkline_alt
-from app.charts.style import palette
 from flcontrib_core import AuditReport
+from flcontrib_core.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows
+from flcontrib_core.charts.evidence import evidence_alt, evidence_facts, evidence_rows
+from flcontrib_core.charts.sparkline import sparkline_alt
+from flcontrib_core.charts.style import palette
+from flcontrib_core.words import page_words as wording
 from tests.app.drawn import (
     HARMFUL_WINDOW,
     draw_cumulative,

@@ -8,10 +8,10 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from app.charts.change_points import change_point_facts
-from app.charts.clusters import cluster_facts
-from app.charts.cumulative import cumulative_facts
-from app.charts.following import (
+from flcontrib_core.charts.change_points import change_point_facts
+from flcontrib_core.charts.clusters import cluster_facts
+from flcontrib_core.charts.cumulative import cumulative_facts
+from flcontrib_core.charts.following import (
     MOST_CELL_TARGETS,
     NOTHING,
     Following,
@@ -20,9 +20,9 @@ from app.charts.following import (
     pick,
     read_pick,
 )
-from app.charts.heat_map import heat_map_facts
-from app.charts.ranking import ranking_facts
-from app.charts.style import base_figure
+from flcontrib_core.charts.heat_map import heat_map_facts
+from flcontrib_core.charts.ranking import ranking_facts
+from flcontrib_core.charts.style import base_figure
 from tests.app.drawn import (
     draw_change_points,
     draw_clusters,

@@ -8,7 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from app.charts.change_points import (
+from flcontrib_core import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer, problem_of_history
+from flcontrib_core.charts.change_points import (
     MOST_ROWS,
     change_groups,
     change_point_alt,
@@ -16,8 +17,15 @@ from app.charts.change_points import (
     change_point_rows,
     change_words,
 )
-from app.charts.clusters import MOST_LINES, cluster_alt, cluster_facts, cluster_rows, silhouette_alt, silhouette_rows
-from app.charts.schedule import (
+from flcontrib_core.charts.clusters import (
+    MOST_LINES,
+    cluster_alt,
+    cluster_facts,
+    cluster_rows,
+    silhouette_alt,
+    silhouette_rows,
+)
+from flcontrib_core.charts.schedule import (
     MOST_BARS,
     ScheduleFacts,
     exposure_alt,
@@ -30,8 +38,7 @@ from app.charts.schedule import (
     schedule_facts,
     schedule_rows,
 )
-from app.charts.style import LIGHT
-from flcontrib_core import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer, problem_of_history
+from flcontrib_core.charts.style import LIGHT
 from tests.app.drawn import (
     draw_change_points,
     draw_clusters,

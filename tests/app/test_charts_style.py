@@ -9,11 +9,11 @@ from dataclasses import replace
 import plotly.graph_objects as go
 import pytest
 
-from app.charts.change_points import change_point_facts
-from app.charts.cumulative import cumulative_facts
-from app.charts.evidence import evidence_facts
-from app.charts.style import DARK, LIGHT, client_styles, epoch_ticks, leading_digit_up, signed_ticks
 from flcontrib_core import AuditReport
+from flcontrib_core.charts.change_points import change_point_facts
+from flcontrib_core.charts.cumulative import cumulative_facts
+from flcontrib_core.charts.evidence import evidence_facts
+from flcontrib_core.charts.style import DARK, LIGHT, client_styles, epoch_ticks, leading_digit_up, signed_ticks
 from tests.app.drawn import (
     draw_change_points,
     draw_cumulative,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
+from flcontrib_dashboard.receiving import Delivery
 from streamlit.testing.v1 import AppTest
 
-from app.receiving import Delivery
 from flcontrib_core.workspace import Workspace
 from tests.app.test_pages import ENTRY
 from tests.corpus.cases import Case, all_cases

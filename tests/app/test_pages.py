@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from flcontrib_core.workspace import RunEntry, Workspace
 from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, wait_until
 
-ENTRY = Path(__file__).parents[2] / "app" / "streamlit_app.py"
+ENTRY = Path(__file__).parents[2] / "app" / "flcontrib_dashboard" / "streamlit_app.py"
 PAGES = (
     "overview",
     "alerts",

@@ -14,6 +14,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import streamlit
+from flcontrib_dashboard.addresses import under_base
+from flcontrib_dashboard.canvas import SCRIPT_ROUTE
+from flcontrib_dashboard.canvas.delivery import ScriptAhead, head_lines, script_route
+from flcontrib_dashboard.canvas.plotly_script import COMPARED, compiled_ahead, used_part, whole_script
+from flcontrib_dashboard.kept_files import KINDS as KINDS_OF_FILES
+from flcontrib_dashboard.kept_files import KeptFiles, known_files
 from plotly.offline import get_plotlyjs_version
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -23,13 +29,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message
 
-from app.addresses import under_base
-from app.canvas import SCRIPT_ROUTE
-from app.canvas.delivery import ScriptAhead, head_lines, script_route
-from app.canvas.plotly_script import COMPARED, compiled_ahead, used_part, whole_script
-from app.charts.picture import Picture
-from app.kept_files import KINDS as KINDS_OF_FILES
-from app.kept_files import KeptFiles, known_files
+from flcontrib_core.charts.picture import Picture
 from tests.app.drawn import checked, every_figure, grouped_report
 
 
@@ -207,7 +207,7 @@ def test_only_whole_files_that_exist_come_from_memory() -> None:
 
 
 def test_small_messages_do_not_wait_for_a_receipt() -> None:
-    from app.server import _send_at_once
+    from flcontrib_dashboard.server import _send_at_once
 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

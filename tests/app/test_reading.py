@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app import wording
 from flcontrib_core import Workspace
+from flcontrib_core.words import page_words as wording
 from tests.app.filled_workspace import Filled
 from tests.app.test_pages import PAGES, _own_caches, opened, words
 
@@ -44,7 +44,7 @@ def test_results_of_one_run_can_be_told_apart(filled: Filled) -> None:
 
 
 def test_help_explains_every_page_and_mark() -> None:
-    from app.wording import CHARTS, GLOSSARY, MARKS
+    from flcontrib_core.words.page_words import CHARTS, GLOSSARY, MARKS
 
     assert {"Cumulative contribution", "Heat map", "Evidence", "Change points", "Groups", "Exposure"} <= set(CHARTS)
     promised = {"Shapley value", "Null client", "Change-point probability", "Jaccard index", "k/T", "Exposure"}

@@ -9,7 +9,7 @@ import pytest
 
 from flcontrib_core import check_run_log
 
-UPLOAD = Path(__file__).parents[2] / "app" / "views" / "upload.py"
+UPLOAD = Path(__file__).parents[2] / "app" / "flcontrib_dashboard" / "views" / "upload.py"
 
 
 def _snippet(name: str) -> str:

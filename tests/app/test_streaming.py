@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER, Tickets, foreign, too_long
 
-from app.receiving import ROUTE, TOKEN_HEADER, Tickets, foreign, too_long
 from flcontrib_core import RunRecorder
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import wait_until

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from flcontrib_dashboard import controls
 
-from app import controls, wording
-from app.charts.style import plain
+from flcontrib_core.charts.style import plain
+from flcontrib_core.words import page_words as wording
 
 
 @pytest.mark.parametrize(

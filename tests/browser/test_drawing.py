@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from flcontrib_dashboard.canvas.plotly_script import compiled_ahead, used_part, whole_script
 from playwright.sync_api import Browser
 
-from app.canvas.plotly_script import compiled_ahead, used_part, whole_script
 from tests.app.drawn import every_figure, grouped_report
 
 pytestmark = pytest.mark.browser

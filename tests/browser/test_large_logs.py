@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER
 from playwright.sync_api import Page, expect
 
-from app.receiving import ROUTE, TOKEN_HEADER
 from tests.app.filled_workspace import TINY, make_tiny_log
 from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from flcontrib_core.commands.calibrating import calibrate
-from flcontrib_core.detection.calibrate import CalibrationPlan
 from flcontrib_core.detection.calibration import read_calibration, shipped_calibration
+from flcontrib_core.laboratory.calibrate import CalibrationPlan
 
 
 def test_the_command_offers_the_sizes_the_shipped_file_was_made_with() -> None:

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from flcontrib_core.commands.watching import watch
 from flcontrib_core.detection.online import PROVISIONAL
-from flcontrib_core.simulation.settings import SimulationSettings
-from flcontrib_core.simulation.simulated_run import simulate
+from flcontrib_core.laboratory.simulation.settings import SimulationSettings
+from flcontrib_core.laboratory.simulation.simulated_run import simulate
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
 
 CLASSES = 4
 

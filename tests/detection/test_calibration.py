@@ -21,14 +21,14 @@ from flcontrib_core.detection.calibration import (
     shipped_calibration,
     to_json,
 )
-from flcontrib_core.detection.calibration_set import (
+from flcontrib_core.detection.experts import EXPERTS, VALUE_ONLY
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.laboratory.calibration_set import (
     ATTACK_GROUPS,
     DRIFT_GROUP,
     HONEST_GROUPS,
     draw_runs,
 )
-from flcontrib_core.detection.experts import EXPERTS, VALUE_ONLY
-from flcontrib_core.errors import SettingsError
 
 
 def test_the_fitted_tail_is_exceeded_at_the_wanted_rate() -> None:

@@ -8,7 +8,6 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.change_points import (
     _LIKELIHOODS,
     LengthPrior,
@@ -20,6 +19,7 @@ from flcontrib_core.detection.change_points import (
     segment_posterior,
 )
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.history.contribution_history import ContributionHistory
 
 
 def history_of(values: np.ndarray) -> ContributionHistory:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.exact_checks import COPY, REPEAT, ZERO, find_exact
+from flcontrib_core.history.contribution_history import ContributionHistory
 from tests.detection.made_histories import made_history
 
 

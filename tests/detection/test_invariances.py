@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flcontrib_core.assessment.settings import AssessSettings
-from flcontrib_core.contribution import assess_contributions
-from flcontrib_core.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.findings import Detection
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.laboratory.simulation.settings import SimulationSettings
+from flcontrib_core.laboratory.simulation.simulated_run import simulate
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import RunLog
-from flcontrib_core.simulation.settings import SimulationSettings
-from flcontrib_core.simulation.simulated_run import simulate
 from tests.detection.made_histories import made_history
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.calibration import shipped_calibration
 from flcontrib_core.detection.channels import standardise
 from flcontrib_core.detection.experts import CONSENSUS, HARM, VALUE_ONLY
 from flcontrib_core.detection.search import FoundWindow, drawn_window, experts_for, search_windows
 from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
 from tests.detection.made_histories import made_history
 
 MODEL = WindowModel()

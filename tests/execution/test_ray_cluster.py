@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from flcontrib_core.assessment.settings import AssessSettings
-from flcontrib_core.contribution import assess_contributions
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.execution.ray_cluster import run_tasks_on_ray
-from flcontrib_core.simulation.settings import SimulationSettings
-from flcontrib_core.simulation.simulated_run import simulate_in_memory
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.laboratory.simulation.settings import SimulationSettings
+from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
 
 
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

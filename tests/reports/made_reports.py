@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from flcontrib_core.assessment.axioms import check_axioms
 from flcontrib_core.auditing import AuditReport, AuditSettings, provenance_of
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.detection.findings import Alert, ChangePoints, ChannelScore, ClientVerdict, Detection, VerdictKind
 from flcontrib_core.errors import Problem
+from flcontrib_core.history.axioms import check_axioms
+from flcontrib_core.history.contribution_history import ContributionHistory
 from tests.detection.made_histories import made_history
 
 

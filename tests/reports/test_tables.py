@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from flcontrib_core import csv_safe, read_run_log
-from flcontrib_core.contribution import assess_contributions
-from flcontrib_core.contribution_history import ContributionHistory
 from flcontrib_core.errors import Problem
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.tables import cell_states, cells_table, history_tables, write_history_tables
 from flcontrib_core.runs.run_log import ContributionTable
 from flcontrib_core.vocabulary import FillPolicy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core import AssessSettings, EstimatorSettings, assess_contributions
-from flcontrib_core.simulation import SimulationSettings, simulate_in_memory
+from flcontrib_core.laboratory.simulation import SimulationSettings, simulate_in_memory
 
 PLAIN = AssessSettings(observe=False)
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.audit_jobs import PREVIEW_SECONDS, audit_in_workspace
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.vocabulary import OnProgress
 from flcontrib_core.workspace import ResultEntry, Workspace
+from flcontrib_core.workspace.audit_jobs import PREVIEW_SECONDS, audit_in_workspace
 
 HERE = "tests.workspace.runners"
 ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy", "assessment")}
@@ -109,7 +109,7 @@ def greedy(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_p
 
 def assessment(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> ResultEntry:
     """The real engine on a real run: Shapley values of every epoch."""
-    from flcontrib_core.contribution import assess_contributions
+    from flcontrib_core.history.assess import assess_contributions
 
     run = workspace.open_run(run_digest)
     history = assess_contributions(

@@ -1,0 +1,225 @@
+"""What was observed of one client in one window, why it was marked, and what speaks against it?"""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from flcontrib_core import Alert, AlertEntry, AlertState, AuditReport, FLContribError
+from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows, draw_class_mix
+from flcontrib_core.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
+from flcontrib_core.charts.following import Following
+from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import controls, selection, state
+
+STATES = {
+    AlertState.NEW: "New",
+    AlertState.ACKNOWLEDGED: "Acknowledged",
+    AlertState.DISMISSED: "Dismissed",
+    AlertState.CONFIRMED: "Confirmed",
+}
+
+
+def entry_of(alert: Alert, entries: tuple[AlertEntry, ...]) -> AlertEntry | None:
+    wanted = None if alert.window is None else list(alert.window)
+    for entry in reversed(entries):
+        found = entry.finding
+        if (found["client"], found["verdict"], found.get("window")) == (alert.client, str(alert.verdict), wanted):
+            return entry
+    return None
+
+
+def what_if(report: AuditReport, alert: Alert) -> None:
+    """One step per epoch, v(F_{N∖i}) − v(F_N): not a retraining, and shown also when it contradicts."""
+    history = report.history
+    controls.card_title(f"Without {controls.text_of(alert.client)}")
+    i = history.client_ids.index(alert.client)
+    first, last = alert.window or (1, history.epoch_count)
+    columns = st.columns(max(1, min(2, len(history.utilities))))
+    known = False
+    for place, utility in zip(columns, history.utilities, strict=False):
+        given = history.leave_one_out.get(utility)
+        if given is None:
+            continue
+        steps = given[first : last + 1, i]
+        steps = steps[np.isfinite(steps)]
+        if not len(steps):
+            continue
+        known = True
+        better = float(steps.mean()) * -history.harm_sign(utility) > 0
+        place.metric(
+            f"{utility.capitalize()} per epoch",
+            wording.signed(float(steps.mean()), 4),
+            "better without" if better else ("no change" if float(steps.mean()) == 0 else "worse without"),
+            delta_color="off",
+            delta_arrow="off",
+        )
+    if known:
+        st.caption(
+            f"Mean change of the model after epochs {wording.window(first, last)}, had the client been left out "
+            "of that one step. Later updates are kept as recorded: this is not a retraining."
+        )
+    else:
+        st.caption(not_evaluated(report, i, first, last))
+
+
+def not_evaluated(report: AuditReport, i: int, first: int, last: int) -> str:
+    """Why there is no what-if: the epochs were skipped, or the estimator had no use for these coalitions."""
+    history = report.history
+    there = np.flatnonzero(history.participated[first : last + 1, i]) + first
+    if not len(there):
+        return "Not evaluated: the client took part in none of these epochs."
+    if not history.computed[there].any():
+        return "Not evaluated: none of these epochs was computed. The scheduler page computes those that are missing."
+    if not history.evaluations.any():
+        return "Not evaluated: a table holds values, and no model that could be replayed without the client."
+    return "Not evaluated: the estimator did not need these coalitions. Assess with the exact estimator to see it."
+
+
+def decision(shown: state.Shown, alert: Alert) -> None:
+    entry = entry_of(alert, state.alert_entries(shown.entry))
+    controls.card_title("Decision")
+    if shown.job is not None:
+        st.caption("Provisional: a decision can be recorded when the job has ended.")
+        return
+    if entry is None:
+        st.caption("This alert is not in the inbox of this workspace; compute the run here to decide on it.")
+        return
+    with st.form(f"decision-{entry.id[:12]}", border=False):
+        options = list(STATES)
+        wanted = st.pills("State", options, default=entry.state, format_func=STATES.__getitem__, wrap=True)
+        by = st.text_input("Your name", max_chars=100, placeholder="who decides")
+        reason = st.text_area("Reason", height=70, placeholder="needed for a dismissal; stays in the log")
+        if st.form_submit_button("Record the decision"):
+            try:
+                state.workspace().alerts.decide(entry.id, wanted or entry.state, by, reason)
+            except FLContribError as refused:
+                st.error(controls.text_of(str(refused)))
+            else:
+                st.rerun()
+    for past in reversed(entry.history):
+        st.text(
+            f"{past.at[:16].replace('T', ' ')} · {STATES[past.state]} by {past.by}"
+            + (f": {past.reason}" if past.reason else "")
+        )
+
+
+def reasons(alert: Alert) -> None:
+    controls.card_title("Why it was marked")
+    st.text(wording.visible(alert.why))
+    if alert.channels:
+        heard = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
+        loudest = max((c.score or 0.0 for c in heard), default=0.0)
+        controls.table(
+            {
+                "Channel": [c.name for c in heard],
+                "Score": [c.score for c in heard],
+            },
+            column_config={
+                "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(loudest, 1.0)),
+            },
+        )
+        silent = [c.name for c in alert.channels if c.score is None]
+        missing = f" Not available in this log: {', '.join(silent)}." if silent else ""
+        st.caption(f"Log Bayes factor of this window: above zero speaks for a change, below zero against one.{missing}")
+
+
+def objections(alert: Alert) -> None:
+    controls.card_title("What speaks against it")
+    for line in alert.counter_evidence:
+        st.markdown(f"- {controls.text_of(line)}")
+    if alert.sensitivity_settings:
+        st.markdown(f"- It holds in {alert.sensitivity_holds} of {alert.sensitivity_settings} alternative settings.")
+
+
+def class_mix(shown: state.Shown, alert: Alert) -> None:
+    """Per class, where the log has margins: what tells a changed mix of classes from harm to all of them."""
+    report, mode = shown.report, state.theme()
+    key = (shown.result.digest, "class mix", alert.client, alert.window)
+    facts = state.kept(key, lambda: class_mix_facts(report, alert.client, alert.window))
+    if facts is None:
+        return
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title(f"Which classes moved in epochs {wording.window(*facts.window)}")
+        st.caption(
+            "Margin of each class after the client's own step, inside minus outside the window, relative to the "
+            f"others. {facts.share_up:.0%} of the movement is upward: about half speaks for a changed mix of classes, "
+            "near none for harm to all of them."
+        )
+        controls.chart(
+            lambda: draw_class_mix(facts, mode),
+            class_mix_alt(facts),
+            lambda: class_mix_rows(facts),
+            "classes",
+            name="classes",
+            kept_as=(*key, mode),
+        )
+
+
+def check_it(report: AuditReport) -> None:
+    controls.card_title("Check it yourself")
+    st.code("flcontrib verify report.json RUN.flrun", language="bash")
+    st.caption("The report's JSON is on the page Report & export; RUN.flrun is the log that was brought in.")
+    made = report.provenance
+    estimators = sorted(set(report.history.estimator[1:]) - {"not computed", "pending"})
+    st.caption(
+        controls.text_of(
+            f"Run {made.run_digest[:8]}… · {', '.join(estimators)} · "
+            f"{len(made.epochs_computed)} of {report.history.epoch_count} epochs · "
+            f"{wording.count(int(report.history.evaluations.sum()))} evaluations · seed {made.seed} · "
+            f"version {made.version} · {made.platform}"
+        )
+    )
+
+
+def picture(shown: state.Shown, alert: Alert, following: Following) -> None:
+    """The curve against the others, the probability of a change and every epoch's value, on one axis."""
+    report, mode = shown.report, state.theme()
+    utility = controls.pick_utility(report.history.utilities)
+    key = (shown.result.digest, utility, alert.client, alert.window)
+    facts = state.kept((*key, "evidence"), lambda: evidence_facts(report, alert.client, alert.window, utility))
+    controls.chart(
+        lambda: draw_evidence(facts, mode, following=following),
+        evidence_alt(facts),
+        lambda: evidence_rows(facts),
+        "evidence",
+        name="evidence",
+        kept_as=(*key, following.epochs, mode),
+        report=report,
+    )
+    st.markdown(":small[:blue[■] helped\u2003:red[■] harmed\u2003▨ took part, not computed\u2003· absent]")
+    st.caption("A probability over several epochs is that of a change somewhere among them.")
+
+
+def show(shown: state.Shown, alert: Alert) -> None:
+    """The evidence page: picture and reasons side by side, objections as large as the reasons."""
+    report = shown.report
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if st.button("All alerts", icon=":material/arrow_back:", type="tertiary"):
+            state.remember(list=1)  # what is followed stays followed
+            st.rerun()
+        _, colour = findings.badge_of(alert)
+        st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
+        if alert.probability is not None:
+            st.badge(f"Probability {wording.probability(alert.probability)}", color="gray")
+    st.title(controls.text_of(findings.headline(alert)))
+    st.caption(wording.OBSERVED_ONLY)
+    following = selection.follow_bar(report)
+    wide, side = st.columns([1.75, 1], gap="small")  # two rows: a phone shows reasons and objections right below
+    with wide, st.container(border=True, height="stretch", gap="xsmall"):
+        picture(shown, alert, following)
+    with side:
+        with st.container(border=True, gap="xsmall"):
+            reasons(alert)
+        with st.container(border=True, height="stretch", gap="xsmall"):
+            objections(alert)
+    wide, side = st.columns([1.75, 1], gap="small")
+    with wide:
+        class_mix(shown, alert)
+        with st.container(border=True, gap="xsmall"):
+            what_if(report, alert)
+        with st.container(border=True, height="stretch", gap="xsmall"):
+            check_it(report)
+    with side, st.container(border=True, height="stretch", gap="xsmall"):
+        decision(shown, alert)

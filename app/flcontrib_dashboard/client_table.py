@@ -1,0 +1,127 @@
+"""What did each client contribute in total, and what does that rest on? A table to search; a chosen row is followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from flcontrib_core import AuditReport, FillPolicy
+from flcontrib_core.charts.following import Following
+from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import controls, selection, state
+
+SEARCH_FROM = 20
+SMALLEST_LARGE_SHARE = 5.0
+"""Percent; below, bars on a scale of a hundred would all look empty."""
+ROWS_IN_SIGHT = 12
+TALLEST = 460
+"""Pixels of a table with more rows than that."""
+COLUMNS = {
+    "Total": "credit over the whole run, help up, the initial model's share left out",
+    "± 95%": "of the total; epochs without a value are counted by the rule above, so the interval is not theirs",
+    "Share of the help": "Each client's part of all positive totals; a negative total counts as zero here.",
+    "Took part": "epochs",
+    "Computed": "epochs with a value",
+}
+
+
+def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[str, list[Any]]:
+    """One entry per client, best first: credit, interval, share of the improvement, participation, data size."""
+    history = report.history
+    sign = -history.harm_sign(utility)
+    credit = sign * (history.totals(utility, fill) - history.values[utility][0])
+    order = np.argsort(-credit, kind="stable")
+    credit = credit[order]
+    half = 1.96 * history.total_standard_errors(utility)[order]
+    positive = float(credit[credit > 0].sum())
+    digits = digits_of(credit)
+    unknown = (history.participated & ~history.computed[:, None]).sum(axis=0)[order]
+    columns: dict[str, list[Any]] = {
+        "Client": [history.client_ids[i] for i in order],
+        "Total": credit.tolist(),
+        "± 95%": [interval_words(h, digits, n) for h, n in zip(half.tolist(), unknown.tolist(), strict=True)],
+        "Share of the help": (100 * np.maximum(credit, 0.0) / positive).tolist()
+        if positive > 0
+        else [0.0] * len(order),
+        "Took part": history.participated.sum(axis=0)[order].tolist(),
+        "Computed": (history.participated & history.computed[:, None]).sum(axis=0)[order].tolist(),
+    }
+    if history.data_sizes:
+        sizes = np.asarray(history.data_sizes)[order]
+        columns["Rows"] = sizes.tolist()
+        columns["Per 100 rows"] = [c / s * 100 if s else None for c, s in zip(credit.tolist(), sizes, strict=True)]
+    return columns
+
+
+def interval_words(half: float, digits: int, unknown: int) -> str:
+    """'exact', '0.041', 'no interval'; with epochs that have no value no total is called exact."""
+    known = "exact" if half == 0 else ("no interval" if half != half else f"{half:.{digits}f}")
+    return f"{known} + {unknown} open" if unknown else known
+
+
+def digits_of(credit: np.ndarray) -> int:
+    """Decimals at which the totals still differ, at least three."""
+    return max(3, wording.digits_for(float(np.abs(credit).max(initial=0.0))))
+
+
+def show_totals(shown: state.Shown, utility: str, following: Following, fill: FillPolicy | None = None) -> None:
+    """The table, a search where it is long, and its CSV."""
+    report = shown.report
+    fill = fill or findings.counted(report)
+    columns = state.kept(
+        (shown.result.digest, "totals", utility, str(fill)), lambda: totals_columns(report, utility, fill)
+    )
+    names: list[str] = columns["Client"]
+    rows = list(range(len(names)))
+    if len(names) > SEARCH_FROM:
+        words = st.text_input("Find a client", placeholder="part of its name", key="find-client").strip().lower()
+        rows = [r for r in rows if words in names[r].lower()] if words else rows
+    if not rows:
+        st.text("No client has a name like that.")
+        return
+    key = f"totals-{utility}"
+    found = [names[r] for r in rows]
+
+    def take() -> None:
+        chosen = st.session_state[key]["selection"]["rows"]
+        if chosen and chosen[0] < len(found):
+            selection.follow(Following(found[chosen[0]]))
+
+    digits = digits_of(np.asarray(columns["Total"]))
+    largest = max(columns["Share of the help"])
+    tiny = largest < SMALLEST_LARGE_SHARE  # of thousands of clients none has one percent
+    number = st.column_config.NumberColumn
+    controls.table(
+        {name: [values[r] for r in rows] for name, values in columns.items()},
+        key=key,
+        height="auto" if len(rows) <= ROWS_IN_SIGHT else TALLEST,
+        on_select=take,
+        selection_mode="single-row",
+        column_config={
+            "Total": number(help=COLUMNS["Total"], format=f"%+.{digits}f"),
+            "Per 100 rows": number(format=f"%+.{digits}f"),
+            "± 95%": st.column_config.TextColumn(help=COLUMNS["± 95%"]),
+            "Took part": number(help=COLUMNS["Took part"]),
+            "Computed": number(help=COLUMNS["Computed"]),
+            "Share of the help": st.column_config.ProgressColumn(
+                help=COLUMNS["Share of the help"],
+                format="%.3f%%" if tiny else "%.0f%%",
+                min_value=0,
+                max_value=max(largest, 1e-9) if tiny else 100,
+            ),
+        },
+    )
+    full_bar = " A full bar is the largest share." if tiny else ""
+    st.caption(
+        f"Share of the help: a client's part of all positive totals. A negative total counts as zero in it.{full_bar}"
+    )
+    st.download_button(
+        "Totals as CSV",
+        lambda: controls.as_csv(controls.rows_of(columns)),
+        file_name="totals.csv",
+        mime="text/csv",
+        on_click="ignore",
+    )

@@ -1,0 +1,299 @@
+"""Which pieces do several pages build from? Heads, cards with a chart, its table and its export, progress."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from flcontrib_core import AuditReport, Job, JobState, RunEntry, csv_safe
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import DARK
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import selection, state
+from flcontrib_dashboard.canvas import show_picture
+
+PICTURE_SCALE = 2
+_ADDRESS_START = re.compile(r"https?:(?=//)|www(?=\.)|@", re.IGNORECASE)
+_MARKDOWN = frozenset("\\`*_{}[]()#+-.!|<>~$:&^")
+
+
+def text_of(value: str) -> str:
+    """A name or sentence as literal text inside markdown: every character markdown could read is escaped.
+
+    Addresses become links from the text alone, escaped or not; a word joiner, which has no width, keeps them text.
+    """
+    unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", wording.visible(value))
+    return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in unlinked)
+
+
+def dress() -> None:
+    """What the theme cannot say: headings without the air of an article, and ink on the dark theme's primary colour.
+
+    That colour is nearly white in the dark, and Streamlit writes white on it.
+    """
+    in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
+    rules = "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } h2 { padding: 0 0 1rem !important; }"
+    rules += f" {in_a_row} {{ padding: 0 !important; }}"  # elsewhere a negative margin takes that padding back
+    if state.theme() == "dark":
+        marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'
+        rules += f" {marks}, :is({marks}) * {{ color: {DARK.page} !important; }}"
+    st.html(f"<style>{rules}</style>")
+
+
+def card_title(text: str, aside: str = "", **options: Any) -> None:
+    """A card's title: a heading below the page's own, so that a screen reader can walk from card to card."""
+    st.header(f"{text} :gray[({aside})]" if aside else text, anchor=False, **options)
+
+
+def head(entry: RunEntry, trail: str, *badges: tuple[str, str]) -> None:
+    """The line above the title: where the reader is, and what must not be overlooked."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f":small[**{text_of(entry.name)}** / {text_of(trail)}]", width="content")
+        for text, colour in badges:
+            st.badge(text, color=colour)  # type: ignore[arg-type]
+
+
+def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
+    """What follows a result everywhere: warnings of the log, skipped epochs, a moving server, an old version."""
+    history = shown.report.history
+    marks = [] if shown.job is None else [("Provisional", "orange")]
+    warnings = len(shown.report.warnings)
+    marks.append(
+        (wording.several(warnings, "remark") + " on the log", "orange") if warnings else ("Log consistent", "gray")
+    )
+    done = int(history.computed[1:].sum())
+    marks.append((f"{done} of {history.epoch_count} epochs computed", "gray"))
+    if any(abs(s).max(initial=0.0) > 1e-9 for s in history.server_share.values()):
+        marks.append(("The server has a share of its own", "orange"))
+    if shown.result.stale:
+        marks.append((f"Computed by version {shown.result.version}: recompute to compare", "orange"))
+    return marks
+
+
+def chart(
+    draw: Callable[[], Picture],
+    alt: str,
+    rows: Callable[[], Sequence[dict[str, object]]],
+    key: str,
+    *,
+    name: str,
+    kept_as: tuple[Hashable, ...],
+    report: AuditReport | None = None,
+    row_clients: Sequence[str] = (),
+) -> None:
+    """A chart with alt text, 'show as table', CSV, and PNG or SVG made in the reader's own browser.
+
+    It is drawn once per ``kept_as``, which starts with the result's digest and names all that the picture depends on.
+    With a ``report`` its marks can be clicked and its epochs boxed, and what was chosen is followed on every page;
+    ``row_clients`` names the rows of a chart that has one per client, top row first.
+    """
+    picture = st.session_state.get(f"{key}-format") or "png"
+    if st.session_state.get(f"{key}-table", False):
+        table(rows(), key=f"{key}-rows")
+    else:
+        options = {"format": picture, "filename": name, "scale": PICTURE_SCALE}
+        tools = ["toImage"] if report is None else ["select2d", "pan2d", "toImage"]
+        show_picture(
+            state.kept((*kept_as, key), lambda: draw().to_json()),
+            key,
+            alt=alt,
+            config={"modeBarButtons": [tools], "toImageButtonOptions": options},
+            on_pick=None if report is None else selection.on_chart(report, row_clients),
+        )
+    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", gap="small"):
+        st.toggle("Show as table", key=f"{key}-table")
+        export = st.popover("Export", width="content", key=f"{key}-export", on_change="rerun")
+        if not export.open:  # what it holds is sent when it is opened, not with every move of a knob
+            return
+        with export:
+            st.download_button(
+                "CSV",
+                lambda: as_csv(rows()),
+                file_name=f"{name}.csv",
+                mime="text/csv",
+                key=f"{key}-csv",
+                width="stretch",
+                on_click="ignore",
+            )
+            st.segmented_control(
+                "Picture", ["png", "svg"], default="png", key=f"{key}-format", format_func=lambda f: str(f).upper()
+            )
+            st.caption("The camera at the chart's corner saves it in this format.")
+
+
+def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]], **options: Any) -> Any:
+    """A table whose cells and headings show direction marks instead of obeying them."""
+    columns = content if isinstance(content, Mapping) else columns_of(content)
+    shown = {
+        wording.visible(name): [wording.visible(v) if isinstance(v, str) else v for v in values]
+        for name, values in columns.items()
+    }
+    settings: dict[str, Any] = {"hide_index": True, "width": "stretch", "placeholder": wording.NO_VALUE} | options
+    return st.dataframe(shown, **settings)
+
+
+def columns_of(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, object]]:
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+
+def as_csv(rows: Sequence[dict[str, object]]) -> bytes:
+    """The rows as CSV; cells that a spreadsheet would run as a formula are made harmless."""
+    out = io.StringIO()
+    names = list(dict.fromkeys(k for row in rows for k in row))
+    writer = csv.writer(out)
+    writer.writerow([csv_safe(n) for n in names])
+    for row in rows:
+        writer.writerow([csv_safe(row.get(n)) for n in names])
+    return out.getvalue().encode("utf-8-sig")
+
+
+def legend_of_states() -> None:
+    st.markdown(":small[■ took part, computed\u2003▨ took part, not computed (budget)\u2003· absent]")
+
+
+def pick_utility(utilities: tuple[str, ...], key: str = "utility") -> str:
+    """Which utility is shown; stays in the URL."""
+    chosen = state.from_url("utility", list(utilities), utilities[0])
+    if len(utilities) == 1:
+        return chosen
+    if st.session_state.get(key) not in utilities:
+        st.session_state[key] = chosen  # no default below: one that follows the URL would make the control anew
+    picked = st.segmented_control(
+        "Utility", utilities, key=key, format_func=str.capitalize, label_visibility="collapsed"
+    )
+    state.remember(utility=picked or chosen)
+    return str(picked or chosen)
+
+
+def pick_clients(
+    label: str, clients: tuple[str, ...], default: tuple[str, ...], key: str, most: int = 8
+) -> tuple[str, ...]:
+    """A handful of clients: pills while they fit, a searchable list beyond. Another default is taken at once."""
+    names = sorted(clients)
+    if st.session_state.get(f"{key}-default") != default or key not in st.session_state:
+        st.session_state[f"{key}-default"] = default
+        st.session_state[key] = [c for c in default if c in clients]
+    if len(names) <= 24:
+        chosen = st.pills(label, names, selection_mode="multi", key=key, format_func=text_of, wrap=True)
+    else:
+        chosen = st.multiselect(label, names, max_selections=most, key=key, format_func=wording.visible)
+    return tuple(chosen or ())[:most]
+
+
+def job_words(job: Job) -> str:
+    """One sentence on how a job stands."""
+    if job.state is JobState.QUEUED:
+        return f"waiting, number {job.queue_position} in the queue" if job.queue_position else "waiting"
+    if job.state is JobState.RUNNING:
+        if job.progress is None:
+            return "starting"
+        left = job.progress.seconds_left
+        rest = "" if left is None else f", about {wording.seconds(left)} left"
+        return f"{job.progress.done} of {job.progress.total} epochs{rest}"
+    words = {
+        JobState.DONE: f"done in {wording.seconds(job.seconds)}",
+        JobState.CANCELLED: "cancelled; finished epochs are kept",
+        JobState.LOST: "its process ended unexpectedly; finished epochs are kept",
+        JobState.PAUSED_NO_SPACE: "paused: no space left; finished epochs are kept",
+        JobState.REFUSED_COST: "not started: too costly",
+        JobState.FAILED: "failed",
+    }
+    return words[job.state]
+
+
+def follow(job: Job, *, previewed: bool) -> None:
+    """Live progress of a job; the page runs again when it ends and, if ``previewed``, when it has more to show.
+
+    Only this line is drawn every second. A run of the whole page replaces what changed and leaves the rest standing.
+    """
+    seen = state.workspace().previews.stamp(job.id)
+
+    @st.fragment(run_every=1.0)
+    def poll() -> None:
+        state.workspace().jobs.poll()
+        now = state.workspace().jobs.find(job.id)
+        if not now.active or (previewed and state.workspace().previews.stamp(job.id) != seen):
+            st.rerun()
+        done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.progress(min(1.0, done / max(total, 1)), text=job_words(now).capitalize())
+            if st.button("Cancel", key=f"cancel-{job.id}"):
+                state.workspace().jobs.cancel(job.id)
+                st.rerun()
+
+    poll()
+
+
+def no_report(entry: RunEntry, trail: str) -> None:
+    """What stands where a report is missing: progress, a failure with its cause, or the button that starts it."""
+    from flcontrib_core import AuditSettings
+
+    jobs = state.jobs_of(entry)
+    head(entry, "no result yet")
+    if jobs and jobs[0].active:
+        st.title("Computing the contributions of this run")
+        st.caption("Finished epochs are kept: closing this page or stopping the server loses nothing.")
+        follow(jobs[0], previewed=True)
+        st.markdown(wording.AWAITED.get(trail, wording.AWAITED_FIRST))
+        if trail in wording.AWAITED:
+            next_steps(("overview", "The verdict so far"), ("contributions", "Contributions so far"))
+        return
+    if jobs:
+        st.title("This run has no result yet")
+        st.error(f"The last job {job_words(jobs[0])}.")
+        if jobs[0].error:
+            st.code(jobs[0].error, language=None, wrap_lines=True)
+    else:
+        st.title("This run has not been computed yet")
+    if st.button("Compute", type="primary"):
+        state.workspace().jobs.submit(entry.digest, AuditSettings().record())
+        st.rerun()
+
+
+def next_steps(*links: tuple[str, str]) -> None:
+    """Where a reader of this page goes from here: (view, what is done there)."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="next-steps"):
+        st.markdown(":gray[Next]", width="content")
+        for view, label in links:
+            st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
+
+
+def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
+    """The report on screen, or what stands in its place (then None); ``unfinished``: also one a job is computing."""
+    entry = state.current_run()
+    if entry is None:
+        st.title("No run yet")
+        st.markdown(wording.EMPTY)
+        if st.button(
+            "Load the sample runs", type="primary", help="Six small runs with known truth, to look around in."
+        ):
+            state.load_samples()
+            st.rerun()
+        next_steps(("upload", "Bring in a run"), ("help", "What this tool does"))
+        return None
+    shown = state.shown_report(entry)
+    if shown is None and unfinished:
+        shown = state.shown_preview(entry)
+    if shown is None:
+        no_report(entry, trail)
+        return None
+    head(entry, trail, *badges_of(shown))
+    at_work = shown.job or next((j for j in state.jobs_of(entry) if j.active), None)
+    if shown.job is not None:
+        st.caption(wording.SO_FAR)
+    elif shown.result.stale and at_work is None and st.button("Recompute with this version", help=wording.STALE):
+        state.workspace().jobs.submit(entry.digest, shown.result.settings, recompute=True)
+        st.rerun()
+    if at_work is not None:
+        follow(at_work, previewed=shown.job is not None)
+    return shown

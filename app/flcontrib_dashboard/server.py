@@ -1,0 +1,171 @@
+"""What answers on the dashboard's port? Streamlit, beside it one route that takes large logs as a stream, and one that
+gives out Plotly's script.
+
+``file_uploader`` holds a whole file in memory. ``PUT /intake/NAME`` writes it to the workspace as it comes, piece by
+piece, and checks it there: memory stays flat, and nothing is left of an upload that breaks off or is refused.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pkgutil
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import psutil
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from flcontrib_core import FLContribError
+from flcontrib_dashboard.addresses import under_base
+from flcontrib_dashboard.canvas.delivery import ScriptAhead, head_lines, script_route
+from flcontrib_dashboard.canvas.plotly_script import packed_script
+from flcontrib_dashboard.kept_files import KeptFiles
+from flcontrib_dashboard.receiving import (
+    LARGEST_UPLOAD,
+    ROUTE,
+    TOKEN_HEADER,
+    BrokenOff,
+    Delivery,
+    Refusal,
+    door,
+    foreign,
+    too_long,
+)
+
+PIECE_BYTES = 1 << 20
+SILENCE_SECONDS = 120.0
+"""A sender that says nothing for so long has gone."""
+
+
+async def take_in(request: Request) -> JSONResponse:
+    """PUT: receives one log, checks it and keeps it; answers with its sha256 and what was found."""
+    from flcontrib_dashboard import state  # its caches want a running server
+
+    turned_away = foreign(request.headers, st.get_option("server.allowedHosts") or ())
+    ticket = door.tickets.holder(request.headers.get(TOKEN_HEADER, ""))
+    if turned_away is None and ticket is None:
+        words = f"Send the token that the upload page shows in the header {TOKEN_HEADER}."
+        turned_away = Refusal(401, "E_UPLOAD_TOKEN", words)
+    turned_away = turned_away or too_long(request.headers, door.largest)
+    if turned_away is None and not door.claim_slot():
+        turned_away = Refusal(503, "E_UPLOAD_BUSY", "Other uploads are under way; try again when one has ended.")
+    if turned_away is not None or ticket is None:
+        assert turned_away is not None
+        return _answer({"code": turned_away.code, "error": turned_away.words}, turned_away.status)
+    nonfinite = "absent" if request.query_params.get("nonfinite") == "absent" else "refuse"
+    delivery = ticket.delivery = Delivery(request.path_params["name"], nonfinite)
+    arriving = _pulled(_pieces(request.stream()))
+    try:
+        await anyio.to_thread.run_sync(partial(delivery.bring_in, state.workspace(), arriving, largest=door.largest))
+    finally:
+        door.free_slot()
+    return _answer(_told(delivery), delivery.status or 500)
+
+
+def _pulled(pieces: AsyncIterator[bytes]) -> Iterator[bytes]:
+    """The stream as a thread reads it: a piece is asked for when the one before is on disk."""
+
+    async def following() -> bytes:
+        try:
+            with anyio.fail_after(SILENCE_SECONDS):
+                return await anext(pieces, b"")
+        except (ClientDisconnect, TimeoutError) as gone:
+            raise BrokenOff from gone
+
+    while piece := anyio.from_thread.run(following):
+        yield piece
+
+
+async def _pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The request's small chunks, gathered."""
+    gathered = bytearray()
+    async for chunk in stream:
+        gathered += chunk
+        if len(gathered) >= PIECE_BYTES:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
+
+
+def _told(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "filename": delivery.filename,
+        "bytes": delivery.received,
+        "sha256": delivery.sha256,
+        "run": delivery.run,
+        "error": delivery.failure or (f"refused: {len(delivery.problems)} problems" if delivery.problems else ""),
+        "problems": [asdict(p) for p in delivery.problems],
+        "remarks": [asdict(p) for p in delivery.remarks],
+    }
+
+
+def _answer(content: dict[str, Any], status: int) -> JSONResponse:
+    return JSONResponse(content, status, {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+
+
+@asynccontextmanager
+async def made_ready(server: st.App) -> AsyncIterator[None]:
+    """Before the port answers: what the first page needs is imported, opened and read."""
+    await anyio.to_thread.run_sync(_make_ready)
+    _send_at_once()
+    yield
+
+
+def _send_at_once() -> None:
+    """Lets small messages leave without waiting for the receipt of the one before: forty milliseconds each time.
+
+    Python asks for that by itself where a socket says that it speaks TCP; the one Streamlit listens on does not say so.
+    Connections take this over from the socket that accepts them.
+    """
+    for opened in psutil.Process().net_connections("tcp"):
+        if opened.status == psutil.CONN_LISTEN:
+            with socket.socket(fileno=os.dup(opened.fd)) as listening:
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _make_ready() -> None:
+    import pandas
+
+    import flcontrib_core.charts
+    from flcontrib_dashboard import state
+
+    assert pandas  # every table of a page needs it
+    packed_script()
+    head_lines()
+    for module in pkgutil.iter_modules(flcontrib_core.charts.__path__):
+        importlib.import_module(f"flcontrib_core.charts.{module.name}")
+    with suppress(FLContribError):  # the page itself says what is wrong with a workspace
+        workspace = state.workspace()
+        for entry in workspace.runs()[:1]:
+            result = workspace.latest_result(entry.digest, "audit")
+            if result is not None:
+                state.load_report(result.digest, result)
+    # Streamlit collects garbage after every run of a page and, without this, looks through each library's objects
+    # again: a tenth of a second in which nobody is answered. What is loaded by now stays.
+    gc.collect()
+    gc.freeze()
+
+
+door.open = True
+door.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
+dashboard = st.App(
+    Path(__file__).with_name("streamlit_app.py"),
+    routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), take_in, methods=["PUT"]), script_route()],
+    middleware=[Middleware(KeptFiles), Middleware(ScriptAhead)],
+    lifespan=made_ready,
+)

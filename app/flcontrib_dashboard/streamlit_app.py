@@ -1,0 +1,60 @@
+"""The dashboard's entry: navigation and the choice of the run; every page is a short script in ``app/views``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import controls, state
+
+here = Path(__file__).parent
+st.set_page_config(page_title="FLContrib", page_icon=str(here / "icon.svg"), layout="wide")
+st.logo(str(here / "logo.svg"), icon_image=str(here / "icon.svg"), size="medium")
+
+
+def page(file: str, title: str, icon: str, default: bool = False) -> object:
+    return st.Page(here / "views" / f"{file}.py", title=title, icon=f":material/{icon}:", default=default)
+
+
+pages = {
+    "Read": [
+        page("overview", "Overview", "monitoring", default=True),
+        page("alerts", "Alerts", "flag"),
+        page("contributions", "Contributions", "grid_on"),
+        page("change_points", "Change points", "show_chart"),
+        page("clusters", "Clusters", "bubble_chart"),
+        page("compare", "Compare", "compare_arrows"),
+    ],
+    "Decide": [page("scheduler", "Scheduler", "event_available")],
+    "Bring in, take out": [
+        page("upload", "Upload", "upload"),
+        page("jobs", "Jobs", "list_alt"),
+        page("report", "Report & export", "ios_share"),
+        page("help", "Help", "help"),
+    ],
+}
+current = st.navigation(pages)  # type: ignore[arg-type]
+state.restore_url()
+controls.dress()
+with st.sidebar:
+    runs = state.workspace().runs()
+    entry = state.current_run()
+    if entry is not None:
+        digests = [r.digest for r in runs]
+        names = {r.digest: r.name for r in runs}
+        picked = st.selectbox("Run", digests, index=digests.index(entry.digest), format_func=names.__getitem__)
+        if picked != entry.digest:
+            state.remember(run=picked[:16], result=None, client=None, window=None)
+            st.rerun()
+        state.remember(run=entry.digest[:16])
+        st.caption(f"{wording.several(entry.clients, 'client')} · {wording.several(entry.epochs, 'epoch')}")
+        if state.is_sample(entry):
+            st.caption("Sample run with known truth")
+        if not entry.available:
+            st.error(controls.text_of("Its stored log is damaged; add it again."))
+    fault = state.workspace().impaired
+    if fault is not None:
+        st.warning(controls.text_of(str(fault)))
+current.run()

@@ -1,0 +1,211 @@
+"""Alerts: the inbox with its presets; a chosen alert opens its evidence."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from flcontrib_core import Alert, AlertEntry, AlertState, AuditReport, preset_rates
+from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import alert_evidence, client_table, controls, selection, state
+
+MOST_UNDECIDED = 20
+CARDS_AT_ONCE = 12
+STATE_ORDER = ("Provisional", *alert_evidence.STATES.values())
+STATE_COLOURS = {"Provisional": "orange", "New": "orange"}
+
+
+def window_key(alert: Alert) -> str:
+    return "" if alert.window is None else f"{alert.window[0]}-{alert.window[1]}"
+
+
+def chosen_alert(report: AuditReport) -> Alert | None:
+    """The alert of the followed client, of its windows the one that shares most epochs with the followed ones."""
+    if st.query_params.get("list"):
+        return None
+    following = selection.of_url(report)
+    of_client = [a for a in report.detection.alerts if a.client == following.client]
+    return max(of_client, key=lambda a: _shared(a.window, following.epochs), default=None)
+
+
+def _shared(one: tuple[int, int] | None, other: tuple[int, int] | None) -> float:
+    """How much two windows overlap, as a share of what both cover."""
+    if one is None or other is None:
+        return 0.0
+    both = min(one[1], other[1]) - max(one[0], other[0]) + 1
+    return max(0, both) / (max(one[1], other[1]) - min(one[0], other[0]) + 1)
+
+
+def pick_preset(report: AuditReport) -> tuple[str, float | None]:
+    """Default or strict, each with its rate on honest runs; and the score its alerts pass, None = all of the report's.
+
+    A strict result holds no weaker alert to show.
+    """
+    rates = {r.preset: r for r in preset_rates(report.history)}
+    computed = report.detection.preset
+    choices = list(rates) if computed == next(iter(rates)) else [computed]
+    if st.session_state.get("preset") not in choices:
+        st.session_state["preset"] = state.from_url("preset", choices, computed)
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        st.segmented_control(
+            "Preset", choices, key="preset", format_func=str.capitalize, label_visibility="collapsed", required=True
+        )
+        words = "  \n".join(controls.text_of(line) for line in findings.rate_lines(rates.values()))
+        st.markdown(f":small[{words}]", width="stretch")
+    chosen = str(st.session_state["preset"])
+    state.remember(preset=None if chosen == computed else chosen)
+    return chosen, None if chosen == computed else rates[chosen].threshold
+
+
+def loudest(alert: Alert, most: int = 2) -> str:
+    """'peer direction, size and 3 more': the channels that speak for the window, loudest first."""
+    heard = [c for c in alert.channels if c.score is not None and c.score > 0]
+    names = [c.name for c in sorted(heard, key=lambda c: -(c.score or 0.0))]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def epochs_of(alert: Alert) -> str:
+    return "whole run" if alert.window is None else wording.window(*alert.window)
+
+
+def state_of(shown: state.Shown, entry: AlertEntry | None) -> str:
+    """What was decided; of a job's findings so far nothing can be."""
+    if shown.job is not None:
+        return "Provisional"
+    return alert_evidence.STATES[AlertState.NEW if entry is None else entry.state]
+
+
+def inbox_row(alert: Alert, decided: str) -> dict[str, object]:
+    return {
+        "Client": alert.client,
+        "Observed": findings.KIND_WORDS[alert.verdict],
+        "Epochs": epochs_of(alert),
+        "Probability": wording.probability(alert.probability) if alert.probability is not None else "a fact",
+        "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
+        "State": decided,
+        "Channels": loudest(alert) or "–",
+    }
+
+
+def card(shown: state.Shown, alert: Alert, decided: str) -> None:
+    """One alert: who, what, when, how sure, what it rests on, what was decided, and the way to its evidence."""
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
+                controls.card_title(controls.text_of(alert.client), width="content")
+                _, colour = findings.badge_of(alert)
+                st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
+            st.badge(decided, color=STATE_COLOURS.get(decided, "gray"))  # type: ignore[arg-type]
+        when = "The whole run" if alert.window is None else f"Epochs **{epochs_of(alert)}**"
+        sure = "a fact about the file, not an estimate"
+        if alert.probability is not None:
+            sure = f"probability **{wording.probability(alert.probability)}**"
+        rests = (
+            f"{alert.computed_in_window} of its {wording.several(alert.participated_in_window, 'epoch')} there computed"
+        )
+        heard = loudest(alert)
+        parts = [when, sure, rests, *([f"loudest: {controls.text_of(heard)}"] if heard else [])]
+        st.markdown("\u2002·\u2002".join(parts))
+        st.page_link(
+            "views/alerts.py",
+            label="See the evidence and what speaks against it",
+            icon=":material/arrow_forward:",
+            query_params={"run": shown.entry.digest[:16], "client": alert.client, "window": window_key(alert)},
+        )
+
+
+def pick_state(decided: list[str]) -> str | None:
+    """Only alerts of one state, where there are several; None = all."""
+    found = [s for s in STATE_ORDER if s in decided]
+    if len(found) < 2:
+        return None
+    labels = {s: f"{s} {wording.count(decided.count(s))}" for s in found}
+    chosen = st.segmented_control("State", found, format_func=labels.__getitem__, label_visibility="collapsed")
+    return None if chosen is None else str(chosen)
+
+
+def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
+    """The alerts as cards, which fit any screen, or as a table to sort."""
+    entries = state.alert_entries(shown.entry)
+    decided = [state_of(shown, alert_evidence.entry_of(alert, entries)) for alert in alerts]
+    wanted = pick_state(decided)
+    rows = [(a, d) for a, d in zip(alerts, decided, strict=True) if wanted in (None, d)]
+    if st.session_state.get("inbox-table"):
+        controls.table(
+            [inbox_row(a, d) for a, d in rows], height="auto" if len(rows) <= CARDS_AT_ONCE else client_table.TALLEST
+        )
+    else:
+        most = int(st.session_state.get("inbox-cards", CARDS_AT_ONCE))
+        for alert, said in rows[:most]:
+            card(shown, alert, said)
+        if len(rows) > most:
+            more = min(CARDS_AT_ONCE, len(rows) - most)
+            if st.button(f"Show {more} more of {wording.count(len(rows))}"):
+                st.session_state["inbox-cards"] = most + CARDS_AT_ONCE
+                st.rerun()
+    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
+        st.toggle("Show as table", key="inbox-table")
+        st.download_button(
+            "Alerts as CSV",
+            lambda: controls.as_csv([inbox_row(a, d) for a, d in rows]),
+            file_name="alerts.csv",
+            mime="text/csv",
+            on_click="ignore",
+        )
+
+
+def nothing_found(report: AuditReport) -> None:
+    """No alert is a finding too: what could have been seen, and what is left to do."""
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title("Nothing to decide")
+        shift = report.detection.smallest_visible_shift
+        if shift is not None:
+            st.markdown(
+                f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs. "
+                "Anything smaller stays unseen."
+            )
+        skipped = int((~report.history.computed[1:]).sum())
+        if skipped and not findings.pending_epochs(report):
+            st.markdown(f"{wording.several(skipped, 'epoch')} were not computed: a larger budget sees more.")
+
+
+def inbox(shown: state.Shown) -> None:
+    report = shown.report
+    top = st.container()
+    st.caption(wording.OBSERVED_ONLY)
+    selection.follow_bar(report)
+    _, threshold = pick_preset(report)
+    alerts = findings.alerts_above(report, threshold)
+    if alerts:
+        top.title(controls.text_of(findings.verdict_sentence(report, threshold)))
+        listed(shown, alerts)
+    else:
+        top.title(f"{findings.so_far(report)}No change above the threshold")
+        nothing_found(report)
+    weaker = len(report.detection.alerts) - len(alerts)
+    if weaker:
+        st.caption(
+            f"{wording.several(weaker, 'weaker alert')} of the default preset {'is' if weaker == 1 else 'are'} hidden."
+        )
+    undecided = [c for c in report.detection.clients if str(c.verdict) in ("no-verdict", "persistently-opposed")]
+    if undecided:
+        with st.container(border=True, gap="xsmall"):
+            controls.card_title("Without an alert, but worth knowing")
+            for client in undecided[:MOST_UNDECIDED]:
+                said = f"{client.client}: {findings.KIND_WORDS[client.verdict]}. {client.why}"
+                st.text(wording.visible(said))
+            if len(undecided) > MOST_UNDECIDED:
+                st.caption(f"{wording.count(len(undecided) - MOST_UNDECIDED)} more are in the report's JSON.")
+    controls.next_steps(
+        ("change_points", "When does each series change?"), ("report", "Report, and extracts for clients")
+    )
+
+
+shown = controls.need_report("Alerts", unfinished=True)
+if shown is not None:
+    picked = chosen_alert(shown.report)
+    if picked is None:
+        inbox(shown)
+    else:
+        alert_evidence.show(shown, picked)

@@ -1,0 +1,265 @@
+"""Compare: results of several runs, or of one run with several settings, over a pinned baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from flcontrib_core import AuditReport, FillPolicy, ResultEntry
+from flcontrib_core.charts.comparison import (
+    aligned_alt,
+    aligned_facts,
+    aligned_rows,
+    draw_aligned,
+    draw_ranks,
+    moved_words,
+    rank_alt,
+    rank_facts,
+    rank_rows,
+)
+from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import client_table, controls, selection, state
+
+MOST_COMPARED = 3
+SHORT_NAME = 20
+"""Letters of a run's name in a list: what tells results of one run apart must stay in sight."""
+
+
+SETTING_WORDS = {
+    "budget.budget": "Budget",
+    "budget.epochs": "Epochs computed",
+    "budget.gamma": "Weight of fairness (γ)",
+    "budget.fairness": "Fairness",
+    "estimator": "Estimator",
+    "preset": "Preset",
+    "run": "Run",
+    "seed": "Seed",
+    "version": "Version",
+}
+
+
+def label_of(result: ResultEntry, names: Mapping[str, str], longest: int = 200) -> str:
+    """'Digits, 8 clients · all epochs': the settings that are not the usual ones follow; a long name is cut."""
+    run = wording.visible(names.get(result.run_digest, result.run_digest[:8]))
+    run = run if len(run) <= longest else f"{run[: longest - 1].rstrip()}…"
+    parts = [run, wording.budget(result.settings)]
+    estimator, preset = result.settings.get("estimator", "table"), result.settings.get("preset", "default")
+    parts += [str(estimator)] if estimator != "auto" else []
+    parts += [str(preset)] if preset != "default" else []
+    parts += [f"version {result.version}"] if result.stale else []
+    return " · ".join(parts)
+
+
+def pick_results(results: list[ResultEntry], names: Mapping[str, str]) -> list[ResultEntry]:
+    """The baseline and what is compared with it, from the URL or the run on screen; both stay in the URL."""
+    by_key = {r.digest[:16]: r for r in results}
+    entry = state.current_run()
+    own = [k for k, r in by_key.items() if entry is not None and r.run_digest == entry.digest]
+    ordered = [*own[::-1], *(k for k in by_key if k not in own)]  # the run on screen, its first result as the baseline
+    for key, fallback in (("baseline", ordered[0]), ("compared", ordered[1])):
+        wanted = [k for k in st.query_params.get(key, "").split(",") if k in by_key][:MOST_COMPARED]
+        if key not in st.session_state:
+            st.session_state[key] = (wanted or [fallback])[0] if key == "baseline" else wanted or [fallback]
+    st.session_state["compared"] = [k for k in st.session_state["compared"] if k in by_key]
+    with st.container(border=True):
+        a, b = st.columns(2)
+        base = a.selectbox(
+            "Baseline", list(by_key), key="baseline", format_func=lambda k: label_of(by_key[k], names, SHORT_NAME)
+        )
+        others = b.multiselect(
+            "Compared with",
+            list(by_key),
+            key="compared",
+            max_selections=MOST_COMPARED,
+            format_func=lambda k: label_of(by_key[k], names, SHORT_NAME),
+        )
+        kept = [k for k in others if k != base]
+        full = [
+            f"Baseline: {label_of(by_key[base], names)}",
+            *(f"Compared: {label_of(by_key[k], names)}" for k in kept),
+        ]
+        st.caption("  \n".join(controls.text_of(line) for line in full))
+    state.remember(baseline=base, compared=",".join(kept))
+    return [by_key[base], *(by_key[k] for k in kept)]
+
+
+def flat(settings: Mapping[str, object], before: str = "") -> dict[str, str]:
+    """Nested settings as 'budget.gamma': '0.3'."""
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        found |= (
+            flat(value, f"{before}{key}.")
+            if isinstance(value, Mapping)
+            else {f"{before}{key}": "not set" if value is None else str(value)}
+        )
+    return found
+
+
+def settings_table(results: list[ResultEntry], titles: tuple[str, ...], names: Mapping[str, str]) -> None:
+    """Which settings differ; most often that is the whole explanation."""
+    each = [
+        flat(r.settings)
+        | {"version": r.version, "run": f"{names.get(r.run_digest, '')} ({r.run_digest[:8]})".strip()}
+        | {"budget.budget": wording.budget(r.settings)}
+        for r in results
+    ]
+    keys = [k for k in dict.fromkeys(k for e in each for k in e) if len({e.get(k) for e in each}) > 1]
+    controls.card_title("Settings that differ")
+    if keys:
+        controls.table(
+            [
+                {"Setting": SETTING_WORDS.get(k, k)} | {t: e.get(k, "–") for t, e in zip(titles, each, strict=True)}
+                for k in keys
+            ]
+        )
+    else:
+        st.text("The results were made with the same settings.")
+
+
+def totals_rows(
+    reports: list[AuditReport], utility: str, titles: tuple[str, ...], only: bool
+) -> list[dict[str, object]]:
+    """Every client's total in each result, and how far it is from the baseline."""
+    columns = [client_table.totals_columns(r, utility, FillPolicy.EQUAL) for r in reports]
+    totals = [dict(zip(c["Client"], c["Total"], strict=True)) for c in columns]
+    base = totals[0]
+    rows = []
+    for client in dict.fromkeys(c for t in totals for c in t):
+        values = [t.get(client) for t in totals]
+        changes = [None if v is None or client not in base else v - base[client] for v in values[1:]]
+        if only and all(c is not None and abs(c) < 1e-12 for c in changes):
+            continue
+        row: dict[str, object] = {"Client": client} | dict(zip(titles, values, strict=True))
+        rows.append(row | {f"Δ {t}": c for t, c in zip(titles[1:], changes, strict=True)})
+    return rows
+
+
+def show_totals(rows: list[dict[str, object]]) -> None:
+    if rows:
+        missing = any(v is None for row in rows for v in row.values())
+        if missing:
+            st.caption(f"{wording.NO_VALUE} the client is not in that run.")
+        number = st.column_config.NumberColumn(format="%+.4f")
+        height = "auto" if len(rows) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST
+        controls.table(rows, column_config={k: number for k in rows[0] if k != "Client"}, height=height)
+    else:
+        st.text("No difference.")
+
+
+def alerts_table(reports: list[AuditReport], titles: tuple[str, ...], only: bool) -> None:
+    """One row per client and kind of alert: in which results it stands, and with which window."""
+    said = [
+        {
+            (a.client, a.verdict): "whole run" if a.window is None else wording.window(*a.window)
+            for a in r.detection.alerts
+        }
+        for r in reports
+    ]
+    rows = []
+    for client, kind in dict.fromkeys(k for s in said for k in s):
+        windows = [s.get((client, kind), "–") for s in said]
+        if only and len(set(windows)) == 1:
+            continue
+        rows.append({"Client": client, "Observed": findings.KIND_WORDS[kind]} | dict(zip(titles, windows, strict=True)))
+    if rows:
+        controls.table(rows)
+    else:
+        st.text("The same alerts with the same windows." if any(said) else "No result raises an alert.")
+
+
+def agreement(reports: list[AuditReport]) -> float:
+    """Share of the alerts (client and kind) that all results raise; 1 where none raises any."""
+    raised = [{(a.client, a.verdict) for a in r.detection.alerts} for r in reports]
+    union = set.union(*raised)
+    return len(set.intersection(*raised)) / len(union) if union else 1.0
+
+
+def title_of(reports: list[AuditReport], moved: int) -> str:
+    share = agreement(reports)
+    alerts = "the alerts agree" if share == 1 else f"{share:.0%} of the alerts agree"
+    return f"{moved_words(moved)}; {alerts}"
+
+
+def board(
+    results: list[ResultEntry],
+    reports: list[AuditReport],
+    top: st.delta_generator.DeltaGenerator,
+    names: Mapping[str, str],
+) -> None:
+    mode = state.theme()
+    titles = ("Baseline", *(["Compared"] if len(results) == 2 else [f"Compared {i}" for i in range(1, len(results))]))
+    shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
+    if not shared:
+        top.title("These results share no utility")
+        return
+    following = selection.follow_bar(reports[0])
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
+        utility = controls.pick_utility(tuple(shared))
+        only = st.toggle("Only differences", key="only-differences")
+    key = (tuple(r.digest for r in results), utility)
+    ranks = state.kept(
+        (*key, following.client, "ranks"), lambda: rank_facts(reports, utility, titles, following.client)
+    )
+    curves = state.kept(
+        (*key, following.client, only, "aligned"),
+        lambda: aligned_facts(reports, utility, titles, following.client, only),
+    )
+    if not ranks.rows:
+        top.title("The two runs have no client in common" if len(reports) == 2 else "The runs have no client in common")
+    else:
+        top.title(title_of(reports, ranks.moved))
+        left, right = st.columns([1.45, 1], gap="small")
+        with left, st.container(border=True, height="stretch", gap="xsmall"):
+            what = "Difference to the baseline" if only else "Curves on one axis"
+            controls.card_title(what, curves.axis)
+            st.caption("Wide grey: the baseline. Clients that differ most, and the one you follow.")
+            controls.chart(
+                lambda: draw_aligned(curves, mode, following=following),
+                aligned_alt(curves),
+                lambda: aligned_rows(curves),
+                "aligned",
+                name="compared-curves",
+                kept_as=(*key, following, only, mode),
+                report=reports[0],
+            )
+        with right, st.container(border=True, height="stretch", gap="xsmall"):
+            controls.card_title("Ranks")
+            left_out = f" {wording.count(ranks.left_out)} that moved less are left out." if ranks.left_out else ""
+            st.caption(f"In colour: moved by two places or more.{left_out}")
+            controls.chart(
+                lambda: draw_ranks(ranks, mode, following=following),
+                rank_alt(ranks),
+                lambda: rank_rows(ranks),
+                "ranks",
+                name="ranks",
+                kept_as=(*key, following.client, mode),
+                report=reports[0],
+            )
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title("Alerts in each result", "epochs")
+        alerts_table(reports, titles, only)
+    left, right = st.columns([1.45, 1], gap="small")
+    with left, st.container(border=True, height="stretch", gap="xsmall"):
+        controls.card_title("Totals", curves.axis)
+        show_totals(state.kept((*key, only, "totals"), lambda: totals_rows(reports, utility, titles, only)))
+    with right, st.container(border=True, height="stretch", gap="xsmall"):
+        settings_table(results, titles, names)
+
+
+workspace = state.workspace()
+available = [r for r in workspace.results(kind="audit") if r.available]
+if len(available) < 2:
+    st.title("Two results are needed to compare")
+    st.markdown("Compute a second run, or the same run with another budget: then this page shows what changes.")
+    controls.next_steps(("scheduler", "Try another budget"), ("upload", "Bring in a second run"))
+else:
+    place = st.container()
+    names = {r.digest: r.name for r in workspace.runs()}
+    chosen = pick_results(available, names)
+    if len(chosen) < 2:
+        place.title("Choose a result to compare with the baseline")
+        st.markdown("Choose one or more results in the right-hand list.")
+    else:
+        board(chosen, [state.load_report(r.digest, r) for r in chosen], place, names)

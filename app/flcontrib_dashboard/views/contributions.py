@@ -1,0 +1,120 @@
+"""Contributions: every client in every epoch, curves, and the totals with what they rest on."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from flcontrib_core import AuditReport, FillPolicy
+from flcontrib_core.charts.cumulative import (
+    MOST_IN_FOCUS,
+    cumulative_alt,
+    cumulative_facts,
+    cumulative_rows,
+    draw_cumulative,
+)
+from flcontrib_core.charts.following import Following
+from flcontrib_core.charts.heat_map import draw_heat_map, heat_map_alt, heat_map_facts, heat_map_rows
+from flcontrib_core.charts.ranking import ranking_facts
+from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import client_table, controls, selection, state
+
+ORDERS = {"alerts": "Alerts first", "total": "By total", "name": "By name"}
+VIEWS = ["Heat map", "Curves"]
+
+
+def title_of(report: AuditReport, utility: str) -> str:
+    facts = ranking_facts(report, utility, findings.counted(report))
+    if not facts.rows:
+        return "Nobody took part in this run"
+    below = facts.clearly_below
+    words = f"{facts.rows[0].client} contributed most"
+    if len(below) == 1:
+        return f"{words}; {below[0]} is the only one clearly below zero"
+    return f"{words}; {wording.count(len(below)) + ' clients are' if below else 'nobody is'} clearly below zero"
+
+
+def curves(shown: state.Shown, utility: str, following: Following) -> None:
+    report, mode = shown.report, state.theme()
+    words = f"Clients in colour (at most {MOST_IN_FOCUS}); all others are the grey band"
+    default = findings.in_focus(report, following, MOST_IN_FOCUS)
+    pinned = controls.pick_clients(words, report.history.client_ids, default, "pinned", MOST_IN_FOCUS)
+    key = (shown.result.digest, utility, pinned)
+    facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, pinned))
+    controls.chart(
+        lambda: draw_cumulative(facts, mode, following=following),
+        cumulative_alt(facts),
+        lambda: cumulative_rows(facts),
+        "curves",
+        name="curves",
+        kept_as=(*key, following, mode),
+        report=report,
+    )
+    controls.legend_of_states()
+
+
+def heat_map(shown: state.Shown, utility: str, order: str, following: Following) -> None:
+    report, mode = shown.report, state.theme()
+    key = (shown.result.digest, utility, order, following.client)
+    cells = state.kept(
+        (*key, "cells"), lambda: heat_map_facts(report, utility, order, findings.counted(report), also=following.client)
+    )
+    controls.card_title("Contribution per client and epoch", cells.axis)
+    st.markdown(
+        ":small[:red[■] harmed\u2003:blue[■] helped\u2003▨ took part, not computed (budget)\u2003"
+        "· absent\u2003outlined: window with an alert]"
+    )
+    if cells.left_out:
+        st.caption(
+            f"{wording.count(cells.left_out)} more clients are in the table below; follow one to see its row here."
+        )
+    controls.chart(
+        lambda: draw_heat_map(cells, mode, following=following),
+        heat_map_alt(cells),
+        lambda: heat_map_rows(cells),
+        "heat",
+        name="heat-map",
+        kept_as=(*key, following.epochs, mode),
+        report=report,
+        row_clients=cells.clients,
+    )
+
+
+def totals(shown: state.Shown, utility: str, following: Following) -> None:
+    controls.card_title("Totals")
+    skipped = int((~shown.report.history.computed).sum())
+    fill = findings.counted(shown.report)
+    if findings.pending_epochs(shown.report):
+        st.caption(f"So far: the {skipped} epochs without a value count as nothing until they are computed.")
+    elif skipped:
+        picked = st.segmented_control(
+            f"{wording.several(skipped, 'skipped epoch')} count as",
+            [FillPolicy.EQUAL.value, FillPolicy.ZERO.value],
+            default=FillPolicy.EQUAL.value,
+            format_func=lambda f: "an equal split" if f == "equal" else "zero (the paper)",
+        )
+        fill = FillPolicy(picked or FillPolicy.EQUAL.value)
+    client_table.show_totals(shown, utility, following, fill)
+
+
+shown = controls.need_report("Contributions", unfinished=True)
+if shown is not None:
+    report = shown.report
+    top = st.container()
+    following = selection.follow_bar(report)
+    with st.container(horizontal=True, gap="medium"):
+        utility = controls.pick_utility(report.history.utilities)
+        order = st.segmented_control(
+            "Order", list(ORDERS), default="alerts", format_func=ORDERS.__getitem__, label_visibility="collapsed"
+        )
+        view = st.segmented_control("View", VIEWS, default="Heat map", label_visibility="collapsed")
+    title = state.kept((shown.result.digest, utility, "who contributed"), lambda: title_of(report, utility))
+    top.title(controls.text_of(findings.so_far(report) + title))
+    with st.container(border=True, gap="xsmall"):
+        if view == "Curves":
+            curves(shown, utility, following)
+        else:
+            heat_map(shown, utility, str(order or "alerts"), following)
+    with st.container(border=True, gap="xsmall"):
+        totals(shown, utility, following)
+    controls.next_steps(("change_points", "When did a client change?"), ("report", "Take the numbers with you"))

@@ -1,0 +1,55 @@
+"""Jobs: what is waiting, running and done; it survives refresh, restart and kill."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from flcontrib_core import Job, JobState
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import controls, state
+
+
+@st.fragment(run_every=2.0)
+def board() -> None:
+    jobs = state.workspace().jobs.poll()
+    names = {r.digest: r.name for r in state.workspace().runs()}
+    active = [j for j in jobs if j.active]
+    st.title(f"{wording.several(len(active), 'job')} at work" if active else "No job is running")
+    st.caption(
+        "Every finished epoch is kept at once. A refresh, a second browser or a restarted server changes nothing."
+    )
+    for job in jobs[:50]:
+        card(job, names.get(job.run_digest, job.run_digest[:12]))
+    if not jobs:
+        st.markdown("Nothing has been computed here yet. A job appears as soon as a run is computed.")
+        controls.next_steps(("upload", "Bring in a run and compute it"), ("overview", "Read a result that is here"))
+
+
+def card(job: Job, name: str) -> None:
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            controls.card_title(controls.text_of(name), width="content")
+            colour = {"done": "gray", "running": "blue", "queued": "gray", "failed": "red"}.get(
+                job.state.value, "orange"
+            )
+            st.badge(job.state.value.replace("-", " ").capitalize(), color=colour)  # type: ignore[arg-type]
+        estimator = str(job.settings.get("estimator", ""))
+        how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
+        stands = "" if job.state is JobState.FAILED else controls.job_words(job)  # its badge says so already
+        asked = [stands, wording.budget(job.settings), how, f"asked {wording.moment(job.submitted_at)}"]
+        st.caption(controls.text_of(" · ".join(part for part in asked if part)))
+        if job.progress is not None and job.active:
+            st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))
+        if job.error:
+            st.code(job.error, language=None, wrap_lines=True)
+        with st.container(horizontal=True):
+            if job.active and st.button("Cancel", key=f"cancel-{job.id}"):
+                state.workspace().jobs.cancel(job.id)
+            again = "Try again" if job.state is JobState.FAILED else "Resume"
+            if job.resumable and st.button(again, key=f"resume-{job.id}"):
+                state.workspace().jobs.resume(job.id)
+            if job.state.value == "done":
+                st.page_link("views/overview.py", label="Open the result", query_params={"run": job.run_digest[:16]})
+
+
+board()

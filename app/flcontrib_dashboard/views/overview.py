@@ -1,0 +1,232 @@
+"""Overview: one sentence of verdict, the strongest alerts, the curves, the ranking."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from flcontrib_core import Alert, AuditReport
+from flcontrib_core.charts.crowd import MANY_CLIENTS, crowd_alt, crowd_facts, crowd_rows, draw_crowd
+from flcontrib_core.charts.cumulative import (
+    CumulativeFacts,
+    cumulative_alt,
+    cumulative_facts,
+    cumulative_rows,
+    draw_cumulative,
+)
+from flcontrib_core.charts.following import Following
+from flcontrib_core.charts.ranking import RankingFacts, draw_ranking, ranking_alt, ranking_facts, ranking_rows
+from flcontrib_core.charts.sparkline import draw_sparkline, sparkline_alt
+from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import client_table, controls, selection, state
+from flcontrib_dashboard.canvas import show_picture
+
+MOST_CARDS = 3
+MOST_REMARKS = 5
+LONGEST_REASON = 220
+
+
+def cards(shown: state.Shown) -> None:
+    """The strongest alerts, and what can be said of everybody else."""
+    report, mode = shown.report, state.theme()
+    alerts = report.detection.alerts
+    marked = tuple(dict.fromkeys(a.client for a in alerts))
+    first = report.history.utilities[0]
+    small = state.kept((shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked))
+    top = alerts[:MOST_CARDS]
+    beside = len(top) < MOST_CARDS  # the others' card stands in the alerts' row, or below a full one
+    places = st.columns(len(top) + beside, gap="small")
+    for place, alert in zip(places, top, strict=False):
+        with place, st.container(border=True, height="stretch", gap="xsmall"):
+            alert_card(shown, alert, small, mode)
+    with places[-1] if beside else st.container(), st.container(border=True, height="stretch", gap="xsmall"):
+        quiet_card(report, set(marked))
+    if len(alerts) > MOST_CARDS:
+        st.page_link("views/alerts.py", label=f"All {len(alerts)} alerts", icon=":material/flag:")
+
+
+def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: str) -> None:
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        controls.card_title(controls.text_of(alert.client), width="content")
+        text, colour = findings.badge_of(alert)
+        st.badge(text, icon=":material/flag:", color=colour)  # type: ignore[arg-type]
+    if alert.client in [c.client for c in small.focus]:
+        show_picture(
+            state.kept(
+                (shown.result.digest, "spark", small.utility, alert.client, alert.window, mode),
+                lambda: draw_sparkline(small, alert.client, alert.window, mode).to_json(),
+            ),
+            f"spark-{alert.client}-{alert.window}",
+            alt=sparkline_alt(small, alert.client, alert.window),
+            config={"displayModeBar": False},
+        )
+    if alert.probability is not None:
+        st.markdown(f"Probability **{wording.probability(alert.probability)}**")
+    if alert.mean_inside is not None and alert.mean_outside is not None:
+        digits = max(3, wording.digits_for(alert.mean_inside, alert.mean_outside))
+        st.markdown(
+            f"In the window it contributed **{wording.signed(-alert.mean_inside, digits)}** per epoch, "
+            f"outside **{wording.signed(-alert.mean_outside, digits)}**."
+        )
+    else:
+        st.text(wording.visible(wording.first_sentences(alert.why, LONGEST_REASON)))
+    st.page_link(
+        "views/alerts.py",
+        label="See the evidence",
+        icon=":material/arrow_forward:",
+        query_params={
+            "run": shown.entry.digest[:16],
+            "client": alert.client,
+            "window": "" if alert.window is None else f"{alert.window[0]}-{alert.window[1]}",
+        },
+    )
+
+
+def quiet_card(report: AuditReport, marked: set[str]) -> None:
+    rest = [c for c in report.detection.clients if c.client not in marked]
+    count = wording.count(len(rest))
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        controls.card_title(f"{count} other clients" if marked else f"All {count} clients", width="content")
+        st.badge("No change", icon=":material/check:", color="gray")
+    known = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
+    if known is not None:
+        st.markdown(
+            f"Highest probability **{wording.probability(known.probability)}** ({controls.text_of(known.client)})."
+        )
+    shift = report.detection.smallest_visible_shift
+    if shift is not None:
+        st.markdown(f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs.")
+    undecided = [c.client for c in rest if str(c.verdict) == "no-verdict"]
+    if undecided:
+        more = f" and {wording.count(len(undecided) - 5)} more" if len(undecided) > 5 else ""
+        names = controls.text_of(", ".join(undecided[:5]))
+        st.markdown(f":gray[No verdict for {names}{more}: the data cannot decide.]")
+
+
+def curves(shown: state.Shown, following: Following) -> str:
+    """The cumulative curves; the utility that is shown."""
+    report, mode = shown.report, state.theme()
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        controls.card_title("Cumulative contribution", width="content")
+        utility = controls.pick_utility(report.history.utilities)
+    focus = findings.in_focus(report, following)
+    key = (shown.result.digest, utility, focus)
+    facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, focus))
+    st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50% and 80% of the others.")
+    controls.chart(
+        lambda: draw_cumulative(facts, mode, following=following),
+        cumulative_alt(facts),
+        lambda: cumulative_rows(facts),
+        "cumulative",
+        name="cumulative",
+        kept_as=(*key, following, mode),
+        report=report,
+    )
+    if facts.strip:
+        controls.legend_of_states()
+    return utility
+
+
+def ranking(shown: state.Shown, utility: str, following: Following) -> None:
+    report, mode = shown.report, state.theme()
+    key = (shown.result.digest, utility, following.client)
+    facts = state.kept(
+        (*key, "ranking"), lambda: ranking_facts(report, utility, findings.counted(report), also=following.client)
+    )
+    controls.card_title("Total contribution")
+    left_out = f" {wording.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
+    st.caption(f"{interval_words(facts)}{left_out}")
+    controls.chart(
+        lambda: draw_ranking(facts, mode, following=following),
+        ranking_alt(facts),
+        lambda: ranking_rows(facts),
+        "ranking",
+        name="ranking",
+        kept_as=(*key, mode),
+        report=report,
+    )
+
+
+def interval_words(facts: RankingFacts) -> str:
+    """What a filled and an open dot mean here; a table without errors has no interval to exclude anything."""
+    if not any(r.half_width == r.half_width for r in facts.rows):
+        return "Open: these values come without an interval."
+    return "Filled: the 95% interval excludes zero. Open: it does not."
+
+
+def next_card(shown: state.Shown) -> None:
+    """What a reader of the verdict does now."""
+    report = shown.report
+    controls.card_title("What to do next")
+    links = [("contributions", "See every epoch's values")]
+    if report.detection.alerts:
+        links = [
+            ("alerts", "Read the evidence and decide"),
+            ("report", "Give a client its extract"),
+            *links,
+        ]
+    if (~report.history.computed[1:]).any() and shown.job is None:
+        links.append(("scheduler", "Compute skipped epochs"))
+    links.append(("upload", "Bring in your own run") if state.is_sample(shown.entry) else ("report", "Keep the report"))
+    for view, label in links:
+        st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
+
+
+def remarks(report: AuditReport) -> None:
+    """What the checks of the log itself found; it limits what the verdict can say."""
+    controls.card_title("Remarks on the log")
+    for remark in report.warnings[:MOST_REMARKS]:
+        said = f"{remark.where}: found {remark.found}, expected {remark.expected}. {remark.fix}"
+        st.markdown(f"- **{controls.text_of(remark.code)}** {controls.text_of(said)}")
+    if len(report.warnings) > MOST_REMARKS:
+        st.caption(f"{wording.count(len(report.warnings) - MOST_REMARKS)} more are in the report and its tables.")
+
+
+def crowd(shown: state.Shown, utility: str, following: Following) -> None:
+    """Where there are too many clients for a row each: groups of them."""
+    report, mode = shown.report, state.theme()
+    key = (shown.result.digest, utility)
+    facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility))
+    controls.card_title("Every client, in groups")
+    st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5% contributed most.")
+    controls.chart(
+        lambda: draw_crowd(facts, mode, following=following),
+        crowd_alt(facts),
+        lambda: crowd_rows(facts),
+        "crowd",
+        name="groups-by-total",
+        kept_as=(*key, following, mode),
+        report=report,
+    )
+
+
+shown = controls.need_report("Overview", unfinished=True)
+if shown is not None:
+    report = shown.report
+    st.title(controls.text_of(findings.verdict_sentence(report)))
+    sample = "This is a sample run with known truth." if state.is_sample(shown.entry) else ""
+    said = f"{findings.quiet_sentence(report)} {sample}".strip()
+    if said:
+        st.caption(controls.text_of(said))
+    following = selection.follow_bar(report)
+    cards(shown)
+    many = len(report.history.client_ids) > MANY_CLIENTS
+    wide, side = st.columns([1.75, 1], gap="small")
+    with wide:
+        with st.container(border=True, height="content" if many else "stretch", gap="xsmall"):
+            utility = curves(shown, following)
+        if many:
+            with st.container(border=True, gap="xsmall"):
+                crowd(shown, utility, following)
+    with side:
+        with st.container(border=True, gap="xsmall"):
+            ranking(shown, utility, following)
+        with st.container(border=True, height="stretch", gap="xsmall"):
+            next_card(shown)
+    if many:
+        with st.container(border=True, gap="xsmall"):
+            controls.card_title("Clients")
+            client_table.show_totals(shown, utility, following)
+    if report.warnings:
+        with st.container(border=True, gap="xsmall"):
+            remarks(report)

@@ -1,0 +1,148 @@
+"""Report & export: one file for a person, its twin for a machine, tables, and an extract for one client."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import streamlit as st
+
+from flcontrib_core import FillPolicy, FLContribError, write_extract, write_history_tables, write_report
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import controls, selection, state
+
+TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
+TABLE_WORDS = {
+    "contributions": "one row per client and epoch it took part in; can be brought in again as a table",
+    "cells": "every client in every epoch with its state (computed, absent, not computed) and error",
+    "totals": "one row per client: total, error, share, participation, data size",
+    "warnings": "remarks on the log, with what to do about each",
+    "history": "everything above in one file, for programs",
+}
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def report_files(digest: str, head: str, _shown: state.Shown) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        html, twin = write_report(_shown.report, Path(folder) / "report.html", chain_head=head)
+        return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def table_files(digest: str, _shown: state.Shown) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_history_tables(_shown.report.history, Path(folder), FillPolicy.EQUAL, _shown.report.warnings)
+        return {p.name: p.read_bytes() for p in paths}
+
+
+def table_names(shown: state.Shown) -> list[str]:
+    tables = [*TABLES, "warnings"] if shown.report.warnings else TABLES
+    return [*(f"{table}.{kind}" for table in tables for kind in ("csv", "parquet")), "history.json"]
+
+
+@st.cache_data(max_entries=16, show_spinner="Writing the extract …")
+def extract_files(digest: str, client: str, _shown: state.Shown) -> dict[str, bytes]:
+    run = state.workspace().open_run(_shown.entry.digest)
+    with tempfile.TemporaryDirectory() as folder:
+        html, twin = write_extract(_shown.report, client, Path(folder) / "extract.html", run)
+        return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
+
+
+def whole_report(shown: state.Shown) -> None:
+    head = str(state.workspace().head())
+    controls.card_title("The report")
+    st.caption(
+        "One self-contained file: opens offline, in light and dark, and prints. Its JSON twin lets whoever holds the "
+        "log compute the result again:"
+    )
+    # Written when asked for: of a large run that takes long, and most readers want one file.
+    with st.container(horizontal=True):
+        st.download_button(
+            "Report (HTML)",
+            lambda: report_files(shown.result.digest, head, shown)["html"],
+            "report.html",
+            "text/html",
+            type="primary",
+            on_click="ignore",
+        )
+        st.download_button(
+            "Report (JSON)",
+            lambda: report_files(shown.result.digest, head, shown)["json"],
+            "report.json",
+            "application/json",
+            on_click="ignore",
+        )
+    st.code("flcontrib verify report.json RUN.flrun", language="bash")
+    st.caption("The report also carries where this workspace's audit log stands; each entry is chained to the last:")
+    st.code(head, language=None, wrap_lines=True)
+
+
+def numbers(shown: state.Shown) -> None:
+    controls.card_title("The numbers")
+    names = table_names(shown)
+    for table in dict.fromkeys(name.rsplit(".", 1)[0] for name in names):
+        st.markdown(f":small[**{table.capitalize()}**: {TABLE_WORDS[table]}]")
+        with st.container(horizontal=True, gap="small"):
+            for name in (n for n in names if n.rsplit(".", 1)[0] == table):
+                st.download_button(
+                    name,
+                    lambda name=name: table_files(shown.result.digest, shown)[name],  # type: ignore[misc]
+                    name,
+                    key=f"table-{name}",
+                    on_click="ignore",
+                )
+    st.caption("Each chart on the other pages has its own Export: CSV of what it shows, and a PNG or SVG picture.")
+
+
+def for_one_client(shown: state.Shown) -> None:
+    controls.card_title("For one client")
+    st.caption(
+        "Shows only its own series, the sha256 of its own recorded updates, and an anonymous band of the others "
+        "where at least five took part."
+    )
+    followed = selection.of_url(shown.report).client
+    names = sorted(shown.report.history.client_ids)
+    client = st.selectbox(
+        "Client",
+        names,
+        index=names.index(followed) if followed and len(names) <= selection.MOST_IN_LIST else None,
+        placeholder="Choose a client",
+        format_func=wording.visible,
+    )
+    if client:
+        try:
+            own = extract_files(shown.result.digest, client, shown)
+        except FLContribError as lacking:
+            st.error(controls.text_of(str(lacking)))
+        else:
+            with st.container(horizontal=True):
+                st.download_button("Extract (HTML)", own["html"], "extract.html", "text/html", on_click="ignore")
+                st.download_button("Extract (JSON)", own["json"], "extract.json", "application/json", on_click="ignore")
+
+
+def deletion(shown: state.Shown) -> None:
+    controls.card_title("Delete this run")
+    st.caption("Removes the stored log and what was computed from it. The audit log keeps that it was here.")
+    sure = st.checkbox("I want to delete it")
+    if st.button("Delete the run", disabled=not sure):
+        gone = state.workspace().delete_run(shown.entry.digest)
+        state.remember(run=None, result=None, client=None, window=None)
+        st.success(
+            controls.text_of(
+                f"{gone.name}: {wording.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept) or 'nothing'}"
+            )
+        )
+
+
+shown = controls.need_report("Report & export")
+if shown is not None:
+    st.title("Take the result with you")
+    left, right = st.columns(2, gap="small")
+    with left, st.container(border=True, height="stretch", gap="small"):
+        whole_report(shown)
+    with right, st.container(border=True, height="stretch", gap="small"):
+        numbers(shown)
+    with st.container(border=True, gap="small"):
+        for_one_client(shown)
+    with st.container(border=True, gap="small"):
+        deletion(shown)

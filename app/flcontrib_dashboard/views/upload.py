@@ -1,0 +1,220 @@
+"""Upload: drop a log, see every fault at once, know the price, compute."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings, FLContribError, Problem, RunEntry
+from flcontrib_core.words import page_words as wording
+from flcontrib_dashboard import controls, state
+from flcontrib_dashboard.addresses import under_base
+from flcontrib_dashboard.drop_zone import drop_zone
+from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER, Delivery, Ticket, door
+
+STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
+PIECE_BYTES = 1 << 20
+MOST_PROBLEM_CARDS = 8
+RECORD = """from flcontrib_core import RunRecorder
+
+with RunRecorder(
+    "run",
+    clients=[("a", 120), ("b", 80)],
+    model=net,
+    validation=(x, y),
+    classes=3,
+) as recorder:
+    for epoch in range(epochs):
+        # each parameter's change
+        updates = {c: train(net, c)
+                   for c in chosen}
+        apply(net, updates)
+        recorder.epoch(updates)
+recorder.bundle("run.flrun")"""
+FLOWER = """from flcontrib_core.runs.flower import record
+
+strategy = record(
+    FedAvg(),
+    "run",
+    clients=[("a", 120), ("b", 80)],
+    model=net,
+    validation=(x, y),
+)"""
+
+
+def ticks(reached: Collection[str], failed: bool = False) -> str:
+    """A line per stage: passed, the one that stopped the log, or still to come."""
+    lines, stopped = [], failed
+    for stage in STAGES:
+        if stage in reached:
+            lines.append(f":green[✓]\u2002{stage.capitalize()}")
+        else:
+            lines.append(f":red[✕\u2002{stage.capitalize()}]" if stopped else f":gray[○\u2002{stage.capitalize()}]")
+            stopped = False
+    return "  \n".join(lines)
+
+
+def problems_table(problems: tuple[Problem, ...]) -> None:
+    rows: list[dict[str, object]] = [
+        {"Code": p.code, "Where": p.where, "Found": p.found, "Expected": p.expected, "What to do": p.fix}
+        for p in problems
+    ]
+    for problem in problems[:MOST_PROBLEM_CARDS]:
+        with st.container(border=True, gap="xsmall"):
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.badge(problem.code, color="red")
+                st.markdown(f":small[{controls.text_of(problem.where)}]", width="content")
+            said = f"Found: {problem.found}. Expected: {problem.expected}."
+            st.markdown(f"{controls.text_of(said)} :gray[{controls.text_of(problem.fix)}]")
+    with st.expander(f"As a table ({wording.several(len(problems), 'row')})"):
+        controls.table(rows)
+    st.download_button(
+        "Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv", on_click="ignore"
+    )
+
+
+def take_in(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> None:
+    """Checks with ticks, then stores the run; a refused log leaves nothing but a record of its refusal."""
+    delivery = Delivery(filename, nonfinite)
+    place = st.empty()
+
+    def show(stage: str) -> None:
+        place.markdown(ticks(delivery.stages))
+
+    delivery.bring_in(state.workspace(), source, on_stage=show)
+    place.empty()
+    st.session_state["delivery"] = delivery
+
+
+def outcome(delivery: Delivery) -> None:
+    """What came of the newest log: how far it got, every problem at once, or what it will cost to compute."""
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title(controls.text_of(delivery.filename))
+        st.markdown(ticks(delivery.stages, failed=bool(delivery.problems or delivery.failure)))
+        if delivery.sha256:
+            name = controls.text_of(delivery.filename)
+            st.caption(f"{name}: {wording.size(delivery.received)}, sha256 {delivery.sha256}")
+    entry = None if delivery.run is None else state.workspace().find_run(delivery.run)
+    if delivery.problems:
+        problems = wording.several(len(delivery.problems), "problem")
+        st.error(controls.text_of(f"{delivery.filename} was refused: {problems}. Nothing of it is kept."))
+        problems_table(delivery.problems)
+    elif delivery.failure:
+        st.error(controls.text_of(f"{delivery.filename}: {delivery.failure}"))
+    if delivery.remarks:
+        remarks = wording.several(len(delivery.remarks), "remark")
+        st.warning(f"Accepted with {remarks}; they follow into every export.")
+        problems_table(delivery.remarks)
+    if entry is not None:
+        preflight(entry)
+
+
+def large_logs(nonfinite: str) -> None:
+    """The streaming route, in the browser and from a terminal; its end shows on this page either way."""
+    token = st.session_state.setdefault("upload-token", door.tickets.issue())
+    ticket = door.tickets.holder(token)
+    if ticket is None:
+        del st.session_state["upload-token"]
+        st.rerun()
+    query = "?nonfinite=absent" if nonfinite == "absent" else ""
+    if drop_zone(token, query):
+        st.session_state["delivery"] = ticket.delivery
+    address = urlsplit(st.context.url or "")
+    with st.popover("From a terminal", width="content"):
+        st.code(
+            f"curl -T run.flrun -H '{TOKEN_HEADER}: {token}' {address.scheme}://{address.netloc}{under_base(ROUTE)}/{query}",
+            language="bash",
+            wrap_lines=True,
+        )
+        st.caption("The token is this session's own and is valid for twelve hours.")
+    watch_terminal(ticket)
+
+
+@st.fragment(run_every=2.0)
+def watch_terminal(ticket: Ticket) -> None:
+    """Shows a log that comes from a terminal, and its outcome when it is here."""
+    delivery = ticket.delivery
+    if delivery is None or delivery is st.session_state.get("delivery"):
+        return
+    if delivery.status is None:
+        st.caption(controls.text_of(f"Receiving {delivery.filename}: {delivery.received / (1 << 20):,.0f} MB"))
+    else:
+        st.session_state["delivery"] = delivery
+        st.rerun()
+
+
+def preflight(entry: RunEntry) -> None:
+    """What will be computed, what it costs, and what cannot be."""
+    with st.container(border=True, gap="small"):
+        controls.card_title(f"Ready: {controls.text_of(entry.name)}")
+        row = st.container(horizontal=True, gap="small")
+        row.metric("Clients", wording.count(entry.clients))
+        row.metric("Epochs", wording.count(entry.epochs))
+        share = st.select_slider(
+            "Budget: share of the epochs to compute", [0.25, 0.5, 0.6, 0.75, 0.9, 1.0], 1.0, format_func=wording.share
+        )
+        assess = AssessSettings(budget=BudgetSettings(budget=None if share == 1.0 else float(share)))
+        settings = replace(AuditSettings(), assess=assess)
+        try:
+            price = state.price(entry.digest, settings)
+        except FLContribError as lacking:
+            st.error(controls.text_of(str(lacking)))
+            return
+        needs = {
+            "Evaluations": None if price.evaluations is None else wording.count(price.evaluations),
+            "Time, about": None if price.seconds is None else wording.seconds(price.seconds),
+            "Memory, about": None if price.memory_bytes is None else wording.size(price.memory_bytes),
+        }
+        for label, value in needs.items():
+            row.metric(label, value or "none")
+        for line in price.notes:
+            st.caption(controls.text_of(line))
+        if st.button("Compute", type="primary"):
+            state.workspace().jobs.submit(entry.digest, settings.record())
+            state.remember(run=entry.digest[:16], result=None)
+            st.session_state.pop("delivery", None)
+            st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
+
+
+st.title("Bring in a run")
+st.caption("A run log (.flrun), or a table of contributions or coalition utilities (CSV, Parquet).")
+left, right = st.columns([1.3, 1], gap="small")
+with left:
+    given = st.file_uploader("Run log or table", type=["flrun", "zip", "csv", "parquet"], max_upload_size=200)
+    absent = st.toggle(
+        "Count a client whose update is not finite as absent",
+        help="Without it such a log is refused. With it the client sits out that epoch, and the report says so.",
+    )
+    how = "absent" if absent else "refuse"
+    if given is not None and st.session_state.get("seen") != (given.file_id, how):
+        st.session_state["seen"] = (given.file_id, how)
+        take_in(iter(partial(given.read, PIECE_BYTES), b""), given.name, how)
+    with st.expander("Larger than 200 MB"):
+        if door.open:
+            large_logs(how)
+        folder = st.text_input(
+            "A path on the server",
+            placeholder="/data/run or /data/run.flrun",
+            help="A recording's folder or a file: nothing is sent through the browser.",
+        )
+        if st.button("Take it in") and folder:
+            take_in(Path(folder), Path(folder).name, how)
+    newest = st.session_state.get("delivery")
+    if newest is not None:
+        outcome(newest)
+    else:
+        with st.container(border=True, gap="xsmall"):
+            controls.card_title("What happens to a file")
+            st.markdown(ticks(()))
+            st.caption("Every fault is named at once, with what to do about it. Nothing is computed before you say so.")
+with right, st.container(border=True):
+    controls.card_title("Record your own training")
+    loop, flower = st.tabs(["PyTorch loop", "Flower"])
+    loop.code(RECORD, language="python", wrap_lines=True)
+    flower.code(FLOWER, language="python", wrap_lines=True)
+    st.caption("No browser at hand? `flcontrib audit` does the same on the command line.")

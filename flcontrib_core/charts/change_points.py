@@ -1,0 +1,193 @@
+"""At which epochs does each client's series start a new segment?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.following import (
+    NOTHING,
+    STILL,
+    Following,
+    add_cell_targets,
+    add_row_targets,
+    draw_followed_epochs,
+    draw_followed_row,
+    pick,
+)
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, short, x_axis, y_axis
+from flcontrib_core.words import page_words as wording
+
+MOST_ROWS = 40
+
+
+def change_groups(probability: np.ndarray, smallest: float = 0.15) -> tuple[tuple[int, int, float], ...]:
+    """Neighbouring epochs share the mass of one change: 20–21 with 0.49 and 0.48 are one change of 0.97.
+
+    A sum of probabilities can pass 1 where more than one change may lie in the stretch; it is cut there, and shown
+    like every probability (``wording.probability``), never above 0.99.
+
+    ``probability`` (T + 1,); (first, last, summed probability) of each run of epochs above 0.05 that reaches
+    ``smallest``.
+    """
+    p = np.nan_to_num(probability)
+    found, t = [], 1
+    while t < len(p):
+        if p[t] < 0.05:
+            t += 1
+            continue
+        last = t
+        while last + 1 < len(p) and p[last + 1] >= 0.05:
+            last += 1
+        mass = float(p[t : last + 1].sum())
+        if mass >= smallest:
+            found.append((t, last, min(mass, 1.0)))
+        t = last + 1
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class ChangePointFacts:
+    clients: tuple[str, ...]
+    """Highest single probability first."""
+    probability: np.ndarray
+    """(clients, T) epochs 1..T; NaN where missing"""
+    focus: tuple[str, ...]
+    threshold: float
+    above: tuple[tuple[str, int, int, float], ...]
+    """(client, first, last, summed probability) of changes at or above the threshold, strongest first"""
+    all_clients: tuple[str, ...]
+    left_out: int
+
+
+def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple[str, ...] = ()) -> ChangePointFacts:
+    """The rows with the highest probabilities, and those of the clients in focus."""
+    points = report.detection.change_points
+    table = points.probability[1:].T
+    peak = np.nan_to_num(table).max(axis=1)
+    place = {c: i for i, c in enumerate(points.client_ids)}
+    wanted = [place[c] for c in focus if c in place]
+    highest = np.lexsort((np.arange(len(peak)), -peak))[:MOST_ROWS].tolist()
+    rows = dict.fromkeys([*wanted, *highest][: max(MOST_ROWS, len(wanted))])
+    order = sorted(rows, key=lambda i: (-peak[i], points.client_ids[i]))
+    above = [
+        (client, first, last, mass)
+        for i, client in enumerate(points.client_ids)
+        for first, last, mass in change_groups(points.probability[:, i], threshold)
+    ]
+    return ChangePointFacts(
+        tuple(points.client_ids[i] for i in order),
+        table[order],
+        focus,
+        threshold,
+        tuple(sorted(above, key=lambda a: (-a[3], a[0], a[1]))),
+        points.client_ids,
+        len(points.client_ids) - len(order),
+    )
+
+
+def change_point_alt(facts: ChangePointFacts) -> str:
+    if not facts.above:
+        return f"No client has a change with probability {facts.threshold:.2f} or more."
+    strongest = ", ".join(f"{c} at {wording.window(a, b)} ({wording.probability(p)})" for c, a, b, p in facts.above[:5])
+    return f"Changes with probability {facts.threshold:.2f} or more: {strongest}."
+
+
+def change_words(groups: Iterable[tuple[str, int, int, float]]) -> str:
+    """'client-03 12–15: 0.99 together; client-01 7: 0.61'"""
+    return "; ".join(f"{client} {group_words(first, last, mass)}" for client, first, last, mass in groups)
+
+
+def group_words(first: int, last: int, mass: float) -> str:
+    together = " together" if last > first else ""
+    return f"{wording.window(first, last)}: {wording.probability(mass)}{together}"
+
+
+def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:
+    return [
+        {
+            "epoch": t + 1,
+            **{
+                c: None if np.isnan(v[t]) else float(v[t])
+                for c, v in zip(facts.clients, facts.probability, strict=True)
+            },
+        }
+        for t in range(facts.probability.shape[1])
+    ]
+
+
+def draw_change_points(
+    facts: ChangePointFacts, mode: str, narrow: bool = False, following: Following = NOTHING
+) -> Picture:
+    """Lines of the clients in focus above, heat map of all below, on one axis."""
+    p = palette(mode)
+    count, epochs = facts.probability.shape
+    row = 20 if count <= 24 else 14
+    lines, gap = 170, 26
+    inner = lines + gap + row * count
+    floor = row * count / inner
+    figure = base_figure(mode, inner + 66, l=104, r=16, t=12, b=54)
+    x = list(range(1, epochs + 1))
+    y = list(range(count, 0, -1))
+    figure.add_heatmap(
+        x=x,
+        y=y,
+        z=facts.probability,
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        xgap=1.5,
+        ygap=1.5,
+        hoverongaps=False,
+        colorscale=[[0, p.soft], [0.15, p.border], [1, p.ink]],
+        customdata=[[plain(c)] * epochs for c in facts.clients],
+        hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
+    )
+    styles = client_styles(facts.all_clients, mode)
+    position = {c: i for i, c in enumerate(facts.all_clients)}
+    add_row_targets(figure, facts.clients, position, mode)
+    words = [["no series here" if v != v else f"{v:.2f}" for v in row] for row in facts.probability.tolist()]
+    add_cell_targets(figure, facts.clients, position, words)
+    draw_followed_epochs(figure, following, mode)
+    if following.client in facts.clients:
+        draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
+    for client in facts.focus:
+        if client in facts.clients:
+            style = styles[client]
+            figure.add_scatter(
+                x=x,
+                y=facts.probability[facts.clients.index(client)],
+                yaxis="y2",
+                mode="lines+markers",
+                line={"color": style.colour, "dash": style.dash, "width": 3.6 if client == following.client else 2},
+                marker={"symbol": style.marker, "size": 6, "color": style.colour},
+                customdata=[[pick(position[client])]] * epochs,
+                **STILL,
+                hovertemplate=f"<b>{plain(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
+            )
+    dashed = {"color": p.secondary, "width": 1.2, "dash": "dash"}
+    figure.add_shape(
+        type="line", x0=0.5, x1=epochs + 0.5, y0=facts.threshold, y1=facts.threshold, yref="y2", line=dashed
+    )
+    title = {"text": "Epoch", "font": {"size": 12, "color": p.secondary}}
+    names = [short(c, 13) for c in facts.clients]
+    figure.update_layout(
+        xaxis=x_axis(mode)
+        | {"range": [-0.5, epochs + 0.6], "tickvals": epoch_ticks(epochs), "title": title, "showline": False},
+        yaxis={
+            "domain": [0, floor],
+            "range": [0.45, count + 0.55],
+            "tickvals": y,
+            "showgrid": False,
+            "zeroline": False,
+            "ticktext": [f"<b>{n}</b>" if c in facts.focus else n for n, c in zip(names, facts.clients, strict=True)],
+            "fixedrange": True,
+            "tickfont": {"size": 12, "color": p.ink},
+        },
+        yaxis2=y_axis(mode) | {"domain": [floor + gap / inner, 1], "range": [0, 1.05], "tickvals": [0, 0.5, 1]},
+    )
+    return figure

@@ -1,0 +1,290 @@
+"""How do two or more results differ? Curves on one axis over the pinned baseline, and ranks from result to result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import (
+    DASHES,
+    base_figure,
+    client_styles,
+    epoch_ticks,
+    palette,
+    plain,
+    short,
+    signed_ticks,
+    translucent,
+    x_axis,
+    y_axis,
+)
+from flcontrib_core.reports.comparison import contribution_ranks
+from flcontrib_core.words import page_words as wording
+
+MOST_CLIENTS = 30
+MOST_PANELS = 4
+
+
+def credits(report: AuditReport, utility: str) -> np.ndarray:
+    """(T + 1, clients) running credit, help up, the initial model's share left out."""
+    values = -report.history.harm_sign(utility) * report.history.filled(utility)
+    values[0] = 0.0
+    return np.asarray(np.cumsum(values, axis=0))
+
+
+@dataclass(frozen=True)
+class AlignedFacts:
+    names: tuple[str, ...]
+    """Baseline first."""
+    axis: str
+    clients: tuple[str, ...]
+    """Clients with a panel: the followed one, then those whose totals differ most."""
+    curves: tuple[tuple[np.ndarray | None, ...], ...]
+    """[client][result] running credit; None where a result does not have the client"""
+    epochs: int
+    differences: bool
+    """Each curve minus the baseline's, over the epochs both have"""
+    all_clients: tuple[str, ...]
+
+
+def aligned_facts(
+    reports: list[AuditReport],
+    utility: str,
+    names: tuple[str, ...],
+    followed: str | None = None,
+    differences: bool = False,
+) -> AlignedFacts:
+    running = [credits(r, utility) for r in reports]
+    places = [{c: i for i, c in enumerate(r.history.client_ids)} for r in reports]
+    shared = [c for c in places[0] if any(c in p for p in places[1:])]
+
+    def distance(client: str) -> float:
+        ends = [run[-1, p[client]] for run, p in zip(running, places, strict=True) if client in p]
+        return float(max(ends) - min(ends))
+
+    order = sorted(shared, key=lambda c: (c != followed, -distance(c), c))[:MOST_PANELS]
+    curves: list[tuple[np.ndarray | None, ...]] = []
+    for client in order:
+        own = [run[:, p[client]] if client in p else None for run, p in zip(running, places, strict=True)]
+        base = own[0]
+        if differences and base is not None:
+            own = [None if c is None else c[: len(base)] - base[: len(c)] for c in own]
+        curves.append(tuple(own))
+    lower = utility in reports[0].history.lower_is_better
+    return AlignedFacts(
+        names,
+        wording.credited(utility, lower),
+        tuple(order),
+        tuple(curves),
+        max((len(c) - 1 for own in curves for c in own if c is not None), default=0),
+        differences,
+        reports[0].history.client_ids,
+    )
+
+
+def aligned_alt(facts: AlignedFacts) -> str:
+    lines = []
+    for client, own in zip(facts.clients, facts.curves, strict=True):
+        ends = [
+            f"{name} {wording.signed(float(c[-1]), max(3, wording.digits_for(float(c[-1]))))}"
+            for name, c in zip(facts.names, own, strict=True)
+            if c is not None
+        ]
+        lines.append(f"{client} ends at {', '.join(ends)}.")
+    what = "difference to the baseline" if facts.differences else "running credit"
+    return f"{what.capitalize()} ({facts.axis}) of the same clients in {len(facts.names)} results. {' '.join(lines)}"
+
+
+def aligned_rows(facts: AlignedFacts) -> list[dict[str, object]]:
+    return [
+        {
+            "client": client,
+            "epoch": t,
+            **{n: None if c is None or t >= len(c) else float(c[t]) for n, c in zip(facts.names, own, strict=True)},
+        }
+        for client, own in zip(facts.clients, facts.curves, strict=True)
+        for t in range(facts.epochs + 1)
+    ]
+
+
+def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+    """One panel per client on shared axes: the baseline wide and grey, the others in the client's colour."""
+    p = palette(mode)
+    count = max(1, len(facts.clients))
+    columns = 1 if narrow else min(2, count)
+    rows = -(-count // columns)
+    figure = base_figure(mode, 230 * rows + 70, l=60, r=14, t=28, b=50)
+    everything = np.concatenate([*(c for own in facts.curves for c in own if c is not None), [0.0]])
+    low, high = float(np.nanmin(everything)), float(np.nanmax(everything))
+    room = (high - low or 1.0) * 0.08
+    styles = client_styles(facts.all_clients, mode)
+    layout: dict[str, Any] = {}
+    for n, (client, own) in enumerate(zip(facts.clients, facts.curves, strict=True)):
+        column, line = n % columns, n // columns
+        suffix = "" if n == 0 else str(n + 1)
+        left, width = column / columns + (0.03 if column else 0), 1 / columns - 0.04
+        top, bottom = 1 - line / rows, 1 - (line + 1) / rows
+        last = line == rows - 1 or n + columns >= count
+        title = {"text": "Epoch" if last else "", "font": {"size": 12, "color": p.secondary}}
+        layout |= {
+            f"xaxis{suffix}": x_axis(mode)
+            | {
+                "domain": [left, left + width],
+                "anchor": f"y{suffix}",
+                "range": [0, facts.epochs + 0.6],
+                "tickvals": epoch_ticks(facts.epochs),
+                "title": title,
+            },
+            f"yaxis{suffix}": y_axis(mode)
+            | {
+                "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.04 / rows],
+                "anchor": f"x{suffix}",
+                "range": [low - room, high + room],
+                "showticklabels": column == 0,
+            }
+            | signed_ticks(low - room, high + room),
+        }
+        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        draw_followed_epochs(figure, following, mode, f"y{suffix} domain", f"x{suffix}")
+        _draw_results(figure, facts, own, styles[client].colour, mode, axes)
+        figure.add_annotation(
+            x=left,
+            xref="paper",
+            xanchor="left",
+            y=top - 0.04 / rows,
+            yref="paper",
+            yanchor="bottom",
+            yshift=3,
+            text=f"<b>{short(client, 26)}</b>",
+            showarrow=False,
+            font={"size": 13, "color": styles[client].colour},
+        )
+    figure.update_layout(**layout)
+    return figure
+
+
+def _draw_results(
+    figure: Picture,
+    facts: AlignedFacts,
+    own: tuple[np.ndarray | None, ...],
+    colour: str,
+    mode: str,
+    axes: dict[str, str],
+) -> None:
+    for place, (name, curve) in enumerate(zip(facts.names, own, strict=True)):
+        if curve is None:
+            continue
+        line = {"color": translucent(palette(mode).context, 0.7), "width": 7}
+        if place:
+            line = {"color": colour, "width": 2.2, "dash": DASHES[(place - 1) % len(DASHES)]}
+        figure.add_scatter(
+            x=list(range(len(curve))),
+            y=curve,
+            mode="lines",
+            line=line,
+            name=plain(name),
+            hovertemplate=f"{plain(name)}<br>epoch %{{x}}<br><b>%{{y:+.3f}}</b><extra></extra>",
+            **axes,
+        )
+
+
+@dataclass(frozen=True)
+class RankFacts:
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[int, ...]], ...]
+    """(client, its rank in each result), clients of all results, the baseline's order"""
+    moved: int
+    """Clients whose rank is not the same in all results"""
+    left_out: int
+    all_clients: tuple[str, ...]
+
+
+def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...], also: str | None = None) -> RankFacts:
+    """Of many clients those that moved most, and ``also`` the followed one."""
+    ranks = [contribution_ranks(r.history, utility) for r in reports]
+    shared = [(c, tuple(r[c] for r in ranks)) for c in ranks[0] if all(c in r for r in ranks)]
+    moved = sum(len(set(places)) > 1 for _, places in shared)
+    far = sorted(shared, key=lambda row: (row[0] != also, min(row[1]) - max(row[1]), row[1][0]))[:MOST_CLIENTS]
+    rows = sorted(far, key=lambda row: row[1][0])
+    return RankFacts(names, tuple(rows), moved, len(shared) - len(rows), reports[0].history.client_ids)
+
+
+def rank_alt(facts: RankFacts) -> str:
+    far = sorted(facts.rows, key=lambda r: min(r[1]) - max(r[1]))[:3]
+    words = ", ".join(f"{c} from {places[0]} to {places[-1]}" for c, places in far if len(set(places)) > 1)
+    return moved_words(facts.moved) + (f": {words}." if words else ".")
+
+
+def moved_words(moved: int) -> str:
+    return f"{wording.several(moved, 'client')} changed rank" if moved else "No client changed rank"
+
+
+def rank_rows(facts: RankFacts) -> list[dict[str, object]]:
+    return [
+        {
+            "client": client,
+            **{f"rank in {name}": rank for name, rank in zip(facts.names, places, strict=True)},
+            "change": places[0] - places[-1],
+        }
+        for client, places in facts.rows
+    ]
+
+
+def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+    """A line per client from rank to rank; coloured where it moves by two places or more, or is followed."""
+    p = palette(mode)
+    styles = client_styles(facts.all_clients, mode)
+    position = {c: i for i, c in enumerate(facts.all_clients)}
+    # Ranks are drawn as places among the shown rows: of 10 000 clients thirty still stand one below the other.
+    heights = [
+        {rank: n + 1 for n, rank in enumerate(sorted({places[k] for _, places in facts.rows}))}
+        for k in range(len(facts.names))
+    ]
+    notes: list[dict[str, Any]] = []
+    figure = base_figure(mode, 24 * max(1, len(facts.rows)) + 60, l=116, r=116, t=34, b=10)
+    for client, places in facts.rows:
+        followed = client == following.client
+        stands_out = followed or max(places) - min(places) >= 2
+        style = styles[client]
+        colour = style.colour if stands_out else p.context
+        y = [heights[k][rank] for k, rank in enumerate(places)]
+        figure.add_scatter(
+            x=list(range(len(places))),
+            y=y,
+            mode="lines+markers",
+            line={
+                "color": colour,
+                "width": 3.6 if followed else (2.2 if stands_out else 1.2),
+                "dash": style.dash if stands_out else "solid",
+            },
+            marker={"size": 9 if followed else 7, "color": colour, "symbol": style.marker},
+            customdata=[[rank, pick(position[client])] for rank in places],
+            hovertemplate=f"<b>{plain(client)}</b><br>rank %{{customdata[0]}}<extra></extra>",
+            **STILL,
+        )
+        for x, anchor, shift in ((0, "right", -10), (len(places) - 1, "left", 10)):
+            name = f"<b>{short(client, 13)}</b>" if followed else short(client, 13)
+            notes.append(
+                {
+                    "x": x,
+                    "y": y[x],
+                    "text": f"{places[x]}  {name}" if x else f"{name}  {places[x]}",
+                    "xanchor": anchor,
+                    "xshift": shift,
+                    "font": {"size": 12, "color": p.ink if stands_out else p.secondary},
+                }
+            )
+    above = {"y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 6, "font": {"size": 13, "color": p.ink}}
+    notes += [above | {"x": x, "text": f"<b>{short(name, 18)}</b>"} for x, name in enumerate(facts.names)]
+    for note in notes:
+        figure.add_annotation(showarrow=False, **note)
+    figure.update_layout(
+        xaxis={"visible": False, "range": [-0.05, len(facts.names) - 0.95]},
+        yaxis={"visible": False, "range": [len(facts.rows) + 0.6, 0.4]},
+    )
+    return figure

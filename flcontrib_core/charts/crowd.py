@@ -1,0 +1,151 @@
+"""What do thousands of clients do in each epoch? Twenty equal groups by total, the mean of each group and epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import base_figure, epoch_ticks, hatch_of, leading_digit_up, palette, x_axis
+from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import page_words as wording
+
+MANY_CLIENTS = 200
+"""Above this, no chart gives every client a mark of its own."""
+GROUPS = 20
+
+
+@dataclass(frozen=True)
+class CrowdFacts:
+    axis: str
+    labels: tuple[str, ...]
+    """Best group first."""
+    sizes: tuple[int, ...]
+    means: np.ndarray
+    """(groups, T) mean credit per computed participation, help up; NaN without one"""
+    skipped: np.ndarray
+    """(groups, T) members took part, but the epoch was not computed"""
+    limit: float
+    members: tuple[frozenset[str], ...]
+
+
+def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> CrowdFacts:
+    history = report.history
+    sign = -history.harm_sign(utility)
+    totals = sign * (history.totals(utility, fill) - history.values[utility][0])
+    order = np.argsort(-totals, kind="stable")
+    parts = np.array_split(order, min(GROUPS, len(order)))
+    known = (history.participated & history.computed[:, None])[1:]
+    values = np.where(known, np.nan_to_num(sign * history.values[utility][1:]), 0.0)
+    counts = np.stack([known[:, part].sum(axis=1) for part in parts])
+    sums = np.stack([values[:, part].sum(axis=1) for part in parts])
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    took_part = np.stack([history.participated[1:, part].any(axis=1) for part in parts])
+    size = np.abs(means[np.isfinite(means)])
+    step = 100 / len(parts)
+    return CrowdFacts(
+        axis=wording.credited(utility, utility in history.lower_is_better),
+        labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f}%" for g in range(len(parts))),
+        sizes=tuple(len(part) for part in parts),
+        means=means,
+        skipped=took_part & ~history.computed[1:][None, :],
+        limit=leading_digit_up(float(np.quantile(size, 0.95)) if size.size else 1.0),
+        members=tuple(frozenset(history.client_ids[i] for i in part) for part in parts),
+    )
+
+
+def crowd_alt(facts: CrowdFacts) -> str:
+    with_values = np.where(np.isfinite(facts.means), facts.means, 0.0).mean(axis=1)
+    digits = wording.digits_for(*with_values.tolist())
+    return (
+        f"{sum(facts.sizes)} clients in {len(facts.sizes)} equal groups by total {facts.axis}. Mean per epoch: best "
+        f"group {wording.signed(float(with_values[0]), digits)}, "
+        f"last group {wording.signed(float(with_values[-1]), digits)}."
+    )
+
+
+def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
+    return [
+        {
+            "group by total": label,
+            "clients": size,
+            "epoch": t + 1,
+            f"mean {facts.axis}": None if np.isnan(value) else float(value),
+            "state": wording.NOT_COMPUTED if skipped else ("absent" if np.isnan(value) else "computed"),
+        }
+        for label, size, means, gone in zip(facts.labels, facts.sizes, facts.means, facts.skipped, strict=True)
+        for t, (value, skipped) in enumerate(zip(means, gone, strict=True))
+    ]
+
+
+def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+    p = palette(mode)
+    count, epochs = facts.means.shape
+    figure = base_figure(mode, 15 * count + 116, l=84, r=12, t=12, b=104)
+    y = list(range(count, 0, -1))
+    digits = wording.digits_for(facts.limit)
+    figure.add_heatmap(
+        x=list(range(1, epochs + 1)),
+        y=y,
+        z=facts.means,
+        zmin=-facts.limit,
+        zmax=facts.limit,
+        colorscale=[[i / 4, c] for i, c in enumerate(p.heat)],
+        hoverongaps=False,
+        customdata=[[label] * epochs for label in facts.labels],
+        hovertemplate="clients %{customdata} by total<br>epoch %{x}<br>mean <b>%{z:+.4f}</b><extra></extra>",
+        colorbar={
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 0,
+            "yanchor": "top",
+            "ypad": 52,
+            "lenmode": "pixels",
+            "len": 190,
+            "thickness": 9,
+            "outlinewidth": 0,
+            "tickvals": [-facts.limit, 0, facts.limit],
+            "ticktext": [f"≤ {wording.signed(-facts.limit, digits)}", "0", f"≥ {wording.signed(facts.limit, digits)}"],
+            "tickfont": {"size": 11, "color": p.secondary},
+            "tickangle": 0,
+        },
+    )
+    rows, at = np.nonzero(facts.skipped)
+    if len(rows):
+        hatch = hatch_of(mode)
+        figure.add_bar(
+            x=at + 1,
+            y=[1.0] * len(rows),
+            base=[y[r] - 0.5 for r in rows],
+            width=1.0,
+            marker={"color": p.soft, "pattern": hatch, "line": {"width": 0}},
+            hovertemplate="epoch %{x}: not computed<extra></extra>",
+        )
+    draw_followed_epochs(figure, following, mode)
+    for height, members in zip(y, facts.members, strict=True):
+        if following.client in members:
+            draw_followed_row(figure, height, mode, over=True)
+    figure.update_layout(
+        barmode="overlay",
+        xaxis=x_axis(mode)
+        | {
+            "range": [0.4, epochs + 0.6],
+            "tickvals": epoch_ticks(epochs),
+            "showline": False,
+            "title": {"text": "Epoch", "font": {"size": 12, "color": p.secondary}},
+        },
+        yaxis={
+            "range": [0.45, count + 0.55],
+            "tickvals": y[::2],
+            "ticktext": list(facts.labels)[::2],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+            "tickfont": {"size": 11, "color": p.secondary},
+        },
+    )
+    return figure

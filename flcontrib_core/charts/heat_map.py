@@ -1,0 +1,361 @@
+"""What did each client do in each epoch? Cells of three different states, the model's gain above, totals right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.following import (
+    NOTHING,
+    STILL,
+    Following,
+    add_cell_targets,
+    add_row_targets,
+    draw_followed_epochs,
+    draw_followed_row,
+    pick,
+)
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import (
+    base_figure,
+    epoch_ticks,
+    hatch_of,
+    leading_digit_up,
+    palette,
+    plain,
+    short,
+    signed_ticks,
+    x_axis,
+)
+from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import page_words as wording
+
+MOST_ROWS = 40
+LONGEST_NAME = 13
+GAIN_GAP = 18
+"""Pixels between the cells and the gain above them."""
+
+
+@dataclass(frozen=True)
+class HeatMapFacts:
+    utility: str
+    axis: str
+    clients: tuple[str, ...]
+    """Top row first."""
+    values: np.ndarray
+    """(clients, T) help up; NaN where not computed or absent"""
+    state: np.ndarray
+    """(clients, T) 0 absent, 1 computed, 2 took part but not computed"""
+    gain: np.ndarray
+    """(T,) the model's gain per epoch, help up"""
+    totals: np.ndarray
+    half_widths: np.ndarray
+    limit: float
+    """Colours saturate at ± limit (about the 95th percentile, so that epoch 1 does not flatten the rest)."""
+    windows: tuple[tuple[str, int, int], ...]
+    alerted: frozenset[str]
+    left_out: int
+    position: dict[str, int]
+    """Of each shown client among the run's."""
+
+
+def heat_map_facts(
+    report: AuditReport,
+    utility: str,
+    order: str = "alerts",
+    fill: FillPolicy = FillPolicy.EQUAL,
+    rows: int = MOST_ROWS,
+    also: str | None = None,
+) -> HeatMapFacts:
+    """``order``: 'alerts' first, by 'total', or by 'name'; ``also`` the followed client, whatever its place."""
+    history = report.history
+    sign = -history.harm_sign(utility)
+    totals = sign * (history.totals(utility, fill) - history.values[utility][0])
+    alerted = list(dict.fromkeys(a.client for a in report.detection.alerts))
+    position = {c: i for i, c in enumerate(history.client_ids)}
+    names = sorted(position)
+    if order == "total":
+        names = sorted(names, key=lambda c: -totals[position[c]])
+    elif order == "alerts":
+        marked = set(alerted)
+        names = [*alerted, *(c for c in names if c not in marked)]
+    shown = names[:rows]
+    if also in position and also not in shown:
+        shown = [*shown[: rows - 1], str(also)]
+    picked = [position[c] for c in shown]
+    state = (history.participated.astype(np.int64) * np.where(history.computed, 1, 2)[:, None])[1:, picked].T
+    values = np.where(state == 1, sign * history.values[utility][1:, picked].T, np.nan)
+    known = np.abs(values[np.isfinite(values)])
+    limit = float(np.quantile(known, 0.95)) if known.size else 1.0
+    return HeatMapFacts(
+        utility=utility,
+        axis=wording.credited(utility, utility in history.lower_is_better),
+        clients=tuple(shown),
+        values=values,
+        state=state,
+        gain=sign * history.increments[utility][1:],
+        totals=totals[picked],
+        half_widths=1.96 * history.total_standard_errors(utility)[picked],
+        limit=leading_digit_up(limit),
+        windows=tuple((a.client, *a.window) for a in report.detection.alerts if a.window and a.client in shown),
+        alerted=frozenset(alerted),
+        left_out=len(names) - len(shown),
+        position={c: position[c] for c in shown},
+    )
+
+
+def heat_map_alt(facts: HeatMapFacts) -> str:
+    harmful = int((facts.values < 0).sum())
+    skipped = int((facts.state == 2).sum())
+    return (
+        f"{facts.axis} of {len(facts.clients)} clients in {facts.values.shape[1]} epochs: "
+        f"{int((facts.state == 1).sum())} computed cells, {harmful} of them harmful, {skipped} not computed."
+    )
+
+
+def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
+    words = {0: wording.ABSENT, 1: "computed", 2: wording.NOT_COMPUTED}
+    return [
+        {
+            "client": client,
+            "epoch": t + 1,
+            facts.axis: None if np.isnan(facts.values[i, t]) else float(facts.values[i, t]),
+            "state": words[int(facts.state[i, t])],
+        }
+        for i, client in enumerate(facts.clients)
+        for t in range(facts.values.shape[1])
+    ]
+
+
+def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+    """Clients × epochs, with the gain per epoch above and (on wide screens) totals at the right."""
+    p = palette(mode)
+    count = len(facts.clients)
+    row, top = (26 if count <= 20 else 18), 64 + GAIN_GAP
+    inner = top + row * count
+    right = 1.0 if narrow else 0.86
+    figure = base_figure(mode, inner + 86, l=104, r=12 if narrow else 40, t=26, b=66)
+    y = list(range(count, 0, -1))
+    _draw_cells(figure, facts, y, mode)
+    _mark_states(figure, facts, y, mode)
+    _draw_gain(figure, facts, mode)
+    for client, first, last in facts.windows:
+        at = y[facts.clients.index(client)]
+        edge = {"color": p.ink, "width": 2}
+        figure.add_shape(type="rect", x0=first - 0.5, x1=last + 0.5, y0=at - 0.5, y1=at + 0.5, line=edge)
+    add_row_targets(figure, facts.clients, facts.position, mode)
+    add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
+    draw_followed_epochs(figure, following, mode)
+    if following.client in facts.clients:
+        at = y[facts.clients.index(following.client)]
+        draw_followed_row(figure, at, mode, over=True)
+        _write_followed(figure, following.client, at, mode)
+    floor = row * count / inner
+    _lay_out(figure, facts, y, mode, right=right, floor=floor, above=floor + GAIN_GAP / inner)
+    if not narrow:
+        _draw_totals(figure, facts, y, mode, right)
+    return figure
+
+
+def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
+    p = palette(mode)
+    epochs = facts.values.shape[1]
+    digits = wording.digits_for(facts.limit)
+    figure.add_heatmap(
+        x=list(range(1, epochs + 1)),
+        y=y,
+        z=facts.values,
+        zmin=-facts.limit,
+        zmax=facts.limit,
+        colorscale=[[i / 4, c] for i, c in enumerate(p.heat)],
+        xgap=1.5,
+        ygap=1.5,
+        hoverongaps=False,
+        customdata=[[plain(c)] * epochs for c in facts.clients],
+        hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br><b>%{z:+.4f}</b><extra></extra>",
+        colorbar={
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 0,
+            "yanchor": "top",
+            "ypad": 30,
+            "lenmode": "pixels",
+            "len": 190,
+            "thickness": 9,
+            "outlinewidth": 0,
+            "tickvals": [-facts.limit, 0, facts.limit],
+            "ticktext": [f"≤ {wording.signed(-facts.limit, digits)}", "0", f"≥ {wording.signed(facts.limit, digits)}"],
+            "tickfont": {"size": 11, "color": p.secondary},
+            "tickangle": 0,
+        },
+    )
+
+
+def _draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
+    """What the model gained in each epoch, above the cells on an axis of its own."""
+    p = palette(mode)
+    figure.add_bar(
+        x=list(range(1, len(facts.gain) + 1)),
+        y=facts.gain,
+        yaxis="y2",
+        marker={"color": [p.help if g >= 0 else p.harm for g in facts.gain], "line": {"width": 0}},
+        width=0.8,
+        hovertemplate="model gain in epoch %{x}<br><b>%{y:+.4f}</b><extra></extra>",
+    )
+    figure.add_annotation(
+        x=0,
+        xref="paper",
+        xanchor="left",
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        showarrow=False,
+        yshift=-4,
+        text=f"<b>Model gain per epoch</b> ({facts.axis})",
+        font={"size": 12, "color": p.secondary},
+    )
+
+
+def _lay_out(
+    figure: Picture,
+    facts: HeatMapFacts,
+    y: list[int],
+    mode: str,
+    *,
+    right: float,
+    floor: float,
+    above: float,
+) -> None:
+    """The cells up to ``floor`` of the height and ``right`` of the width, the gain from ``above`` on."""
+    p = palette(mode)
+    count, epochs = facts.values.shape
+    names = [short(c, LONGEST_NAME) for c in facts.clients]
+    bold = [c in facts.alerted for c in facts.clients]
+    figure.update_layout(
+        barmode="overlay",
+        xaxis=x_axis(mode)
+        | {"domain": [0, right], "range": [-0.5, epochs + 0.6], "tickvals": epoch_ticks(epochs), "showline": False},
+        yaxis={
+            "domain": [0, floor],
+            "range": [0.45, count + 0.55],
+            "tickvals": y,
+            "ticktext": [f"<b>{n}</b>" if b else n for n, b in zip(names, bold, strict=True)],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
+            "tickfont": {"size": 12, "color": p.ink},
+        },
+        yaxis2={
+            "domain": [above, 1],
+            "showgrid": False,
+            "zeroline": True,
+            "zerolinecolor": p.axis,
+            "fixedrange": True,
+            "tickfont": {"size": 11, "color": p.secondary},
+        }
+        | signed_ticks(min(0.0, float(np.nanmin(facts.gain))), max(0.0, float(np.nanmax(facts.gain))), 2),
+    )
+
+
+def _write_followed(figure: Picture, client: str, height: int, mode: str) -> None:
+    """The followed client's name in bold, over the one beside the axis: other labels would mean another picture."""
+    p = palette(mode)
+    figure.add_annotation(
+        x=0,
+        xref="paper",
+        xanchor="right",
+        xshift=-4,
+        y=height,
+        showarrow=False,
+        borderpad=0,
+        bgcolor=p.page,
+        text=f"<b>{short(client, LONGEST_NAME)}</b>",
+        font={"size": 12, "color": p.ink},
+    )
+
+
+def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
+    """What each cell says; the three states in words."""
+    digits = max(4, wording.digits_for(facts.limit))
+    states = {0: wording.ABSENT, 2: wording.NOT_COMPUTED}
+    return [
+        [states.get(s) or wording.signed(v, digits) for s, v in zip(row, values, strict=True)]
+        for row, values in zip(facts.state.tolist(), facts.values.tolist(), strict=True)
+    ]
+
+
+def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
+    """Hatched = took part, not computed; small dot = absent. Zero stays a computed cell in the neutral colour."""
+    p = palette(mode)
+    rows, epochs = np.nonzero(facts.state == 2)
+    if len(rows):
+        base = [y[r] - 0.42 for r in rows]
+        hatch = hatch_of(mode)
+        names = [plain(facts.clients[r]) for r in rows]
+        figure.add_bar(
+            x=epochs + 1,
+            y=[0.84] * len(rows),
+            base=base,
+            width=0.86,
+            marker={"color": p.soft, "pattern": hatch},
+            customdata=names,
+            hovertemplate="<b>%{customdata}</b><br>epoch %{x}: not computed<extra></extra>",
+        )
+    rows, epochs = np.nonzero(facts.state == 0)
+    if len(rows):
+        dots = {"size": 3, "color": p.absent}
+        figure.add_scatter(x=epochs + 1, y=[y[r] for r in rows], mode="markers", marker=dots, hoverinfo="skip")
+
+
+def _outermost(ticks: dict[str, Any]) -> dict[str, Any]:
+    """One label beside the zero line: on a phone the totals have room for one."""
+    if not ticks:
+        return ticks
+    value, text = max(zip(ticks["tickvals"], ticks["ticktext"], strict=True), key=lambda tick: abs(tick[0]))
+    return {"tickvals": [value], "ticktext": [text]}
+
+
+def _draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
+    p = palette(mode)
+    colours = [p.help if t >= 0 else p.harm for t in facts.totals]
+    known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
+    figure.add_bar(
+        x=facts.totals,
+        y=y,
+        orientation="h",
+        xaxis="x2",
+        width=0.5,
+        marker={"color": colours, "line": {"width": 0}},
+        error_x={"type": "data", "array": known, "color": p.ink, "thickness": 1.2, "width": 0},
+        customdata=[[plain(c), pick(facts.position[c])] for c in facts.clients],
+        hovertemplate="<b>%{customdata[0]}</b><br>total <b>%{x:+.4f}</b><extra></extra>",
+        **STILL,
+    )
+    figure.update_layout(
+        xaxis2={
+            "domain": [left + 0.03, 1],
+            "anchor": "y",
+            "tickangle": 0,
+            "showgrid": False,
+            "zeroline": True,
+            "zerolinecolor": p.axis,
+            "fixedrange": True,
+            "tickfont": {"size": 11, "color": p.secondary},
+        }
+        | _outermost(signed_ticks(min(0.0, float(facts.totals.min())), max(0.0, float(facts.totals.max())), 2))
+    )
+    figure.add_annotation(
+        x=left + 0.03,
+        xref="paper",
+        xanchor="left",
+        y=y[0] + 0.55,
+        yref="y",
+        yanchor="bottom",
+        showarrow=False,
+        text="<b>Total</b>",
+        font={"size": 12, "color": p.secondary},
+    )

@@ -1,0 +1,44 @@
+"""What does one alert look like at a glance? The client's curve over the band of the others, its window shaded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flcontrib_core.charts.cumulative import CumulativeFacts
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import base_figure, client_styles, palette, translucent
+from flcontrib_core.words import page_words as wording
+
+
+def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] | None) -> str:
+    curve = next(c for c in facts.focus if c.client == client)
+    end = float(curve.credit[facts.last_known])
+    where = "" if window is None else f"; marked window: epochs {wording.window(*window)}"
+    return f"{client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}{where}."
+
+
+def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] | None, mode: str) -> Picture:
+    """A small picture without axes; the facts are those of the large one."""
+    p = palette(mode)
+    curve = next(c for c in facts.focus if c.client == client)
+    style = client_styles(facts.all_clients, mode)[client]
+    figure = base_figure(mode, 64, l=0, r=0, t=2, b=2)
+    figure.update_layout(xaxis={"visible": False, "range": [0, facts.epochs]}, yaxis={"visible": False})
+    epochs = np.arange(facts.last_known + 1)
+    quantiles = facts.quantiles[:, : len(epochs)]
+    if facts.others:
+        figure.add_scatter(
+            x=[*epochs, *epochs[::-1]],
+            y=[*quantiles[4], *quantiles[0][::-1]],
+            mode="lines",
+            fill="toself",
+            fillcolor=translucent(p.context, 0.3),
+            line={"width": 0},
+            hoverinfo="skip",
+        )
+    if window is not None:
+        shade = {"fillcolor": translucent(style.colour, 0.13), "line": {"width": 0}, "layer": "below"}
+        figure.add_shape(type="rect", x0=window[0] - 0.5, x1=window[1] + 0.5, y0=0, y1=1, yref="y domain", **shade)
+    line = {"color": style.colour, "width": 2, "dash": style.dash}
+    figure.add_scatter(x=epochs, y=curve.credit[: len(epochs)], mode="lines", line=line, hoverinfo="skip")
+    return figure

@@ -1,0 +1,234 @@
+"""Who contributed what, epoch by epoch? Algorithm 1 of the paper, over a run log, a budget and a pool of processes.
+
+Epochs are independent given the models they start from (the Markov property), so they are streamed to workers, kept
+as they finish, and never computed twice. The walk holds the epochs that are being worked on and no others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flcontrib_core import __version__
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.execution.local import run_tasks
+from flcontrib_core.history.assembly import assemble_history, history_from_table, history_from_utilities
+from flcontrib_core.history.checkpoints import (
+    EpochCheckpoints,
+    UtilityMemory,
+    digest_of,
+    pack_answer,
+    pack_logits,
+    unpack_answer,
+    unpack_logits,
+)
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.epoch_work import EpochAnswer, EpochTask, Workbench, assess_epoch
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.history.trajectory import evaluator_for, scheduling_problem, walk
+from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
+from flcontrib_core.scheduling.schedule import Schedule
+from flcontrib_core.vocabulary import (
+    FillPolicy,
+    OnProgress,
+    no_progress,
+)
+
+if TYPE_CHECKING:
+    from flcontrib_core.games.evaluator import Evaluator
+
+
+def assess_contributions(
+    run: Run,
+    settings: AssessSettings | None = None,
+    *,
+    schedule: Schedule | None = None,
+    evaluator: Evaluator | None = None,
+    workers: int = 1,
+    engine: str = "local",
+    address: str | None = None,
+    checkpoints: EpochCheckpoints | None = None,
+    memory: UtilityMemory | None = None,
+    on_progress: OnProgress = no_progress,
+    on_epoch: Callable[[EpochAnswer], None] | None = None,
+) -> ContributionHistory:
+    """Per-epoch Shapley values of every client: Algorithm 1.
+
+    ``schedule``: which epochs to compute (else ``settings.budget`` decides, default all). ``evaluator``: a trusted
+    one built from a torch module, for logs without model.json. Raises CostRefusal before an exponential request,
+    MissingPart without a model, NonFiniteUtility (naming epoch and coalition) when a sub-model diverges.
+    """
+    wanted = settings or AssessSettings()
+    began = time.perf_counter()
+    if isinstance(run, ContributionTable):
+        return history_from_table(run)
+    if isinstance(run, UtilityTable):
+        plan = schedule or _plan(run, wanted, None, on_progress)
+        return replace(history_from_utilities(run, wanted, plan), seconds=time.perf_counter() - began)
+    judge = evaluator or evaluator_for(run, wanted.utilities)
+    plan = schedule or _plan(run, wanted, judge, on_progress)
+    chosen = set(plan.chosen) if plan else {e.epoch for e in run.epochs}
+    from flcontrib_core.shapley.registry import cost_of, epoch_estimator, is_run_estimator
+
+    if is_run_estimator(wanted.estimator):
+        from flcontrib_core.history.whole_run import assess_whole_run
+
+        return assess_whole_run(run, wanted, judge, began, on_progress)
+    largest = max((len(e.participants) for e in run.epochs if e.epoch in chosen), default=0)
+    if largest:  # an exponential request is refused with its price before anything starts
+        cost_of(wanted.estimator, largest, judge.multiply_adds(largest), wanted.estimation)
+    bench = Workbench(
+        evaluator=judge,
+        estimator=epoch_estimator(wanted.estimator),
+        settings=wanted.estimation,
+        weights=wanted.weights,
+        seed=wanted.seed,
+        weight_utility=judge.utilities.index(wanted.weight_utility) if wanted.weight_utility in judge.utilities else 0,
+        skip_diverged=wanted.nonfinite == "absent",
+    )
+    stream = _EpochStream(run, wanted, judge, chosen, checkpoints, memory)
+    spread = _engine(engine, address)
+    answers: dict[int, EpochAnswer] = {}
+    total = sum(1 for e in run.epochs if e.participants)
+    for answer in stream.answers(spread, bench, workers):
+        answers[answer.epoch] = answer
+        on_progress(len(answers), total, f"epoch {answer.epoch}")
+        if on_epoch is not None:
+            on_epoch(answer)
+    history = assemble_history(run, wanted, judge, answers, plan)
+    return replace(history, seconds=time.perf_counter() - began, recalled=stream.recalled)
+
+
+def _engine(engine: str, address: str | None) -> Callable[..., Iterator[EpochAnswer]]:
+    if engine == "local":
+        return run_tasks
+    if engine == "ray":
+        from functools import partial
+
+        from flcontrib_core.execution.ray_cluster import run_tasks_on_ray
+
+        return partial(run_tasks_on_ray, address=address)
+    raise SettingsError(f"engine {engine!r} is unknown; use 'local' or 'ray'")
+
+
+def _plan(
+    run: RunLog | UtilityTable, settings: AssessSettings, evaluator: Evaluator | None, on_progress: OnProgress
+) -> Schedule | None:
+    """The schedule that the budget settings ask for; None = every epoch, which needs no choice."""
+    if settings.budget.budget is None and settings.budget.epochs is None:
+        return None
+    from flcontrib_core.scheduling.choose import choose_epochs
+
+    return choose_epochs(scheduling_problem(run, settings, evaluator, on_progress), settings.budget)
+
+
+class _EpochStream:
+    """Feeds epochs to workers and takes answers back, by way of checkpoints and the utility memory."""
+
+    def __init__(
+        self,
+        run: RunLog,
+        settings: AssessSettings,
+        evaluator: Evaluator,
+        chosen: set[int],
+        checkpoints: EpochCheckpoints | None,
+        memory: UtilityMemory | None,
+    ) -> None:
+        self.run, self.settings, self.chosen = run, settings, chosen
+        self.checkpoints, self.memory = checkpoints, memory
+        self.keys = EpochKeys(run, settings, evaluator)
+        self.recalled = 0
+        self._parts: dict[int, int] = {}
+        self._finished: list[EpochAnswer] = []
+
+    def answers(
+        self, spread: Callable[..., Iterator[EpochAnswer]], bench: Workbench, workers: int
+    ) -> Iterator[EpochAnswer]:
+        for answer in spread(assess_epoch, bench, self._tasks(), workers):
+            self._keep(answer)
+            yield from self._drain()
+            yield answer
+        yield from self._drain()
+
+    def _drain(self) -> Iterator[EpochAnswer]:
+        while self._finished:
+            yield self._finished.pop(0)
+
+    def _tasks(self) -> Iterator[EpochTask]:
+        for step in walk(self.run):
+            record = step.record
+            if not record.participants:
+                continue
+            kept = self.checkpoints.recall(self._answer_key(record.epoch)) if self.checkpoints else None
+            if kept is not None:
+                self._finished.append(unpack_answer(kept))
+                continue
+            known = self.memory.recall_epoch(self.keys.memory(record.epoch)) if self.memory else {}
+            yield EpochTask(
+                epoch=record.epoch,
+                client_ids=tuple(self.run.clients[i].id for i in record.participants),
+                base=step.start,
+                updates=np.ascontiguousarray(step.data.updates),
+                data_sizes=record.data_sizes,
+                global_model=step.data.global_model,
+                last_step=step.last_step,
+                estimate=record.epoch in self.chosen,
+                observe=self.settings.observe,
+                leave_one_out=self.settings.fill is FillPolicy.LEAVE_ONE_OUT and record.epoch not in self.chosen,
+                remembered=known,
+                remembered_logits=self._logits(record.epoch),
+            )
+
+    def _logits(self, epoch: int) -> dict[bytes, np.ndarray]:
+        """Logits kept by earlier assessments; each kept its own part, since what is kept never changes."""
+        known: dict[bytes, np.ndarray] = {}
+        self._parts[epoch] = 0
+        while self.checkpoints is not None:
+            part = self.checkpoints.recall(self.keys.logits(epoch, self._parts[epoch]))
+            if part is None:
+                break
+            known |= unpack_logits(part)
+            self._parts[epoch] += 1
+        return known
+
+    def _keep(self, answer: EpochAnswer) -> None:
+        self.recalled += answer.recalled
+        if self.memory is not None:
+            self.memory.keep_epoch(self.keys.memory(answer.epoch), answer.fresh, answer.recalled)
+        if self.checkpoints is None:
+            return
+        packed = pack_logits(answer.fresh_logits)
+        if packed is not None:
+            self.checkpoints.keep(self.keys.logits(answer.epoch, self._parts.get(answer.epoch, 0)), packed)
+        self.checkpoints.keep(self._answer_key(answer.epoch), pack_answer(answer))
+
+    def _answer_key(self, epoch: int) -> str:
+        return self.keys.answer(epoch, epoch in self.chosen)
+
+
+class EpochKeys:
+    """Under which names are an epoch's answer and its coalition utilities kept?
+
+    Both build on the epoch digest d_t, so that a further epoch or a label invalidates nothing.
+    """
+
+    def __init__(self, run: RunLog, settings: AssessSettings, evaluator: Evaluator) -> None:
+        self.settings = settings
+        self.digests = run.epoch_digests()
+        self.recipe = digest_of(evaluator.recipe(), evaluator.utilities)
+
+    def memory(self, epoch: int) -> str:
+        return digest_of("utilities", self.digests[epoch], self.settings.weights, self.recipe)
+
+    def logits(self, epoch: int, part: int) -> str:
+        return digest_of("logits", self.digests[epoch], self.settings.weights, self.recipe, part)
+
+    def answer(self, epoch: int, estimated: bool) -> str:
+        s = self.settings
+        what = (s.estimator, asdict(s.estimation), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
+        filled = s.fill is FillPolicy.LEAVE_ONE_OUT and not estimated
+        return digest_of("answer", __version__, self.digests[epoch], self.recipe, what, estimated, filled)

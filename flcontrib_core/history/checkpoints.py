@@ -1,0 +1,104 @@
+"""How is a finished epoch kept so that nothing is computed twice?
+
+Two things outlive an assessment: the whole answer of an epoch (the same settings again: nothing is computed) and the
+utilities of its coalitions (another estimator, budget, seed or precision: only what is missing is computed). Both are
+keyed by digests, so a growing run keeps what it has; where they are kept is the workspace's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from flcontrib_core.history.epoch_work import EpochAnswer
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+
+
+class EpochCheckpoints(Protocol):
+    """Finished epochs by key; ``keep`` returns only when the arrays are safe."""
+
+    def recall(self, key: str) -> dict[str, np.ndarray] | None: ...
+
+    def keep(self, key: str, arrays: dict[str, np.ndarray]) -> None: ...
+
+
+class UtilityMemory(Protocol):
+    """Coalition utilities by the key of (epoch digest, weights, evaluator recipe)."""
+
+    def recall_epoch(self, key: str) -> dict[bytes, np.ndarray]: ...
+
+    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray], recalled: int = 0) -> None:
+        """Keeps new utilities; ``recalled`` is how many were answered from memory, for the hit rate."""
+        ...
+
+
+def digest_of(*parts: object) -> str:
+    """sha256 of the canonical JSON of the parts."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def pack_answer(answer: EpochAnswer) -> dict[str, np.ndarray]:
+    """An answer as named arrays (no pickle): arrays as they are, everything else as one JSON text."""
+    arrays: dict[str, np.ndarray] = {}
+    words: dict[str, Any] = {}
+    for part, value in (("answer", answer), ("estimate", answer.estimate), ("observation", answer.observation)):
+        if value is None:
+            continue
+        words[part] = {}
+        for field in fields(value):
+            item = getattr(value, field.name)
+            if isinstance(item, np.ndarray):
+                arrays[f"{part}.{field.name}"] = item
+            elif not is_dataclass(item) and field.name not in ("fresh", "fresh_logits", "seconds", "recalled"):
+                words[part][field.name] = item
+    arrays["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
+    return arrays
+
+
+def unpack_answer(arrays: dict[str, np.ndarray]) -> EpochAnswer:
+    """The inverse of ``pack_answer``; raises KeyError or TypeError when the arrays are of another version."""
+    from flcontrib_core.games.observations import EpochObservation
+
+    words = json.loads(arrays["words"].tobytes().decode())
+
+    def gather(part: str) -> dict[str, Any]:
+        found = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith(part + ".")}
+        return {**{k: tuple(v) if isinstance(v, list) else v for k, v in words[part].items()}, **found}
+
+    estimate = ShapleyEstimate(**gather("estimate")) if "estimate" in words else None
+    observation = EpochObservation(**gather("observation")) if "observation" in words else None
+    return EpochAnswer(
+        **(
+            gather("answer")
+            | {
+                "estimate": estimate,
+                "observation": observation,
+                "fresh": {},
+                "recalled": 0,
+                "seconds": 0.0,
+            }
+        )
+    )
+
+
+MOST_LOGIT_BYTES = 32 << 20
+"""Logits kept per epoch; beyond it a higher precision evaluates them again (the utilities are still remembered)."""
+
+
+def pack_logits(logits: dict[bytes, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """Coalition keys and logits as two arrays; None when there are none or they are above the cap."""
+    if not logits or sum(z.nbytes for z in logits.values()) > MOST_LOGIT_BYTES:
+        return None
+    keys = np.frombuffer(b"".join(logits), dtype=np.uint8).reshape(len(logits), -1)
+    return {"keys": keys, "logits": np.stack(list(logits.values()))}
+
+
+def unpack_logits(arrays: dict[str, np.ndarray] | None) -> dict[bytes, np.ndarray]:
+    if arrays is None:
+        return {}
+    return {key.tobytes(): z for key, z in zip(arrays["keys"], arrays["logits"], strict=True)}

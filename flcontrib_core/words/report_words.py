@@ -1,0 +1,178 @@
+"""How are numbers and findings said in what leaves the house?
+
+Help is up: contributions are turned so that a positive number helped the model, and every axis says so in words.
+The tool never calls a client dishonest; it says what was observed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.words.finding_words import counted, span
+
+VERDICTS = {
+    VerdictKind.POISONING_WINDOW: "Harmful change in a window",
+    VerdictKind.EXACT_FINDING: "Exact finding",
+    VerdictKind.CLASS_MIX_CHANGED: "Mix of classes changed",
+    VerdictKind.PERSISTENTLY_HARMFUL: "Harmful throughout",
+    VerdictKind.PERSISTENTLY_OPPOSED: "Points away from the others (advisory)",
+    VerdictKind.NOTHING_FOUND: "Nothing found",
+    VerdictKind.NO_VERDICT: "No verdict: the data cannot decide",
+}
+OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
+_SENT = {
+    "zero": "sent updates that are all zero",
+    "repeat": "repeated an earlier update of its own",
+    "copy": "sent the same update as another client",
+}
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """+0.078, −0.064, 0, or 'not computed'. A value too small for the digits is not called 0: it gets two of its own.
+
+    >>> signed(-0.0781), signed(0.0), signed(0.00004), signed(None)
+    ('−0.078', '0', '+4.0e−05', 'not computed')
+    """
+    if value is None or value != value:
+        return "not computed"
+    if value == 0:
+        return "0"
+    text = f"{abs(value):.{digits}f}"
+    if float(text) == 0:
+        text = f"{abs(value):.1e}".replace("-", "−")
+    return ("+" if value > 0 else "−") + text
+
+
+def half_width(standard_error: float, digits: int = 3) -> str:
+    """What stands behind a number: exact, its 95% half-width, or that the method gives none."""
+    if standard_error != standard_error:
+        return "error unknown"
+    if standard_error == 0:
+        return "exact"
+    return f"± {1.96 * standard_error:.{digits}f}" if 1.96 * standard_error >= 10**-digits else f"± < {10**-digits:g}"
+
+
+def total_status(standard_error: float, skipped: int) -> str:
+    """Exact, ± or unknown, and how many of the client's epochs are filled in rather than computed."""
+    how = half_width(standard_error)
+    if not skipped:
+        return how
+    return f"{skipped} filled" if how == "exact" else f"{how}, {skipped} filled"
+
+
+def gathered(notes: Sequence[str]) -> list[str]:
+    """Notes that repeat over epochs, each once: "epochs 1–17, 21: exact is cheap"."""
+    epochs: dict[str, list[int]] = {}
+    for note in notes:
+        found = re.fullmatch(r"epoch (\d+): (.*)", note, re.DOTALL)
+        epochs.setdefault(note if found is None else found[2], []).extend([int(found[1])] if found else [])
+    return [f"{epoch_list(at)}: {text}" if at else text for text, at in epochs.items()]
+
+
+def epoch_list(epochs: Sequence[int]) -> str:
+    """
+    >>> epoch_list([1, 2, 3, 7])
+    'epochs 1–3, 7'
+    """
+    runs: list[list[int]] = []
+    for t in sorted(set(epochs)):
+        if runs and runs[-1][1] == t - 1:
+            runs[-1][1] = t
+        else:
+            runs.append([t, t])
+    listed = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+    return f"epoch {listed}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"epochs {listed}"
+
+
+def probability(value: float | None) -> str:
+    """Two digits, never more than 0.99: no probability from a finite log is certain."""
+    return "–" if value is None or value != value else f"{min(value, 0.99):.2f}"
+
+
+def thousands(number: int) -> str:
+    return f"{number:,}".replace(",", "\u2009")
+
+
+def credited(history: ContributionHistory, utility: str) -> str:
+    """What a contribution means when help is up."""
+    return f"{utility} reduction" if utility in history.lower_is_better else f"{utility} gain"
+
+
+def main_utility(history: ContributionHistory) -> str:
+    return "loss" if "loss" in history.utilities else history.utilities[0]
+
+
+def headline(report: AuditReport) -> str:
+    """The finding in one sentence with its numbers."""
+    alerts, clients = report.detection.alerts, len(report.history.client_ids)
+    if not alerts:
+        return (
+            f"No change above the threshold in {counted(clients, 'client')} over {report.history.epoch_count} epochs."
+        )
+    flagged = len({a.client for a in alerts})
+    windows = all(a.window is not None for a in alerts)
+    verb = (
+        "changed during this run"
+        if windows
+        else ("stands out in this run" if flagged == 1 else "stand out in this run")
+    )
+    return f"{flagged} of {counted(clients, 'client')} {verb}. Strongest: {where_and_how_sure(alerts[0])}."
+
+
+def where_and_how_sure(alert: Alert) -> str:
+    parts = [alert.client]
+    if alert.window is not None:
+        parts.append(span(alert.window))
+    sure = "a fact about the file" if alert.probability is None else f"probability {probability(alert.probability)}"
+    return ", ".join([*parts, sure])
+
+
+def alert_title(alert: Alert) -> str:
+    """What was seen, in the fewest words that stay true."""
+    where = "" if alert.window is None else f" in {span(alert.window)}"
+    if alert.verdict is VerdictKind.EXACT_FINDING:
+        return f"{alert.client} {_SENT.get(alert.finding, 'sent updates with an exact finding')}{where}"
+    if alert.verdict is VerdictKind.CLASS_MIX_CHANGED:
+        return f"{alert.client}'s mix of classes seems to have changed{where}"
+    if alert.mean_inside is not None and alert.mean_inside > 0:
+        return f"{alert.client} lowered the model's quality{where or ' throughout the run'}"
+    return f"{alert.client} changed{where}"
+
+
+def nothing_found(report: AuditReport) -> str | None:
+    shift = report.detection.smallest_visible_shift
+    if report.detection.alerts or shift is None:
+        return None
+    return f"Smallest shift visible with these settings: about {shift:.2g} per epoch over 5 epochs."
+
+
+def false_alarms(report: AuditReport) -> str:
+    """How often this fires on honest runs, as measured."""
+    rate, source = report.detection.false_alarm_rate, report.detection.false_alarm_source
+    if rate is None:
+        return "How often honest runs alert at this setting is not known."
+    return f"{rate:.1%} of honest simulated runs alert at the {report.detection.preset} setting ({source})."
+
+
+def methods(history: ContributionHistory) -> str:
+    """Which estimators computed how many epochs."""
+    used: dict[str, int] = {}
+    for t in range(1, history.epoch_count + 1):
+        if history.computed[t]:
+            used[history.estimator[t]] = used.get(history.estimator[t], 0) + 1
+    return ", ".join(f"{name} in {counted(n, 'epoch')}" for name, n in used.items()) or "no epoch computed"
+
+
+def worst_status(history: ContributionHistory, utility: str) -> str:
+    """Exact, with an error, or partly not computed: what may be said of the totals as a whole."""
+    seen = history.participated & history.computed[:, None]
+    errors = history.standard_errors[utility][seen]
+    how = "exact values" if not errors.any() else "values ± 95%"
+    if (errors != errors).any():
+        how = "values partly without a standard error"
+    skipped = int((~history.computed[1:]).sum())
+    return how if not skipped else f"{how}; {counted(skipped, 'epoch')} not computed"
