@@ -10,6 +10,7 @@ from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, clas
 from flcontrib_core.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
 from flcontrib_core.charts.following import Following
 from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 from flcontrib_dashboard import controls, selection, state
 
@@ -50,14 +51,14 @@ def what_if(report: AuditReport, alert: Alert) -> None:
         better = float(steps.mean()) * -history.harm_sign(utility) > 0
         place.metric(
             f"{utility.capitalize()} per epoch",
-            wording.signed(float(steps.mean()), 4),
+            numbers.signed(float(steps.mean()), 4),
             "better without" if better else ("no change" if float(steps.mean()) == 0 else "worse without"),
             delta_color="off",
             delta_arrow="off",
         )
     if known:
         st.caption(
-            f"Mean change of the model after epochs {wording.window(first, last)}, had the client been left out "
+            f"Mean change of the model after epochs {numbers.window(first, last)}, had the client been left out "
             "of that one step. Later updates are kept as recorded: this is not a retraining."
         )
     else:
@@ -107,7 +108,7 @@ def decision(shown: state.Shown, alert: Alert) -> None:
 
 def reasons(alert: Alert) -> None:
     controls.card_title("Why it was marked")
-    st.text(wording.visible(alert.why))
+    st.text(numbers.visible(alert.why))
     if alert.channels:
         heard = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
         loudest = max((c.score or 0.0 for c in heard), default=0.0)
@@ -141,7 +142,7 @@ def class_mix(shown: state.Shown, alert: Alert) -> None:
     if facts is None:
         return
     with st.container(border=True, gap="xsmall"):
-        controls.card_title(f"Which classes moved in epochs {wording.window(*facts.window)}")
+        controls.card_title(f"Which classes moved in epochs {numbers.window(*facts.window)}")
         st.caption(
             "Margin of each class after the client's own step, inside minus outside the window, relative to the "
             f"others. {facts.share_up:.0%} of the movement is upward: about half speaks for a changed mix of classes, "
@@ -167,7 +168,7 @@ def check_it(report: AuditReport) -> None:
         controls.text_of(
             f"Run {made.run_digest[:8]}… · {', '.join(estimators)} · "
             f"{len(made.epochs_computed)} of {report.history.epoch_count} epochs · "
-            f"{wording.count(int(report.history.evaluations.sum()))} evaluations · seed {made.seed} · "
+            f"{numbers.count(int(report.history.evaluations.sum()))} evaluations · seed {made.seed} · "
             f"version {made.version} · {made.platform}"
         )
     )
@@ -202,7 +203,7 @@ def show(shown: state.Shown, alert: Alert) -> None:
         _, colour = findings.badge_of(alert)
         st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
         if alert.probability is not None:
-            st.badge(f"Probability {wording.probability(alert.probability)}", color="gray")
+            st.badge(f"Probability {numbers.probability(alert.probability)}", color="gray")
     st.title(controls.text_of(findings.headline(alert)))
     st.caption(wording.OBSERVED_ONLY)
     following = selection.follow_bar(report)

@@ -10,7 +10,7 @@ import streamlit as st
 from flcontrib_core import AuditReport, FillPolicy
 from flcontrib_core.charts.following import Following
 from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 
 SEARCH_FROM = 20
@@ -64,7 +64,7 @@ def interval_words(half: float, digits: int, unknown: int) -> str:
 
 def digits_of(credit: np.ndarray) -> int:
     """Decimals at which the totals still differ, at least three."""
-    return max(3, wording.digits_for(float(np.abs(credit).max(initial=0.0))))
+    return max(3, numbers.digits_for(float(np.abs(credit).max(initial=0.0))))
 
 
 def show_totals(shown: state.Shown, utility: str, following: Following, fill: FillPolicy | None = None) -> None:

@@ -13,6 +13,7 @@ import streamlit as st
 from flcontrib_core import AuditReport, Job, JobState, RunEntry, csv_safe
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import DARK
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 from flcontrib_dashboard import selection, state
 from flcontrib_dashboard.canvas import show_picture
@@ -27,7 +28,7 @@ def text_of(value: str) -> str:
 
     Addresses become links from the text alone, escaped or not; a word joiner, which has no width, keeps them text.
     """
-    unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", wording.visible(value))
+    unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", numbers.visible(value))
     return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in unlinked)
 
 
@@ -64,7 +65,7 @@ def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
     marks = [] if shown.job is None else [("Provisional", "orange")]
     warnings = len(shown.report.warnings)
     marks.append(
-        (wording.several(warnings, "remark") + " on the log", "orange") if warnings else ("Log consistent", "gray")
+        (numbers.several(warnings, "remark") + " on the log", "orange") if warnings else ("Log consistent", "gray")
     )
     done = int(history.computed[1:].sum())
     marks.append((f"{done} of {history.epoch_count} epochs computed", "gray"))
@@ -130,10 +131,10 @@ def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]],
     """A table whose cells and headings show direction marks instead of obeying them."""
     columns = content if isinstance(content, Mapping) else columns_of(content)
     shown = {
-        wording.visible(name): [wording.visible(v) if isinstance(v, str) else v for v in values]
+        numbers.visible(name): [numbers.visible(v) if isinstance(v, str) else v for v in values]
         for name, values in columns.items()
     }
-    settings: dict[str, Any] = {"hide_index": True, "width": "stretch", "placeholder": wording.NO_VALUE} | options
+    settings: dict[str, Any] = {"hide_index": True, "width": "stretch", "placeholder": numbers.NO_VALUE} | options
     return st.dataframe(shown, **settings)
 
 
@@ -186,7 +187,7 @@ def pick_clients(
     if len(names) <= 24:
         chosen = st.pills(label, names, selection_mode="multi", key=key, format_func=text_of, wrap=True)
     else:
-        chosen = st.multiselect(label, names, max_selections=most, key=key, format_func=wording.visible)
+        chosen = st.multiselect(label, names, max_selections=most, key=key, format_func=numbers.visible)
     return tuple(chosen or ())[:most]
 
 
@@ -198,10 +199,10 @@ def job_words(job: Job) -> str:
         if job.progress is None:
             return "starting"
         left = job.progress.seconds_left
-        rest = "" if left is None else f", about {wording.seconds(left)} left"
+        rest = "" if left is None else f", about {numbers.seconds(left)} left"
         return f"{job.progress.done} of {job.progress.total} epochs{rest}"
     words = {
-        JobState.DONE: f"done in {wording.seconds(job.seconds)}",
+        JobState.DONE: f"done in {numbers.seconds(job.seconds)}",
         JobState.CANCELLED: "cancelled; finished epochs are kept",
         JobState.LOST: "its process ended unexpectedly; finished epochs are kept",
         JobState.PAUSED_NO_SPACE: "paused: no space left; finished epochs are kept",

@@ -14,7 +14,7 @@ import streamlit as st
 
 from flcontrib_core import AuditReport
 from flcontrib_core.charts.following import NOTHING, Following, read_pick
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import state
 
 MOST_IN_LIST = 500
@@ -77,7 +77,7 @@ def follow_bar(report: AuditReport) -> Following:
                 index=None,
                 key="follow-client",
                 placeholder="Follow a client",
-                format_func=wording.visible,
+                format_func=numbers.visible,
                 label_visibility="collapsed",
                 width=220,
                 on_change=_follow_named,
@@ -99,7 +99,7 @@ def follow_bar(report: AuditReport) -> Following:
                 "Follow epochs",
                 windows,
                 key="follow-window",
-                format_func=lambda w: f"Epochs {wording.window(*w)}",
+                format_func=lambda w: f"Epochs {numbers.window(*w)}",
                 label_visibility="collapsed",
                 on_change=_follow_window,
                 width="content",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, state
 
 here = Path(__file__).parent
@@ -49,7 +49,7 @@ with st.sidebar:
             state.remember(run=picked[:16], result=None, client=None, window=None)
             st.rerun()
         state.remember(run=entry.digest[:16])
-        st.caption(f"{wording.several(entry.clients, 'client')} · {wording.several(entry.epochs, 'epoch')}")
+        st.caption(f"{numbers.several(entry.clients, 'client')} · {numbers.several(entry.epochs, 'epoch')}")
         if state.is_sample(entry):
             st.caption("Sample run with known truth")
         if not entry.available:

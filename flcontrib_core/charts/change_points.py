@@ -20,7 +20,7 @@ from flcontrib_core.charts.following import (
 )
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, short, x_axis, y_axis
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 MOST_ROWS = 40
 
@@ -29,7 +29,7 @@ def change_groups(probability: np.ndarray, smallest: float = 0.15) -> tuple[tupl
     """Neighbouring epochs share the mass of one change: 20–21 with 0.49 and 0.48 are one change of 0.97.
 
     A sum of probabilities can pass 1 where more than one change may lie in the stretch; it is cut there, and shown
-    like every probability (``wording.probability``), never above 0.99.
+    like every probability (``numbers.probability``), never above 0.99.
 
     ``probability`` (T + 1,); (first, last, summed probability) of each run of epochs above 0.05 that reaches
     ``smallest``.
@@ -93,7 +93,7 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
 def change_point_alt(facts: ChangePointFacts) -> str:
     if not facts.above:
         return f"No client has a change with probability {facts.threshold:.2f} or more."
-    strongest = ", ".join(f"{c} at {wording.window(a, b)} ({wording.probability(p)})" for c, a, b, p in facts.above[:5])
+    strongest = ", ".join(f"{c} at {numbers.window(a, b)} ({numbers.probability(p)})" for c, a, b, p in facts.above[:5])
     return f"Changes with probability {facts.threshold:.2f} or more: {strongest}."
 
 
@@ -104,7 +104,7 @@ def change_words(groups: Iterable[tuple[str, int, int, float]]) -> str:
 
 def group_words(first: int, last: int, mass: float) -> str:
     together = " together" if last > first else ""
-    return f"{wording.window(first, last)}: {wording.probability(mass)}{together}"
+    return f"{numbers.window(first, last)}: {numbers.probability(mass)}{together}"
 
 
 def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:

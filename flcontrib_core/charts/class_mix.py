@@ -10,7 +10,7 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, palette, signed_ticks, x_axis, y_axis
 from flcontrib_core.detection.class_evidence import class_margins
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 MOST_CLASSES = 40
 
@@ -48,8 +48,8 @@ def class_mix_alt(facts: ClassMixFacts) -> str:
     up, down = int((facts.moves > 0).sum()), int((facts.moves < 0).sum())
     least = facts.classes[int(np.argmin(facts.moves))]
     return (
-        f"Change of {facts.client}'s margin per class in epochs {wording.window(*facts.window)}: "
-        f"{wording.several(up, 'class', 'classes')} up, {down} down, {facts.share_up:.0%} of the movement is upward; "
+        f"Change of {facts.client}'s margin per class in epochs {numbers.window(*facts.window)}: "
+        f"{numbers.several(up, 'class', 'classes')} up, {down} down, {facts.share_up:.0%} of the movement is upward; "
         f"class {least} lost most."
     )
 

@@ -21,7 +21,7 @@ from flcontrib_core.charts.style import (
     x_axis,
     y_axis,
 )
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 MOST_LINES = 40
 
@@ -60,7 +60,7 @@ def cluster_facts(report: AuditReport, utility: str, also: str | None = None) ->
     shown = {c for members in groups for c in sorted(members, key=lambda c: (c not in first, c))[:MOST_LINES]}
     offset = sign * history.values[utility][0, 0]
     return ClusterFacts(
-        axis=wording.credited(utility, utility in history.lower_is_better),
+        axis=numbers.credited(utility, utility in history.lower_is_better),
         epochs=rows,
         groups=groups,
         series={c: credit[:, position[c]] for c in shown},
@@ -132,7 +132,7 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, followin
             yref="paper",
             yanchor="bottom",
             yshift=4,
-            text=f"<b>Group {g + 1}</b> · {wording.several(len(members), 'client')}",
+            text=f"<b>Group {g + 1}</b> · {numbers.several(len(members), 'client')}",
             showarrow=False,
             font={"size": 13, "color": p.ink},
         )

@@ -24,7 +24,7 @@ from flcontrib_core.charts.style import (
     y_axis,
 )
 from flcontrib_core.reports.comparison import contribution_ranks
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 MOST_CLIENTS = 30
 MOST_PANELS = 4
@@ -78,7 +78,7 @@ def aligned_facts(
     lower = utility in reports[0].history.lower_is_better
     return AlignedFacts(
         names,
-        wording.credited(utility, lower),
+        numbers.credited(utility, lower),
         tuple(order),
         tuple(curves),
         max((len(c) - 1 for own in curves for c in own if c is not None), default=0),
@@ -91,7 +91,7 @@ def aligned_alt(facts: AlignedFacts) -> str:
     lines = []
     for client, own in zip(facts.clients, facts.curves, strict=True):
         ends = [
-            f"{name} {wording.signed(float(c[-1]), max(3, wording.digits_for(float(c[-1]))))}"
+            f"{name} {numbers.signed(float(c[-1]), max(3, numbers.digits_for(float(c[-1]))))}"
             for name, c in zip(facts.names, own, strict=True)
             if c is not None
         ]
@@ -221,7 +221,7 @@ def rank_alt(facts: RankFacts) -> str:
 
 
 def moved_words(moved: int) -> str:
-    return f"{wording.several(moved, 'client')} changed rank" if moved else "No client changed rank"
+    return f"{numbers.several(moved, 'client')} changed rank" if moved else "No client changed rank"
 
 
 def rank_rows(facts: RankFacts) -> list[dict[str, object]]:

@@ -11,6 +11,7 @@ from flcontrib_core.charts.following import NOTHING, Following, draw_followed_ep
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, epoch_ticks, hatch_of, leading_digit_up, palette, x_axis
 from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 
 MANY_CLIENTS = 200
@@ -47,7 +48,7 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
     size = np.abs(means[np.isfinite(means)])
     step = 100 / len(parts)
     return CrowdFacts(
-        axis=wording.credited(utility, utility in history.lower_is_better),
+        axis=numbers.credited(utility, utility in history.lower_is_better),
         labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f}%" for g in range(len(parts))),
         sizes=tuple(len(part) for part in parts),
         means=means,
@@ -59,11 +60,11 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
 
 def crowd_alt(facts: CrowdFacts) -> str:
     with_values = np.where(np.isfinite(facts.means), facts.means, 0.0).mean(axis=1)
-    digits = wording.digits_for(*with_values.tolist())
+    digits = numbers.digits_for(*with_values.tolist())
     return (
         f"{sum(facts.sizes)} clients in {len(facts.sizes)} equal groups by total {facts.axis}. Mean per epoch: best "
-        f"group {wording.signed(float(with_values[0]), digits)}, "
-        f"last group {wording.signed(float(with_values[-1]), digits)}."
+        f"group {numbers.signed(float(with_values[0]), digits)}, "
+        f"last group {numbers.signed(float(with_values[-1]), digits)}."
     )
 
 
@@ -86,7 +87,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
     count, epochs = facts.means.shape
     figure = base_figure(mode, 15 * count + 116, l=84, r=12, t=12, b=104)
     y = list(range(count, 0, -1))
-    digits = wording.digits_for(facts.limit)
+    digits = numbers.digits_for(facts.limit)
     figure.add_heatmap(
         x=list(range(1, epochs + 1)),
         y=y,
@@ -109,7 +110,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
             "thickness": 9,
             "outlinewidth": 0,
             "tickvals": [-facts.limit, 0, facts.limit],
-            "ticktext": [f"≤ {wording.signed(-facts.limit, digits)}", "0", f"≥ {wording.signed(facts.limit, digits)}"],
+            "ticktext": [f"≤ {numbers.signed(-facts.limit, digits)}", "0", f"≥ {numbers.signed(facts.limit, digits)}"],
             "tickfont": {"size": 11, "color": p.secondary},
             "tickangle": 0,
         },

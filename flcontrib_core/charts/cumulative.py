@@ -25,6 +25,7 @@ from flcontrib_core.charts.style import (
     y_axis,
 )
 from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 
 MOST_IN_FOCUS = 8
@@ -103,7 +104,7 @@ def cumulative_facts(
     order = [*shown, *sorted(c for c in position if c not in shown)]
     return CumulativeFacts(
         utility=utility,
-        axis=wording.credited(utility, utility in history.lower_is_better),
+        axis=numbers.credited(utility, utility in history.lower_is_better),
         epochs=history.epoch_count,
         focus=curves,
         others=len(rest),
@@ -121,23 +122,23 @@ def cumulative_alt(facts: CumulativeFacts) -> str:
     if last < facts.epochs:
         lines.append(f"Known up to epoch {last}.")
     for curve in facts.focus:
-        marked = ", ".join(wording.window(*w) for w in curve.windows)
+        marked = ", ".join(numbers.window(*w) for w in curve.windows)
         lines.append(
             f"{curve.client} ends at {_end_words(float(curve.credit[last]))}"
             + (f", marked window {marked}." if marked else ".")
         )
     if facts.others:
         ends = facts.quantiles[:, last]
-        digits = wording.digits_for(*ends)
+        digits = numbers.digits_for(*ends)
         lines.append(
-            f"The middle 80% of the {facts.others} others end between {wording.signed(float(ends[0]), digits)} "
-            f"and {wording.signed(float(ends[-1]), digits)}."
+            f"The middle 80% of the {facts.others} others end between {numbers.signed(float(ends[0]), digits)} "
+            f"and {numbers.signed(float(ends[-1]), digits)}."
         )
     return " ".join(lines)
 
 
 def _end_words(end: float) -> str:
-    return wording.signed(end, wording.digits_for(end))
+    return numbers.signed(end, numbers.digits_for(end))
 
 
 def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
@@ -248,7 +249,7 @@ def _draw_window(
     figure.add_annotation(
         x=last,
         y=height,
-        text=f"<b>{plain(client)}</b> {wording.window(*window)}",
+        text=f"<b>{plain(client)}</b> {numbers.window(*window)}",
         font={"size": 12, "color": style.colour},
         showarrow=False,
         xanchor="left",
@@ -265,7 +266,7 @@ def _mark_rail(
         y=[height],
         mode="markers",
         marker={"color": style.colour, "symbol": style.marker, "size": 10},
-        customdata=[[plain(client), wording.window(*window), pick(position, window)]],
+        customdata=[[plain(client), numbers.window(*window), pick(position, window)]],
         hovertemplate="<b>%{customdata[0]}</b>, epochs %{customdata[1]}<br>click to follow both<extra></extra>",
         **STILL,
     )
@@ -289,7 +290,7 @@ def _draw_curve(
             hoverinfo="skip",
             name="interval",
         )
-    digits = max(3, wording.digits_for(*curve.credit.tolist()))
+    digits = max(3, numbers.digits_for(*curve.credit.tolist()))
     interval = [f" ± {w:.{digits}f}" if w > 0 else (" exact" if w == 0 else "") for w in width]
     known = np.where(np.concatenate([[False], curve.skipped[1:]]), np.nan, curve.credit)
     dotted = {"color": style.colour, "width": 1.2, "dash": "dot"}  # not computed must not look computed
@@ -321,7 +322,7 @@ def _label_ends(figure: Picture, facts: CumulativeFacts, styles: dict[str, Clien
     last = facts.last_known
     names = [(c.client, float(c.credit[last]), styles[c.client].colour, True) for c in facts.focus]
     if facts.others:
-        who = f"{wording.count(facts.others)} {'others' if facts.focus else 'clients'}"
+        who = f"{numbers.count(facts.others)} {'others' if facts.focus else 'clients'}"
         names.append((who, float(facts.quantiles[2, last]), palette(mode).secondary, False))
     places = spread_labels([n[1] for n in names], gap)
     for (name, _, colour, bold), y in zip(names, places, strict=True):

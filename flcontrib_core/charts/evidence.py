@@ -23,6 +23,7 @@ from flcontrib_core.charts.style import (
     y_axis,
 )
 from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 
 
@@ -74,7 +75,7 @@ def evidence_facts(
     return EvidenceFacts(
         client=client,
         utility=utility,
-        axis=wording.credited(utility, utility in history.lower_is_better),
+        axis=numbers.credited(utility, utility in history.lower_is_better),
         epochs=history.epoch_count,
         window=window,
         credit=credit[:, i],
@@ -90,12 +91,12 @@ def evidence_facts(
 
 
 def evidence_alt(facts: EvidenceFacts) -> str:
-    where = "" if facts.window is None else f" Marked window: epochs {wording.window(*facts.window)}."
-    changes = ", ".join(f"{wording.window(a, b)} ({wording.probability(p)})" for a, b, p in facts.groups) or "none"
+    where = "" if facts.window is None else f" Marked window: epochs {numbers.window(*facts.window)}."
+    changes = ", ".join(f"{numbers.window(a, b)} ({numbers.probability(p)})" for a, b, p in facts.groups) or "none"
     harmful = int((facts.values[1:] < 0).sum())
     end = float(facts.credit[facts.last_known])
     return (
-        f"{facts.client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}.{where} "
+        f"{facts.client}: running {facts.axis} ends at {numbers.signed(end, numbers.digits_for(end))}.{where} "
         f"Probable changes at {changes}. {harmful} of {int((facts.state[1:] == 1).sum())} computed epochs are harmful."
     )
 
@@ -174,7 +175,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
             yref="y2",
             yanchor="bottom",
             showarrow=False,
-            text=f"{wording.window(first_epoch, last_epoch)}: {wording.probability(mass)}",
+            text=f"{numbers.window(first_epoch, last_epoch)}: {numbers.probability(mass)}",
             font={"size": 11, "color": p.secondary},
         )
     _draw_bars(figure, facts, mode)

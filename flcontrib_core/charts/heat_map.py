@@ -31,6 +31,7 @@ from flcontrib_core.charts.style import (
     x_axis,
 )
 from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 
 MOST_ROWS = 40
@@ -92,7 +93,7 @@ def heat_map_facts(
     limit = float(np.quantile(known, 0.95)) if known.size else 1.0
     return HeatMapFacts(
         utility=utility,
-        axis=wording.credited(utility, utility in history.lower_is_better),
+        axis=numbers.credited(utility, utility in history.lower_is_better),
         clients=tuple(shown),
         values=values,
         state=state,
@@ -163,7 +164,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
 def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
     p = palette(mode)
     epochs = facts.values.shape[1]
-    digits = wording.digits_for(facts.limit)
+    digits = numbers.digits_for(facts.limit)
     figure.add_heatmap(
         x=list(range(1, epochs + 1)),
         y=y,
@@ -188,7 +189,7 @@ def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -
             "thickness": 9,
             "outlinewidth": 0,
             "tickvals": [-facts.limit, 0, facts.limit],
-            "ticktext": [f"≤ {wording.signed(-facts.limit, digits)}", "0", f"≥ {wording.signed(facts.limit, digits)}"],
+            "ticktext": [f"≤ {numbers.signed(-facts.limit, digits)}", "0", f"≥ {numbers.signed(facts.limit, digits)}"],
             "tickfont": {"size": 11, "color": p.secondary},
             "tickangle": 0,
         },
@@ -280,10 +281,10 @@ def _write_followed(figure: Picture, client: str, height: int, mode: str) -> Non
 
 def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
     """What each cell says; the three states in words."""
-    digits = max(4, wording.digits_for(facts.limit))
+    digits = max(4, numbers.digits_for(facts.limit))
     states = {0: wording.ABSENT, 2: wording.NOT_COMPUTED}
     return [
-        [states.get(s) or wording.signed(v, digits) for s, v in zip(row, values, strict=True)]
+        [states.get(s) or numbers.signed(v, digits) for s, v in zip(row, values, strict=True)]
         for row, values in zip(facts.state.tolist(), facts.values.tolist(), strict=True)
     ]
 

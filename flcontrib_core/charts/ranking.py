@@ -20,7 +20,7 @@ from flcontrib_core.charts.style import (
     x_axis,
 )
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 MOST_ROWS = 24
 
@@ -74,7 +74,7 @@ def ranking_facts(
     rows = [RankedClient(names[i], float(totals[i]), float(half[i]), names[i] in alerted, i) for i in shown]
     return RankingFacts(
         utility,
-        wording.credited(utility, utility in history.lower_is_better),
+        numbers.credited(utility, utility in history.lower_is_better),
         tuple(rows),
         len(order) - len(rows),
         tuple(names[i] for i in reversed(order) if totals[i] < 0 and -totals[i] > half[i]),
@@ -85,10 +85,10 @@ def ranking_alt(facts: RankingFacts) -> str:
     if not facts.rows:
         return "No client took part."
     best, worst = facts.rows[0], facts.rows[-1]
-    digits = wording.digits_for(best.total, worst.total)
+    digits = numbers.digits_for(best.total, worst.total)
     return (
-        f"Total {facts.axis} per client, best first: {best.client} {wording.signed(best.total, digits)} to "
-        f"{worst.client} {wording.signed(worst.total, digits)}."
+        f"Total {facts.axis} per client, best first: {best.client} {numbers.signed(best.total, digits)} to "
+        f"{worst.client} {numbers.signed(worst.total, digits)}."
     )
 
 
@@ -149,7 +149,7 @@ def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], edge: fl
     """Two traces for all clients: the intervals (pieces of one line per colour) and the dots."""
     p = palette(mode)
     rows = facts.rows
-    digits = max(2 if any(abs(r.total) >= 1 for r in rows) else 3, wording.digits_for(*(r.total for r in rows)))
+    digits = max(2 if any(abs(r.total) >= 1 for r in rows) else 3, numbers.digits_for(*(r.total for r in rows)))
     colours = [(p.help if r.total > 0 else p.harm) if r.clear else p.secondary for r in rows]
     for colour in dict.fromkeys(colours):
         pieces = [(r, y) for r, y, c in zip(rows, places, colours, strict=True) if c == colour and r.half_width > 0]
@@ -173,7 +173,7 @@ def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], edge: fl
         hovertemplate=f"<b>%{{customdata[0]}}</b><br><b>%{{x:+.{digits + 1}f}}</b> %{{customdata[1]}}<extra></extra>",
         **STILL,
     )
-    write_column(figure, edge, places, [wording.signed(r.total, digits) for r in rows], mode)
+    write_column(figure, edge, places, [numbers.signed(r.total, digits) for r in rows], mode)
 
 
 def interval_words(half_width: float, digits: int) -> str:

@@ -7,14 +7,14 @@ import numpy as np
 from flcontrib_core.charts.cumulative import CumulativeFacts
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, client_styles, palette, translucent
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 
 def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] | None) -> str:
     curve = next(c for c in facts.focus if c.client == client)
     end = float(curve.credit[facts.last_known])
-    where = "" if window is None else f"; marked window: epochs {wording.window(*window)}"
-    return f"{client}: running {facts.axis} ends at {wording.signed(end, wording.digits_for(end))}{where}."
+    where = "" if window is None else f"; marked window: epochs {numbers.window(*window)}"
+    return f"{client}: running {facts.axis} ends at {numbers.signed(end, numbers.digits_for(end))}{where}."
 
 
 def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] | None, mode: str) -> Picture:

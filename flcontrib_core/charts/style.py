@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 FONT = '"Source Sans", sans-serif'
 AXIS = {
@@ -108,7 +108,7 @@ def client_styles(client_ids: tuple[str, ...], mode: str) -> dict[str, ClientSty
 
 def plain(text: str) -> str:
     """A client's name as text in Plotly, which would read <…> and &…; as markup."""
-    return wording.visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return numbers.visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def short(text: str, most: int) -> str:

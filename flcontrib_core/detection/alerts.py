@@ -28,6 +28,7 @@ from flcontrib_core.detection.visibility import smallest_visible_shift, value_co
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.words import finding_words as wording
+from flcontrib_core.words import numbers
 
 EXACT_SCORE = 10.0
 """u of a fact: above every preset. Its probability is None, for it is not an estimate."""
@@ -92,7 +93,7 @@ def _window_alert(reading: Reading, found: FoundWindow, held: Sensitivity | None
     why = wording.window_reason(facts, found, scores)
     against = wording.counter_evidence(facts, reading.moved_too(found), _validation_rows(history))
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
-        why = f"Harmful over the whole run, and more so in {wording.span(window)}. {why}"
+        why = f"Harmful over the whole run, and more so in {numbers.span(window)}. {why}"
         against.insert(0, wording.LOW_QUALITY)
     if kind is VerdictKind.CLASS_MIX_CHANGED and moves is not None:
         why = f"{wording.mix_reason(facts.client, moves)} {why}"
@@ -201,7 +202,7 @@ def _quiet_verdict(reading: Reading, client: int, name: str) -> ClientVerdict:
     if reflected:
         why = "Its strongest window is the reflection of a louder change by another client."
         return ClientVerdict(name, VerdictKind.NOTHING_FOUND, probability, None, u, why)
-    why = f"Its strongest window stays {wording.signed(u - reading.threshold, 1)} scales from the threshold."
+    why = f"Its strongest window stays {numbers.signed(u - reading.threshold, 1)} scales from the threshold."
     return ClientVerdict(name, VerdictKind.NOTHING_FOUND, probability, None, u, why)
 
 
@@ -211,7 +212,7 @@ def _why_no_verdict(reading: Reading, client: int, name: str) -> str:
     if present == 0:
         return f"{name} never took part: absence is not evidence."
     if present < FEWEST_PARTICIPATIONS:
-        return f"{name} took part in {wording.counted(present, 'epoch')}: too few to compare a window with the rest."
+        return f"{name} took part in {numbers.several(present, 'epoch')}: too few to compare a window with the rest."
     if (cells[cells[:, client]].sum(axis=1) < 2).all():
         return f"{name} was always the only participant: there is nobody to compare it with."
     return f"Too few of {name}'s epochs have an observation that can be compared with other participants."
@@ -228,7 +229,7 @@ def _notes(reading: Reading) -> tuple[str, ...]:
             text += " Budgets below 0.75 weaken detection."
         notes.append(text)
     for window in reading.search.mirrored:
-        name, where = reading.history.client_ids[window.client], wording.span(drawn_window(reading.channels, window))
+        name, where = reading.history.client_ids[window.client], numbers.span(drawn_window(reading.channels, window))
         notes.append(f"{name} also stands out in {where}, as a reflection of a louder change by another client.")
     read = reading.history.participated & reading.history.computed[:, None]
     if any(np.isnan(errors[read]).any() for errors in reading.history.standard_errors.values()):

@@ -22,7 +22,8 @@ from flcontrib_core.reports.drawing import (
     text,
     value_ticks,
 )
-from flcontrib_core.words.report_words import signed, total_status
+from flcontrib_core.words.numbers import signed
+from flcontrib_core.words.report_words import total_status
 
 WIDTH, LEFT = 960.0, 118.0
 MOST_ROWS = 40

@@ -21,7 +21,7 @@ from flcontrib_core.reports.drawing import (
     value_ticks,
 )
 from flcontrib_core.vocabulary import FloatArray
-from flcontrib_core.words.report_words import signed
+from flcontrib_core.words.numbers import signed
 
 RIGHT = WIDTH - 150
 WORTH_A_LABEL = 0.15

@@ -25,8 +25,8 @@ from flcontrib_core.reports.page import (
 )
 from flcontrib_core.reports.tables import ABSENT, COMPUTED
 from flcontrib_core.vocabulary import FloatArray
-from flcontrib_core.words.finding_words import counted, span
-from flcontrib_core.words.report_words import OBSERVED_ONLY, VERDICTS, half_width, probability, signed
+from flcontrib_core.words.numbers import half_width, probability, several, signed, span
+from flcontrib_core.words.report_words import OBSERVED_ONLY, VERDICTS
 
 _RIGHTS = (
     "You can compare the sha256 of every update below with what you sent. If one differs, the log does not hold your "
@@ -54,10 +54,10 @@ def _head(content: dict[str, Any]) -> str:
     alerts, client = content["alerts"], content["client"]
     said = f"{client}: {VERDICTS[VerdictKind(content['verdict'])].lower()}"
     if alerts:
-        said = f"{client}: {counted(len(alerts), 'alert')} in this run"
+        said = f"{client}: {several(len(alerts), 'alert')} in this run"
     badges = [badge(f"extract for {client}"), badge(f"{content['preset']} threshold")]
     if content["warnings"]:
-        badges.append(badge(counted(len(content["warnings"]), "warning") + " about the log", "care"))
+        badges.append(badge(several(len(content["warnings"]), "warning") + " about the log", "care"))
     warned = bullets(content["warnings"]) if content["warnings"] else ""
     return (
         f'<header><p class="crumbs">{markup(content["run"])} · run {markup(content["digest"][:12])}…</p>'

@@ -7,7 +7,7 @@ import numpy as np
 from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, STATE_SKIPPED, RunFacts
 from flcontrib_core.reports.charts import LEFT, WIDTH, epoch_axis, rows_of
 from flcontrib_core.reports.drawing import HEAT_LEVELS, Chart, Scale, box, boxes, dot, line, shortened, text
-from flcontrib_core.words.report_words import signed
+from flcontrib_core.words.numbers import signed
 
 
 def heat_map_chart(facts: RunFacts) -> Chart:

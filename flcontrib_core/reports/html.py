@@ -26,8 +26,7 @@ from flcontrib_core.reports.sections import (
     warnings_section,
 )
 from flcontrib_core.words import report_words as phrases
-from flcontrib_core.words.finding_words import counted
-from flcontrib_core.words.report_words import probability, signed, thousands
+from flcontrib_core.words.numbers import count, probability, several, signed
 
 MOST_ALERTS_DRAWN = 12
 
@@ -92,7 +91,7 @@ def _head(report: AuditReport) -> str:
     history = report.history
     computed = int(history.computed[1:].sum())
     badges = [
-        badge(f"{counted(len(history.client_ids), 'client')} · {counted(history.epoch_count, 'epoch')}"),
+        badge(f"{several(len(history.client_ids), 'client')} · {several(history.epoch_count, 'epoch')}"),
         badge(
             f"{computed} of {history.epoch_count} epochs computed"
             if computed < history.epoch_count
@@ -102,12 +101,12 @@ def _head(report: AuditReport) -> str:
         badge(f"{report.detection.preset} threshold"),
     ]
     if report.warnings:
-        badges.append(badge(counted(len(report.warnings), "warning") + " about the log", "care"))
+        badges.append(badge(several(len(report.warnings), "warning") + " about the log", "care"))
     if any(np.any(share) for share in history.server_share.values()):
         badges.append(badge("the server's own step is part of the change", "care"))
     broken = [a for a in report.axioms if not a.holds]
     if broken:
-        badges.append(badge(f"the values miss {counted(len(broken), 'check')}", "care"))
+        badges.append(badge(f"the values miss {several(len(broken), 'check')}", "care"))
     return (
         f'<header><p class="crumbs">{markup(report.run_name)} · audit of contributions · run '
         f"{markup(history.run_digest[:12])}…</p><h1>{markup(phrases.headline(report))}</h1>"
@@ -141,7 +140,7 @@ def alert_card(alert: Alert, chart: Chart | None, title: str, why: str, against:
         badge(phrases.VERDICTS[alert.verdict], "alert"),
         badge(sure),
         badge(
-            f"{alert.computed_in_window} of {counted(alert.participated_in_window, 'participation')} computed"
+            f"{alert.computed_in_window} of {several(alert.participated_in_window, 'participation')} computed"
             + (" in the window" if alert.window else "")
         ),
     ]
@@ -181,7 +180,7 @@ def _run_charts(report: AuditReport, facts: RunFacts, charts: dict[str, Chart]) 
     if len(facts.client_ids) > MOST_ROWS:
         parts.append(
             paragraph(
-                f"{MOST_ROWS} of {thousands(len(facts.client_ids))} clients are drawn: alerted ones and the "
+                f"{MOST_ROWS} of {count(len(facts.client_ids))} clients are drawn: alerted ones and the "
                 "largest totals. The JSON beside this file holds all.",
                 "second small",
             )

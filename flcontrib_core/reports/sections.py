@@ -13,8 +13,8 @@ from flcontrib_core.reports.charts import ranking_chart
 from flcontrib_core.reports.drawing import markup
 from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, paragraph, section
 from flcontrib_core.words import report_words as phrases
-from flcontrib_core.words.finding_words import counted
-from flcontrib_core.words.report_words import probability, signed, thousands, total_status
+from flcontrib_core.words.numbers import count, probability, several, signed
+from flcontrib_core.words.report_words import total_status
 
 MOST_TABLE_ROWS = 200
 
@@ -40,7 +40,7 @@ def totals_section(report: AuditReport) -> str:
     never = [i for i in range(len(history.client_ids)) if i not in set(ranked)]
     for i in [*ranked, *never][:MOST_TABLE_ROWS]:
         took_part = int((first.state[1:, i] != STATE_ABSENT).sum())
-        row = [history.client_ids[i], thousands(history.data_sizes[i]) if history.data_sizes else "–", str(took_part)]
+        row = [history.client_ids[i], count(history.data_sizes[i]) if history.data_sizes else "–", str(took_part)]
         row.append(str(int((first.state[1:, i] == STATE_COMPUTED).sum())))
         for u, f in facts.items():
             worst = float(history.worst_case_errors(u)[i])
@@ -59,7 +59,7 @@ def totals_section(report: AuditReport) -> str:
             f" Skipped epochs are filled by the policy '{first.fill}' in totals only; no detector sees filled values."
         )
     more = len(history.client_ids) - MOST_TABLE_ROWS
-    shown = paragraph(f"{thousands(more)} more clients stand in the JSON.", "second small") if more > 0 else ""
+    shown = paragraph(f"{count(more)} more clients stand in the JSON.", "second small") if more > 0 else ""
     ranking = drawn(ranking_chart(first)) if ranked else ""
     picture = f'<div class="card"><h3>{markup(f"Ranking by {first.axis}")}</h3>{ranking}</div>'
     return section("Totals", paragraph(words, "second small"), picture, grid(header, rows), shown)
@@ -83,7 +83,7 @@ def schedule_section(report: AuditReport) -> str:
     exposure = [e for e in plan.exposure.values() if e is not None]
     how_many = f"{'at most' if plan.at_most else 'exactly'} {plan.k}"
     spots = [
-        f"{s.client}, epochs {s.first}–{s.last}: {counted(s.missed, 'participation')} without a value"
+        f"{s.client}, epochs {s.first}–{s.last}: {several(s.missed, 'participation')} without a value"
         for s in plan.blind_spots[:10]
     ]
     return section(
@@ -151,7 +151,7 @@ def provenance_section(report: AuditReport) -> str:
     origin, history = report.provenance, report.history
     lines = [
         ("run digest", origin.run_digest),
-        ("estimator", f"{phrases.methods(history)}; {thousands(int(history.evaluations.sum()))} evaluations"),
+        ("estimator", f"{phrases.methods(history)}; {count(int(history.evaluations.sum()))} evaluations"),
         ("epochs computed", ", ".join(map(str, origin.epochs_computed)) or "none"),
         ("seed", str(origin.seed)),
         ("version", f"flcontrib {origin.version}"),

@@ -6,14 +6,14 @@ a harmful client contributed a negative amount.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from flcontrib_core.detection.channels import OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD
 from flcontrib_core.detection.class_mix import ClassMoves
 from flcontrib_core.detection.evidence import WindowFacts
 from flcontrib_core.detection.exact_checks import ExactFinding
 from flcontrib_core.detection.search import FoundWindow
 from flcontrib_core.detection.sensitivity import Sensitivity
+from flcontrib_core.words.numbers import listing, plain, signed, span
+from flcontrib_core.words.numbers import several as counted
 
 FEW_COMPUTED = 3
 RARE_SHARE = 0.25
@@ -147,32 +147,3 @@ def rate_sentence(loud: int, runs: int, which: str) -> str:
 def rate_source(loud: int, runs: int, which: str) -> str:
     """The counts behind the rate, to stand inside a sentence."""
     return f"{loud} of {runs} honest simulated runs alert, {which}" if runs else "no honest test runs"
-
-
-def span(window: tuple[int, int]) -> str:
-    return f"epoch {window[0]}" if window[0] == window[1] else f"epochs {window[0]}–{window[1]}"
-
-
-def signed(number: float, digits: int | None = None) -> str:
-    """An explicit sign and a real minus; three significant digits unless told. 0 is "0".
-
-    >>> signed(-0.0781234), signed(2.04, 1), signed(0.0)
-    ('−0.0781', '+2.0', '0')
-    """
-    text = f"{abs(number):.3g}" if digits is None else f"{abs(number):.{digits}f}"
-    if float(text) == 0:
-        return "0"
-    return ("−" if number < 0 else "+") + text
-
-
-def plain(number: float, digits: int) -> str:
-    return f"{number:.{digits}f}".replace("-", "−")
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def listing(names: Sequence[str], most: int = 4) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

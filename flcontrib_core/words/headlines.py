@@ -9,7 +9,7 @@ from flcontrib_core.charts.following import Following
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.presets import PresetRate
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 
 KIND_WORDS = {
     VerdictKind.POISONING_WINDOW: "Window of suspected poisoning",
@@ -56,14 +56,14 @@ def _verdict(report: AuditReport, alerts: tuple[Alert, ...]) -> str:
     clients = len(report.history.client_ids)
     marked = list(dict.fromkeys(a.client for a in alerts))
     if not marked:
-        return f"None of the {wording.count(clients)} clients changed above the threshold"
-    subject = f"{wording.count(len(marked))} of {wording.count(clients)} clients"
+        return f"None of the {numbers.count(clients)} clients changed above the threshold"
+    subject = f"{numbers.count(len(marked))} of {numbers.count(clients)} clients"
     verb = "stands out" if len(marked) == 1 else "stand out"
     if all(a.verdict is VerdictKind.POISONING_WINDOW for a in alerts):
         verb = "changed"
     top = alerts[0]
-    where = "" if top.window is None else f", epochs {wording.window(*top.window)}"
-    sure = "a fact about the file" if top.probability is None else f"probability {wording.probability(top.probability)}"
+    where = "" if top.window is None else f", epochs {numbers.window(*top.window)}"
+    sure = "a fact about the file" if top.probability is None else f"probability {numbers.probability(top.probability)}"
     return f"{subject} {verb} during this run. Strongest: {top.client}{where}, {sure}"
 
 
@@ -79,7 +79,7 @@ def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
         return ["How often honest runs alert is not known: the shipped calibration holds no honest test run."]
     return [
         f"{r.preset.capitalize()}: {r.alerting} of {r.runs} honest simulated runs alert "
-        f"({wording.percent(r.share or 0.0)}; {r.which})."
+        f"({numbers.percent(r.share or 0.0)}; {r.which})."
         for r in known
     ]
 
@@ -94,14 +94,14 @@ def quiet_sentence(report: AuditReport) -> str:
     """What can be said of everybody else, and how often honest runs alert at this setting where that is known."""
     found = report.detection
     others = len(report.history.client_ids) - len({a.client for a in found.alerts})
-    quiet = f"The other {wording.count(others)} show no change above the threshold." if found.alerts else ""
+    quiet = f"The other {numbers.count(others)} show no change above the threshold." if found.alerts else ""
     rate = "" if found.false_alarm_rate is None else found.false_alarm_source.rstrip(".") + "."
     return f"{quiet} {rate}".strip()
 
 
 def headline(alert: Alert) -> str:
     """The evidence page's title: what was observed."""
-    where = "" if alert.window is None else f" in epochs {wording.window(*alert.window)}"
+    where = "" if alert.window is None else f" in epochs {numbers.window(*alert.window)}"
     if alert.verdict is VerdictKind.EXACT_FINDING:
         return f"{alert.client} {FINDING_WORDS.get(alert.finding, 'sent updates that repeat')}{where}"
     if alert.verdict is VerdictKind.CLASS_MIX_CHANGED:
@@ -115,7 +115,7 @@ def headline(alert: Alert) -> str:
 
 
 def badge_of(alert: Alert) -> tuple[str, str]:
-    where = "" if alert.window is None else f" {wording.window(*alert.window)}"
+    where = "" if alert.window is None else f" {numbers.window(*alert.window)}"
     short = {
         VerdictKind.POISONING_WINDOW: "Window",
         VerdictKind.EXACT_FINDING: "Exact finding",

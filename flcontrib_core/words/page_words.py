@@ -5,46 +5,10 @@ The tool never calls a client dishonest: it says what was observed, how sure it 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-MINUS = "−"
-THIN = "\u2009"
-_DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-
-
-def signed(value: float | None, digits: int = 3) -> str:
-    """+0.078, −0.064, 0, or 'not computed'."""
-    if value is None or value != value:
-        return "not computed"
-    text = f"{abs(value):.{digits}f}"
-    if float(text) == 0.0:
-        return "0"
-    return ("+" if value > 0 else MINUS) + text
-
-
-def visible(text: str) -> str:
-    """Text whose invisible direction marks are spelled out: 'ab[U+202E]gpj.exe' must not read 'abexe.jpg'."""
-    return "".join(f"[U+{ord(c):04X}]" if c in _DIRECTION_MARKS else c for c in text)
-
-
-def digits_for(*values: float) -> int:
-    """Decimals at which numbers of this size still differ: 2 for 0.4, 3 for 0.013, 4 for 0.0026; never above 6."""
-    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
-    return 2 if largest == 0 else min(6, max(2, 1 - math.floor(math.log10(largest))))
-
-
-def probability(value: float | None) -> str:
-    """Two digits, never more than 0.99 nor less than 0.01: no probability from a finite log is certain."""
-    if value is None or value != value:
-        return "–"
-    return "< 0.01" if value < 0.01 else f"{min(value, 0.99):.2f}"
-
-
-def count(number: int) -> str:
-    """1 152 with thin spaces."""
-    return f"{number:,}".replace(",", THIN)
+from flcontrib_core.words.numbers import several
 
 
 def first_sentences(text: str, most: int) -> str:
@@ -53,45 +17,6 @@ def first_sentences(text: str, most: int) -> str:
         return text
     end = text.rfind(". ", 0, most)
     return text[: end + 1] if end > 0 else text[: text.rfind(" ", 0, most)] + " …"
-
-
-def share(value: float | None) -> str:
-    return "–" if value is None or value != value else f"{value:.0%}"
-
-
-def percent(value: float) -> str:
-    """34%, 1.6%, 0.02%, 0%: two digits that say something."""
-    return f"{100 * value:.2g}%" if value < 0.1 else f"{value:.0%}"
-
-
-def window(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first}–{last}"
-
-
-def seconds(value: float) -> str:
-    """0.4 s, 41 s, 3 min, 2.1 h."""
-    if value < 10:
-        return f"{value:.1f} s"
-    if value < 90:
-        return f"{value:.0f} s"
-    if value < 5400:
-        return f"{value / 60:.0f} min"
-    return f"{value / 3600:.1f} h"
-
-
-def size(number: int) -> str:
-    """812 B, 3.4 kB, 210 MB."""
-    amount, unit = float(number), "B"
-    for larger in ("kB", "MB", "GB"):
-        if amount < 1000:
-            break
-        amount, unit = amount / 1000, larger
-    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
-
-
-def moment(stamp: str) -> str:
-    """'2026-11-16 17:20 UTC' from a stored time."""
-    return f"{stamp[:16].replace('T', ' ')} UTC" if stamp else ""
 
 
 def budget(settings: Mapping[str, Any]) -> str:
@@ -105,17 +30,6 @@ def budget(settings: Mapping[str, Any]) -> str:
     return several(wanted, "epoch") if isinstance(wanted, int) else f"{float(wanted):.0%} of the epochs"
 
 
-def several(number: int, one: str, many: str | None = None) -> str:
-    """1 client, 2 clients."""
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
-
-
-def credited(utility: str, lower_is_better: bool) -> str:
-    """What a contribution means when help is up."""
-    return f"{utility} reduction" if lower_is_better else f"{utility} gain"
-
-
-NO_VALUE = "–"
 TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"

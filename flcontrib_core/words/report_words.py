@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.words.finding_words import counted, span
+from flcontrib_core.words.numbers import credited as credited_for
+from flcontrib_core.words.numbers import epoch_list, half_width, probability, span
+from flcontrib_core.words.numbers import several as counted
 
 VERDICTS = {
     VerdictKind.POISONING_WINDOW: "Harmful change in a window",
@@ -29,31 +31,6 @@ _SENT = {
     "repeat": "repeated an earlier update of its own",
     "copy": "sent the same update as another client",
 }
-
-
-def signed(value: float | None, digits: int = 3) -> str:
-    """+0.078, −0.064, 0, or 'not computed'. A value too small for the digits is not called 0: it gets two of its own.
-
-    >>> signed(-0.0781), signed(0.0), signed(0.00004), signed(None)
-    ('−0.078', '0', '+4.0e−05', 'not computed')
-    """
-    if value is None or value != value:
-        return "not computed"
-    if value == 0:
-        return "0"
-    text = f"{abs(value):.{digits}f}"
-    if float(text) == 0:
-        text = f"{abs(value):.1e}".replace("-", "−")
-    return ("+" if value > 0 else "−") + text
-
-
-def half_width(standard_error: float, digits: int = 3) -> str:
-    """What stands behind a number: exact, its 95% half-width, or that the method gives none."""
-    if standard_error != standard_error:
-        return "error unknown"
-    if standard_error == 0:
-        return "exact"
-    return f"± {1.96 * standard_error:.{digits}f}" if 1.96 * standard_error >= 10**-digits else f"± < {10**-digits:g}"
 
 
 def total_status(standard_error: float, skipped: int) -> str:
@@ -73,33 +50,9 @@ def gathered(notes: Sequence[str]) -> list[str]:
     return [f"{epoch_list(at)}: {text}" if at else text for text, at in epochs.items()]
 
 
-def epoch_list(epochs: Sequence[int]) -> str:
-    """
-    >>> epoch_list([1, 2, 3, 7])
-    'epochs 1–3, 7'
-    """
-    runs: list[list[int]] = []
-    for t in sorted(set(epochs)):
-        if runs and runs[-1][1] == t - 1:
-            runs[-1][1] = t
-        else:
-            runs.append([t, t])
-    listed = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
-    return f"epoch {listed}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"epochs {listed}"
-
-
-def probability(value: float | None) -> str:
-    """Two digits, never more than 0.99: no probability from a finite log is certain."""
-    return "–" if value is None or value != value else f"{min(value, 0.99):.2f}"
-
-
-def thousands(number: int) -> str:
-    return f"{number:,}".replace(",", "\u2009")
-
-
 def credited(history: ContributionHistory, utility: str) -> str:
     """What a contribution means when help is up."""
-    return f"{utility} reduction" if utility in history.lower_is_better else f"{utility} gain"
+    return credited_for(utility, utility in history.lower_is_better)
 
 
 def main_utility(history: ContributionHistory) -> str:

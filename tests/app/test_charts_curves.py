@@ -13,7 +13,7 @@ from flcontrib_core.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumu
 from flcontrib_core.charts.evidence import evidence_alt, evidence_facts, evidence_rows
 from flcontrib_core.charts.sparkline import sparkline_alt
 from flcontrib_core.charts.style import palette
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from tests.app.drawn import (
     HARMFUL_WINDOW,
     draw_cumulative,
@@ -174,7 +174,7 @@ def test_summed_probability_is_never_certain() -> None:
     said = [a.text for a in draw_evidence(facts, "light").layout.annotations]
     assert "8–10: 0.99" in said
     assert "8–10 (0.99)" in evidence_alt(facts)
-    assert wording.probability(1.0) == "0.99"
+    assert numbers.probability(1.0) == "0.99"
 
 
 def half_done(epochs: int) -> AuditReport:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core import Workspace
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from tests.app.filled_workspace import Filled
 from tests.app.test_pages import PAGES, _own_caches, opened, words
 
@@ -32,7 +32,7 @@ def test_no_missing_number_is_shown_as_a_word_of_the_program(filled: Filled, vie
     for metric in shown.metric:
         assert str(metric.value) not in ("None", "nan", "")
     for table in shown.dataframe:
-        assert table.proto.placeholder == wording.NO_VALUE
+        assert table.proto.placeholder == numbers.NO_VALUE
 
 
 def test_results_of_one_run_can_be_told_apart(filled: Filled) -> None:

@@ -8,6 +8,7 @@ import pytest
 from flcontrib_dashboard import controls
 
 from flcontrib_core.charts.style import plain
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 
 
@@ -15,19 +16,19 @@ from flcontrib_core.words import page_words as wording
     ("values", "digits"), [((0.4, 0.01), 2), ((0.013, -0.002), 3), ((0.0026,), 4), ((1e-12,), 6), ((0.0,), 2), ((), 2)]
 )
 def test_digits_follow_the_size(values: tuple[float, ...], digits: int) -> None:
-    assert wording.digits_for(*values) == digits
+    assert numbers.digits_for(*values) == digits
 
 
 @pytest.mark.parametrize(
     ("value", "said"), [(1.0, "0.99"), (0.994, "0.99"), (0.5, "0.50"), (0.003, "< 0.01"), (0.0, "< 0.01"), (None, "–")]
 )
 def test_no_probability_is_certain(value: float | None, said: str) -> None:
-    assert wording.probability(value) == said
+    assert numbers.probability(value) == said
 
 
 def test_numbers_that_differ_look_different() -> None:
     totals = [0.0129, 0.0117, 0.0026]
-    shown = {wording.signed(t, wording.digits_for(*totals)) for t in totals}
+    shown = {numbers.signed(t, numbers.digits_for(*totals)) for t in totals}
     assert shown == {"+0.013", "+0.012", "+0.003"}
 
 
@@ -54,12 +55,12 @@ def test_names_are_neither_markdown_nor_markup() -> None:
     ("value", "said"), [(0.0, "0%"), (0.0156, "1.6%"), (0.02, "2%"), (0.0002, "0.02%"), (0.34, "34%")]
 )
 def test_percentages_have_no_digits_without_meaning(value: float, said: str) -> None:
-    assert wording.percent(value) == said
+    assert numbers.percent(value) == said
 
 
 @pytest.mark.parametrize(("number", "said"), [(812, "812 B"), (3_400, "3.4 kB"), (77_000, "77 kB"), (2.1e8, "210 MB")])
 def test_sizes_are_rounded(number: int, said: str) -> None:
-    assert wording.size(int(number)) == said
+    assert numbers.size(int(number)) == said
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import streamlit as st
 
 from flcontrib_core import Alert, AlertEntry, AlertState, AuditReport, preset_rates
 from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 from flcontrib_dashboard import alert_evidence, client_table, controls, selection, state
 
@@ -66,7 +67,7 @@ def loudest(alert: Alert, most: int = 2) -> str:
 
 
 def epochs_of(alert: Alert) -> str:
-    return "whole run" if alert.window is None else wording.window(*alert.window)
+    return "whole run" if alert.window is None else numbers.window(*alert.window)
 
 
 def state_of(shown: state.Shown, entry: AlertEntry | None) -> str:
@@ -81,7 +82,7 @@ def inbox_row(alert: Alert, decided: str) -> dict[str, object]:
         "Client": alert.client,
         "Observed": findings.KIND_WORDS[alert.verdict],
         "Epochs": epochs_of(alert),
-        "Probability": wording.probability(alert.probability) if alert.probability is not None else "a fact",
+        "Probability": numbers.probability(alert.probability) if alert.probability is not None else "a fact",
         "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
         "State": decided,
         "Channels": loudest(alert) or "–",
@@ -100,9 +101,9 @@ def card(shown: state.Shown, alert: Alert, decided: str) -> None:
         when = "The whole run" if alert.window is None else f"Epochs **{epochs_of(alert)}**"
         sure = "a fact about the file, not an estimate"
         if alert.probability is not None:
-            sure = f"probability **{wording.probability(alert.probability)}**"
+            sure = f"probability **{numbers.probability(alert.probability)}**"
         rests = (
-            f"{alert.computed_in_window} of its {wording.several(alert.participated_in_window, 'epoch')} there computed"
+            f"{alert.computed_in_window} of its {numbers.several(alert.participated_in_window, 'epoch')} there computed"
         )
         heard = loudest(alert)
         parts = [when, sure, rests, *([f"loudest: {controls.text_of(heard)}"] if heard else [])]
@@ -120,7 +121,7 @@ def pick_state(decided: list[str]) -> str | None:
     found = [s for s in STATE_ORDER if s in decided]
     if len(found) < 2:
         return None
-    labels = {s: f"{s} {wording.count(decided.count(s))}" for s in found}
+    labels = {s: f"{s} {numbers.count(decided.count(s))}" for s in found}
     chosen = st.segmented_control("State", found, format_func=labels.__getitem__, label_visibility="collapsed")
     return None if chosen is None else str(chosen)
 
@@ -141,7 +142,7 @@ def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
             card(shown, alert, said)
         if len(rows) > most:
             more = min(CARDS_AT_ONCE, len(rows) - most)
-            if st.button(f"Show {more} more of {wording.count(len(rows))}"):
+            if st.button(f"Show {more} more of {numbers.count(len(rows))}"):
                 st.session_state["inbox-cards"] = most + CARDS_AT_ONCE
                 st.rerun()
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
@@ -167,7 +168,7 @@ def nothing_found(report: AuditReport) -> None:
             )
         skipped = int((~report.history.computed[1:]).sum())
         if skipped and not findings.pending_epochs(report):
-            st.markdown(f"{wording.several(skipped, 'epoch')} were not computed: a larger budget sees more.")
+            st.markdown(f"{numbers.several(skipped, 'epoch')} were not computed: a larger budget sees more.")
 
 
 def inbox(shown: state.Shown) -> None:
@@ -186,7 +187,7 @@ def inbox(shown: state.Shown) -> None:
     weaker = len(report.detection.alerts) - len(alerts)
     if weaker:
         st.caption(
-            f"{wording.several(weaker, 'weaker alert')} of the default preset {'is' if weaker == 1 else 'are'} hidden."
+            f"{numbers.several(weaker, 'weaker alert')} of the default preset {'is' if weaker == 1 else 'are'} hidden."
         )
     undecided = [c for c in report.detection.clients if str(c.verdict) in ("no-verdict", "persistently-opposed")]
     if undecided:
@@ -194,9 +195,9 @@ def inbox(shown: state.Shown) -> None:
             controls.card_title("Without an alert, but worth knowing")
             for client in undecided[:MOST_UNDECIDED]:
                 said = f"{client.client}: {findings.KIND_WORDS[client.verdict]}. {client.why}"
-                st.text(wording.visible(said))
+                st.text(numbers.visible(said))
             if len(undecided) > MOST_UNDECIDED:
-                st.caption(f"{wording.count(len(undecided) - MOST_UNDECIDED)} more are in the report's JSON.")
+                st.caption(f"{numbers.count(len(undecided) - MOST_UNDECIDED)} more are in the report's JSON.")
     controls.next_steps(
         ("change_points", "When does each series change?"), ("report", "Report, and extracts for clients")
     )

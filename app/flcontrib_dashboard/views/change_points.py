@@ -13,7 +13,7 @@ from flcontrib_core.charts.change_points import (
     draw_change_points,
 )
 from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 
 COUNTING = (
@@ -34,10 +34,10 @@ if shown is not None:
     key = (shown.result.digest, threshold, focus)
     facts = state.kept((*key, "changes"), lambda: change_point_facts(report, threshold, focus))
     clients = len({c for c, *_ in facts.above})
-    found = f"{wording.several(len(facts.above), 'change')} at or above {threshold:.2f}"
+    found = f"{numbers.several(len(facts.above), 'change')} at or above {threshold:.2f}"
     top.title(
         findings.so_far(report)
-        + (f"{found}, in {wording.several(clients, 'client')}" if clients else f"No change at or above {threshold:.2f}")
+        + (f"{found}, in {numbers.several(clients, 'client')}" if clients else f"No change at or above {threshold:.2f}")
     )
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Probability that a new segment starts at this epoch")
@@ -47,12 +47,12 @@ if shown is not None:
             "The more a cell stands out, the more probable; empty: no value."
         )
         if facts.above:
-            more = f"; and {wording.count(len(facts.above) - 8)} more in the table" if len(facts.above) > 8 else ""
+            more = f"; and {numbers.count(len(facts.above) - 8)} more in the table" if len(facts.above) > 8 else ""
             st.markdown(f":small[{controls.text_of(change_words(facts.above[:8]) + more)}]")
         if facts.left_out:
             st.caption(
                 f"The {len(facts.clients)} clients with the highest probabilities; "
-                f"{wording.count(facts.left_out)} more in the report's JSON."
+                f"{numbers.count(facts.left_out)} more in the report's JSON."
             )
         mode = state.theme()
         controls.chart(
@@ -76,7 +76,7 @@ if shown is not None:
                         {
                             "Client": known.client,
                             "Attack": known.attack,
-                            "Window": wording.window(*window),
+                            "Window": numbers.window(*window),
                             "Share of mass": "no mass" if mass != mass else f"{mass:.2f}",
                         }
                     )

@@ -16,7 +16,7 @@ from flcontrib_core.charts.clusters import (
     silhouette_rows,
 )
 from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 
 MOST_NAMES = 30
@@ -56,7 +56,7 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
         for g, members in enumerate(facts.groups):
             names = ", ".join(members[:MOST_NAMES]) + (" …" if len(members) > MOST_NAMES else "")
             here = ", with the client you follow" if following.client in members else ""
-            st.markdown(f"**Group {g + 1}** ({wording.count(len(members))}{here}): {controls.text_of(names)}")
+            st.markdown(f"**Group {g + 1}** ({numbers.count(len(members))}{here}): {controls.text_of(names)}")
 
 
 def worth(found: Separation) -> None:
@@ -81,16 +81,16 @@ def worth(found: Separation) -> None:
 
 def title_of(report: AuditReport, found: Separation, facts: ClusterFacts) -> str:
     """'The series fall into 2 groups; client-05 is grouped with 9 others', where one client has an alert."""
-    words = f"The series fall into {wording.several(found.k, 'group')}"
+    words = f"The series fall into {numbers.several(found.k, 'group')}"
     marked = tuple(dict.fromkeys(a.client for a in report.detection.alerts))
     if len(marked) == 1:
         beside = next((len(members) - 1 for members in facts.groups if marked[0] in members), 0)
-        where = f"is grouped with {wording.several(beside, 'other')}" if beside else "is in a group of its own"
+        where = f"is grouped with {numbers.several(beside, 'other')}" if beside else "is in a group of its own"
         return f"{words}; {marked[0]} {where}"
     together = sum(1 for members in facts.groups if set(marked) & set(members))
     if len(marked) > 1 and together:
         where = "the same one" if together == 1 else f"{together} of them"
-        return f"{words}; the {wording.several(len(marked), 'client')} with an alert are in {where}"
+        return f"{words}; the {numbers.several(len(marked), 'client')} with an alert are in {where}"
     return words
 
 

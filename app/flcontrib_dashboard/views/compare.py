@@ -19,6 +19,7 @@ from flcontrib_core.charts.comparison import (
     rank_rows,
 )
 from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 from flcontrib_dashboard import client_table, controls, selection, state
 
@@ -42,7 +43,7 @@ SETTING_WORDS = {
 
 def label_of(result: ResultEntry, names: Mapping[str, str], longest: int = 200) -> str:
     """'Digits, 8 clients · all epochs': the settings that are not the usual ones follow; a long name is cut."""
-    run = wording.visible(names.get(result.run_digest, result.run_digest[:8]))
+    run = numbers.visible(names.get(result.run_digest, result.run_digest[:8]))
     run = run if len(run) <= longest else f"{run[: longest - 1].rstrip()}…"
     parts = [run, wording.budget(result.settings)]
     estimator, preset = result.settings.get("estimator", "table"), result.settings.get("preset", "default")
@@ -140,7 +141,7 @@ def show_totals(rows: list[dict[str, object]]) -> None:
     if rows:
         missing = any(v is None for row in rows for v in row.values())
         if missing:
-            st.caption(f"{wording.NO_VALUE} the client is not in that run.")
+            st.caption(f"{numbers.NO_VALUE} the client is not in that run.")
         number = st.column_config.NumberColumn(format="%+.4f")
         height = "auto" if len(rows) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST
         controls.table(rows, column_config={k: number for k in rows[0] if k != "Client"}, height=height)
@@ -152,7 +153,7 @@ def alerts_table(reports: list[AuditReport], titles: tuple[str, ...], only: bool
     """One row per client and kind of alert: in which results it stands, and with which window."""
     said = [
         {
-            (a.client, a.verdict): "whole run" if a.window is None else wording.window(*a.window)
+            (a.client, a.verdict): "whole run" if a.window is None else numbers.window(*a.window)
             for a in r.detection.alerts
         }
         for r in reports
@@ -226,7 +227,7 @@ def board(
             )
         with right, st.container(border=True, height="stretch", gap="xsmall"):
             controls.card_title("Ranks")
-            left_out = f" {wording.count(ranks.left_out)} that moved less are left out." if ranks.left_out else ""
+            left_out = f" {numbers.count(ranks.left_out)} that moved less are left out." if ranks.left_out else ""
             st.caption(f"In colour: moved by two places or more.{left_out}")
             controls.chart(
                 lambda: draw_ranks(ranks, mode, following=following),

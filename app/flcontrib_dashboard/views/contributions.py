@@ -16,7 +16,7 @@ from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.heat_map import draw_heat_map, heat_map_alt, heat_map_facts, heat_map_rows
 from flcontrib_core.charts.ranking import ranking_facts
 from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import client_table, controls, selection, state
 
 ORDERS = {"alerts": "Alerts first", "total": "By total", "name": "By name"}
@@ -31,7 +31,7 @@ def title_of(report: AuditReport, utility: str) -> str:
     words = f"{facts.rows[0].client} contributed most"
     if len(below) == 1:
         return f"{words}; {below[0]} is the only one clearly below zero"
-    return f"{words}; {wording.count(len(below)) + ' clients are' if below else 'nobody is'} clearly below zero"
+    return f"{words}; {numbers.count(len(below)) + ' clients are' if below else 'nobody is'} clearly below zero"
 
 
 def curves(shown: state.Shown, utility: str, following: Following) -> None:
@@ -66,7 +66,7 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
     )
     if cells.left_out:
         st.caption(
-            f"{wording.count(cells.left_out)} more clients are in the table below; follow one to see its row here."
+            f"{numbers.count(cells.left_out)} more clients are in the table below; follow one to see its row here."
         )
     controls.chart(
         lambda: draw_heat_map(cells, mode, following=following),
@@ -88,7 +88,7 @@ def totals(shown: state.Shown, utility: str, following: Following) -> None:
         st.caption(f"So far: the {skipped} epochs without a value count as nothing until they are computed.")
     elif skipped:
         picked = st.segmented_control(
-            f"{wording.several(skipped, 'skipped epoch')} count as",
+            f"{numbers.several(skipped, 'skipped epoch')} count as",
             [FillPolicy.EQUAL.value, FillPolicy.ZERO.value],
             default=FillPolicy.EQUAL.value,
             format_func=lambda f: "an equal split" if f == "equal" else "zero (the paper)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core import Job, JobState
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 from flcontrib_dashboard import controls, state
 
@@ -14,7 +15,7 @@ def board() -> None:
     jobs = state.workspace().jobs.poll()
     names = {r.digest: r.name for r in state.workspace().runs()}
     active = [j for j in jobs if j.active]
-    st.title(f"{wording.several(len(active), 'job')} at work" if active else "No job is running")
+    st.title(f"{numbers.several(len(active), 'job')} at work" if active else "No job is running")
     st.caption(
         "Every finished epoch is kept at once. A refresh, a second browser or a restarted server changes nothing."
     )
@@ -36,7 +37,7 @@ def card(job: Job, name: str) -> None:
         estimator = str(job.settings.get("estimator", ""))
         how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
         stands = "" if job.state is JobState.FAILED else controls.job_words(job)  # its badge says so already
-        asked = [stands, wording.budget(job.settings), how, f"asked {wording.moment(job.submitted_at)}"]
+        asked = [stands, wording.budget(job.settings), how, f"asked {numbers.moment(job.submitted_at)}"]
         st.caption(controls.text_of(" · ".join(part for part in asked if part)))
         if job.progress is not None and job.active:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))

@@ -17,6 +17,7 @@ from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.ranking import RankingFacts, draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from flcontrib_core.charts.sparkline import draw_sparkline, sparkline_alt
 from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 from flcontrib_dashboard import client_table, controls, selection, state
 from flcontrib_dashboard.canvas import show_picture
@@ -61,15 +62,15 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
             config={"displayModeBar": False},
         )
     if alert.probability is not None:
-        st.markdown(f"Probability **{wording.probability(alert.probability)}**")
+        st.markdown(f"Probability **{numbers.probability(alert.probability)}**")
     if alert.mean_inside is not None and alert.mean_outside is not None:
-        digits = max(3, wording.digits_for(alert.mean_inside, alert.mean_outside))
+        digits = max(3, numbers.digits_for(alert.mean_inside, alert.mean_outside))
         st.markdown(
-            f"In the window it contributed **{wording.signed(-alert.mean_inside, digits)}** per epoch, "
-            f"outside **{wording.signed(-alert.mean_outside, digits)}**."
+            f"In the window it contributed **{numbers.signed(-alert.mean_inside, digits)}** per epoch, "
+            f"outside **{numbers.signed(-alert.mean_outside, digits)}**."
         )
     else:
-        st.text(wording.visible(wording.first_sentences(alert.why, LONGEST_REASON)))
+        st.text(numbers.visible(wording.first_sentences(alert.why, LONGEST_REASON)))
     st.page_link(
         "views/alerts.py",
         label="See the evidence",
@@ -84,21 +85,21 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
 
 def quiet_card(report: AuditReport, marked: set[str]) -> None:
     rest = [c for c in report.detection.clients if c.client not in marked]
-    count = wording.count(len(rest))
+    count = numbers.count(len(rest))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         controls.card_title(f"{count} other clients" if marked else f"All {count} clients", width="content")
         st.badge("No change", icon=":material/check:", color="gray")
     known = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
     if known is not None:
         st.markdown(
-            f"Highest probability **{wording.probability(known.probability)}** ({controls.text_of(known.client)})."
+            f"Highest probability **{numbers.probability(known.probability)}** ({controls.text_of(known.client)})."
         )
     shift = report.detection.smallest_visible_shift
     if shift is not None:
         st.markdown(f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs.")
     undecided = [c.client for c in rest if str(c.verdict) == "no-verdict"]
     if undecided:
-        more = f" and {wording.count(len(undecided) - 5)} more" if len(undecided) > 5 else ""
+        more = f" and {numbers.count(len(undecided) - 5)} more" if len(undecided) > 5 else ""
         names = controls.text_of(", ".join(undecided[:5]))
         st.markdown(f":gray[No verdict for {names}{more}: the data cannot decide.]")
 
@@ -134,7 +135,7 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
         (*key, "ranking"), lambda: ranking_facts(report, utility, findings.counted(report), also=following.client)
     )
     controls.card_title("Total contribution")
-    left_out = f" {wording.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
+    left_out = f" {numbers.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
     st.caption(f"{interval_words(facts)}{left_out}")
     controls.chart(
         lambda: draw_ranking(facts, mode, following=following),
@@ -179,7 +180,7 @@ def remarks(report: AuditReport) -> None:
         said = f"{remark.where}: found {remark.found}, expected {remark.expected}. {remark.fix}"
         st.markdown(f"- **{controls.text_of(remark.code)}** {controls.text_of(said)}")
     if len(report.warnings) > MOST_REMARKS:
-        st.caption(f"{wording.count(len(report.warnings) - MOST_REMARKS)} more are in the report and its tables.")
+        st.caption(f"{numbers.count(len(report.warnings) - MOST_REMARKS)} more are in the report and its tables.")
 
 
 def crowd(shown: state.Shown, utility: str, following: Following) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from flcontrib_core import FillPolicy, FLContribError, write_extract, write_history_tables, write_report
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
@@ -77,7 +77,7 @@ def whole_report(shown: state.Shown) -> None:
     st.code(head, language=None, wrap_lines=True)
 
 
-def numbers(shown: state.Shown) -> None:
+def tables(shown: state.Shown) -> None:
     controls.card_title("The numbers")
     names = table_names(shown)
     for table in dict.fromkeys(name.rsplit(".", 1)[0] for name in names):
@@ -107,7 +107,7 @@ def for_one_client(shown: state.Shown) -> None:
         names,
         index=names.index(followed) if followed and len(names) <= selection.MOST_IN_LIST else None,
         placeholder="Choose a client",
-        format_func=wording.visible,
+        format_func=numbers.visible,
     )
     if client:
         try:
@@ -129,7 +129,7 @@ def deletion(shown: state.Shown) -> None:
         state.remember(run=None, result=None, client=None, window=None)
         st.success(
             controls.text_of(
-                f"{gone.name}: {wording.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept) or 'nothing'}"
+                f"{gone.name}: {numbers.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept) or 'nothing'}"
             )
         )
 
@@ -141,7 +141,7 @@ if shown is not None:
     with left, st.container(border=True, height="stretch", gap="small"):
         whole_report(shown)
     with right, st.container(border=True, height="stretch", gap="small"):
-        numbers(shown)
+        tables(shown)
     with st.container(border=True, gap="small"):
         for_one_client(shown)
     with st.container(border=True, gap="small"):

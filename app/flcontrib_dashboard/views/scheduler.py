@@ -33,7 +33,7 @@ from flcontrib_core.charts.schedule import (
     schedule_facts,
     schedule_rows,
 )
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 
 MODES = {
@@ -137,7 +137,7 @@ def board(shown: state.Shown) -> None:
     )
     figures(answer)
     if plan.unused_budget:
-        st.info(f"{wording.several(plan.unused_budget, 'epoch')} of the budget stay unused at this γ.")
+        st.info(f"{numbers.several(plan.unused_budget, 'epoch')} of the budget stay unused at this γ.")
     with st.container(border=True, gap="xsmall"):
         chosen_epochs(answer, following)
     left, middle, right = st.columns([1.15, 1.35, 1], gap="small")
@@ -156,7 +156,7 @@ def figures(answer: Answer) -> None:
     plan, cost = answer.plan, answer.plan.predicted_evaluations
     report, full = answer.shown.report, answer.frontier.full_evaluations
     rate = float(report.history.evaluations.sum()) / report.seconds if report.seconds > 0 else 0.0
-    saved = None if cost is None or not full else f"{wording.MINUS}{1 - cost / full:.0%} of full"
+    saved = None if cost is None or not full else f"{numbers.MINUS}{1 - cost / full:.0%} of full"
     row = st.container(horizontal=True, gap="small")  # wraps on a narrow screen, two beside each other
 
     def figure(label: str, value: str, delta: str | None = None, help: str | None = None) -> None:
@@ -171,10 +171,10 @@ def figures(answer: Answer) -> None:
         help="The least seen client's share of computed epochs.",
     )
     figure("Exposure gap", f"{max(plan.exposure_gap, 0.0):.2f}", help="Mean difference between clients, 0 = all alike.")
-    figure("Evaluations", "–" if cost is None else wording.count(cost), saved)
+    figure("Evaluations", "–" if cost is None else numbers.count(cost), saved)
     figure(
         "Predicted time",
-        "–" if cost is None or rate <= 0 else wording.seconds(cost / rate),
+        "–" if cost is None or rate <= 0 else numbers.seconds(cost / rate),
         help="From the evaluations and the speed measured when this run was computed.",
     )
 
@@ -237,7 +237,7 @@ def how_good(answer: Answer) -> None:
 def compute_button(answer: Answer) -> None:
     shown, plan = answer.shown, answer.plan
     missing = [t for t in plan.chosen if not shown.report.history.computed[t]]
-    words = f"Compute {wording.several(len(missing), 'missing epoch')}" if missing else "Show this budget's result"
+    words = f"Compute {numbers.several(len(missing), 'missing epoch')}" if missing else "Show this budget's result"
     if st.button(words, type="primary", help="Only epochs that were never computed are computed."):
         wanted = settings_from_record(dict(shown.report.provenance.settings))
         budget = replace(answer.settings, epochs=plan.chosen)
@@ -281,7 +281,7 @@ def blind(plan: Schedule) -> None:
     else:
         st.text("No client is left without a computed epoch.")
     longest = ", ".join(
-        f"**{controls.text_of(spot.client)}** in epochs {wording.window(spot.first, spot.last)}"
+        f"**{controls.text_of(spot.client)}** in epochs {numbers.window(spot.first, spot.last)}"
         for spot in plan.blind_spots[:2]
     )
     if longest:

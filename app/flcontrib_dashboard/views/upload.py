@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings, FLContribError, Problem, RunEntry
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, state
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
@@ -71,7 +71,7 @@ def problems_table(problems: tuple[Problem, ...]) -> None:
                 st.markdown(f":small[{controls.text_of(problem.where)}]", width="content")
             said = f"Found: {problem.found}. Expected: {problem.expected}."
             st.markdown(f"{controls.text_of(said)} :gray[{controls.text_of(problem.fix)}]")
-    with st.expander(f"As a table ({wording.several(len(problems), 'row')})"):
+    with st.expander(f"As a table ({numbers.several(len(problems), 'row')})"):
         controls.table(rows)
     st.download_button(
         "Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv", on_click="ignore"
@@ -98,16 +98,16 @@ def outcome(delivery: Delivery) -> None:
         st.markdown(ticks(delivery.stages, failed=bool(delivery.problems or delivery.failure)))
         if delivery.sha256:
             name = controls.text_of(delivery.filename)
-            st.caption(f"{name}: {wording.size(delivery.received)}, sha256 {delivery.sha256}")
+            st.caption(f"{name}: {numbers.size(delivery.received)}, sha256 {delivery.sha256}")
     entry = None if delivery.run is None else state.workspace().find_run(delivery.run)
     if delivery.problems:
-        problems = wording.several(len(delivery.problems), "problem")
+        problems = numbers.several(len(delivery.problems), "problem")
         st.error(controls.text_of(f"{delivery.filename} was refused: {problems}. Nothing of it is kept."))
         problems_table(delivery.problems)
     elif delivery.failure:
         st.error(controls.text_of(f"{delivery.filename}: {delivery.failure}"))
     if delivery.remarks:
-        remarks = wording.several(len(delivery.remarks), "remark")
+        remarks = numbers.several(len(delivery.remarks), "remark")
         st.warning(f"Accepted with {remarks}; they follow into every export.")
         problems_table(delivery.remarks)
     if entry is not None:
@@ -153,10 +153,10 @@ def preflight(entry: RunEntry) -> None:
     with st.container(border=True, gap="small"):
         controls.card_title(f"Ready: {controls.text_of(entry.name)}")
         row = st.container(horizontal=True, gap="small")
-        row.metric("Clients", wording.count(entry.clients))
-        row.metric("Epochs", wording.count(entry.epochs))
+        row.metric("Clients", numbers.count(entry.clients))
+        row.metric("Epochs", numbers.count(entry.epochs))
         share = st.select_slider(
-            "Budget: share of the epochs to compute", [0.25, 0.5, 0.6, 0.75, 0.9, 1.0], 1.0, format_func=wording.share
+            "Budget: share of the epochs to compute", [0.25, 0.5, 0.6, 0.75, 0.9, 1.0], 1.0, format_func=numbers.share
         )
         assess = AssessSettings(budget=BudgetSettings(budget=None if share == 1.0 else float(share)))
         settings = replace(AuditSettings(), assess=assess)
@@ -166,9 +166,9 @@ def preflight(entry: RunEntry) -> None:
             st.error(controls.text_of(str(lacking)))
             return
         needs = {
-            "Evaluations": None if price.evaluations is None else wording.count(price.evaluations),
-            "Time, about": None if price.seconds is None else wording.seconds(price.seconds),
-            "Memory, about": None if price.memory_bytes is None else wording.size(price.memory_bytes),
+            "Evaluations": None if price.evaluations is None else numbers.count(price.evaluations),
+            "Time, about": None if price.seconds is None else numbers.seconds(price.seconds),
+            "Memory, about": None if price.memory_bytes is None else numbers.size(price.memory_bytes),
         }
         for label, value in needs.items():
             row.metric(label, value or "none")

@@ -1,0 +1,144 @@
+"""Numbers, probabilities, spans and amounts as text: the one spelling of each, for every skin.
+
+Help is up: contributions are turned so that a positive number helped the model, and every axis says so in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+MINUS = "−"
+THIN = "\u2009"
+NO_VALUE = "–"
+_DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """+0.078, −0.064, 0, or 'not computed'. A value too small for the digits is not called 0: it gets two of its own.
+
+    >>> signed(-0.0781), signed(0.0), signed(0.00004), signed(None)
+    ('−0.078', '0', '+4.0e−05', 'not computed')
+    """
+    if value is None or value != value:
+        return "not computed"
+    if value == 0:
+        return "0"
+    text = f"{abs(value):.{digits}f}"
+    if float(text) == 0:
+        text = f"{abs(value):.1e}".replace("-", MINUS)
+    return ("+" if value > 0 else MINUS) + text
+
+
+def plain(number: float, digits: int) -> str:
+    """A number without a sign of its own unless it is negative: 0.81, −0.12."""
+    return f"{number:.{digits}f}".replace("-", MINUS)
+
+
+def half_width(standard_error: float, digits: int = 3) -> str:
+    """What stands behind a number: exact, its 95% half-width, or that the method gives none."""
+    if standard_error != standard_error:
+        return "error unknown"
+    if standard_error == 0:
+        return "exact"
+    return f"± {1.96 * standard_error:.{digits}f}" if 1.96 * standard_error >= 10**-digits else f"± < {10**-digits:g}"
+
+
+def probability(value: float | None) -> str:
+    """Two digits, never more than 0.99 nor less than 0.01: no probability from a finite log is certain."""
+    if value is None or value != value:
+        return NO_VALUE
+    return "< 0.01" if value < 0.01 else f"{min(value, 0.99):.2f}"
+
+
+def digits_for(*values: float) -> int:
+    """Decimals at which numbers of this size still differ: 2 for 0.4, 3 for 0.013, 4 for 0.0026; never above 6."""
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    return 2 if largest == 0 else min(6, max(2, 1 - math.floor(math.log10(largest))))
+
+
+def count(number: int) -> str:
+    """1 152 with thin spaces."""
+    return f"{number:,}".replace(",", THIN)
+
+
+def several(number: int, one: str, many: str | None = None) -> str:
+    """1 client, 2 clients."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def share(value: float | None) -> str:
+    """34%, or a dash where there is none."""
+    return NO_VALUE if value is None or value != value else f"{value:.0%}"
+
+
+def percent(value: float) -> str:
+    """34%, 1.6%, 0.02%, 0%: two digits that say something."""
+    return f"{100 * value:.2g}%" if value < 0.1 else f"{value:.0%}"
+
+
+def window(first: int, last: int) -> str:
+    """12–20, or 12 alone."""
+    return f"{first}" if first == last else f"{first}–{last}"
+
+
+def span(epochs: tuple[int, int]) -> str:
+    """'epochs 12–20', 'epoch 7'."""
+    return f"epoch {epochs[0]}" if epochs[0] == epochs[1] else f"epochs {window(*epochs)}"
+
+
+def epoch_list(epochs: Sequence[int]) -> str:
+    """
+    >>> epoch_list([1, 2, 3, 7])
+    'epochs 1–3, 7'
+    """
+    runs: list[list[int]] = []
+    for t in sorted(set(epochs)):
+        if runs and runs[-1][1] == t - 1:
+            runs[-1][1] = t
+        else:
+            runs.append([t, t])
+    listed = ", ".join(window(a, b) for a, b in runs)
+    return f"epoch {listed}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"epochs {listed}"
+
+
+def listing(names: Sequence[str], most: int = 4) -> str:
+    """The first names and how many more there are."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def seconds(value: float) -> str:
+    """0.4 s, 41 s, 3 min, 2.1 h."""
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 90:
+        return f"{value:.0f} s"
+    if value < 5400:
+        return f"{value / 60:.0f} min"
+    return f"{value / 3600:.1f} h"
+
+
+def size(number: int) -> str:
+    """812 B, 3.4 kB, 210 MB."""
+    amount, unit = float(number), "B"
+    for larger in ("kB", "MB", "GB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+
+
+def moment(stamp: str) -> str:
+    """'2026-11-16 17:20 UTC' from a stored time."""
+    return f"{stamp[:16].replace('T', ' ')} UTC" if stamp else ""
+
+
+def credited(utility: str, lower_is_better: bool) -> str:
+    """What a contribution means when help is up."""
+    return f"{utility} reduction" if lower_is_better else f"{utility} gain"
+
+
+def visible(text: str) -> str:
+    """Text whose invisible direction marks are spelled out: 'ab[U+202E]gpj.exe' must not read 'abexe.jpg'."""
+    return "".join(f"[U+{ord(c):04X}]" if c in _DIRECTION_MARKS else c for c in text)
