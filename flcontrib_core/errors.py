@@ -56,5 +56,9 @@ class WorkspaceError(FLContribError):
     """The workspace cannot be used as it is (damaged, newer version, read-only, full)."""
 
 
+class FileNotWritten(FLContribError):
+    """A report, table or picture could not be written where it was wanted; what was there before is unchanged."""
+
+
 class MissingPart(FLContribError):
     """The run lacks a part this computation needs (a model, a validation set, an optional package)."""

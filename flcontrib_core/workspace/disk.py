@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from flcontrib_core import files
+
 
 class Disk:
     """The calls whose failure or absence a crash can show."""
@@ -34,11 +36,7 @@ class Disk:
             left, offset = left[written:], offset + written
 
     def sync(self, descriptor: int) -> None:
-        full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
-        if full is not None:
-            fcntl.fcntl(descriptor, full)
-        else:
-            os.fsync(descriptor)
+        files.sync(descriptor)
 
     def truncate(self, descriptor: int, size: int) -> None:
         os.ftruncate(descriptor, size)
