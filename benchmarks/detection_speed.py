@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.measurement import Measurement
 from flcontrib_core.detection.alerts import read_verdicts
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels, cell_states
 
 
 def speed_rows(large: bool) -> list[Measurement]:
@@ -56,9 +56,9 @@ def noise_history(clients: int, epochs: int) -> ContributionHistory:
     )
     return ContributionHistory(
         run_digest="", run_name="noise", client_ids=tuple(f"c{i}" for i in range(clients)),
-        data_sizes=(1,) * clients, utilities=("loss",), values={"loss": values},
-        standard_errors={"loss": np.zeros(shape)}, participated=participated,
-        computed=np.ones(epochs + 1, dtype=bool), increments={"loss": values.sum(axis=1)},
-        server_share={"loss": np.zeros(epochs + 1)}, evaluations=np.zeros(epochs + 1, dtype=np.int64),
+        data_sizes=(1,) * clients, utilities=("loss",), values=values[:, :, None],
+        standard_errors=np.zeros((*shape, 1)), state=cell_states(participated, np.True_, 1),
+        increments=values.sum(axis=1)[:, None], server_share=np.zeros((epochs + 1, 1)),
+        evaluations=np.zeros(epochs + 1, dtype=np.int64),
         estimator=("exact",) * (epochs + 1), lower_is_better=frozenset({"loss"}), channels=raw,
     )  # fmt: skip

@@ -86,7 +86,7 @@ def _errors(values: Sequence[PlayerByUtility], references: Sequence[PlayerByUtil
 
 def _values(history: ContributionHistory, log: RunLog, epoch: int) -> PlayerByUtility:
     members = list(log.epochs[epoch - 1].participants)
-    return np.stack([history.values[utility][epoch, members] for utility in history.utilities], axis=1)
+    return np.stack([history.of(utility).values[epoch, members] for utility in history.utilities], axis=1)
 
 
 def _gtg(epoch: BenchmarkEpoch) -> ShapleyEstimate:

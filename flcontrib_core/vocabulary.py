@@ -1,14 +1,14 @@
 """Which words and array shapes does the whole house share?
 
 Index convention, once and everywhere: row ``t`` of an array with ``T + 1`` rows is the paper's epoch ``t``;
-row 0 is the initial model. Three cell states are never mixed: *computed* (a number), *absent* (the client did
-not take part: exactly 0) and *not computed* (skipped by the budget: NaN, and ``computed[t]`` is False).
+row 0 is the initial model. What is known of a cell is its ``CellState``, kept in one matrix and asked by everybody;
+nobody reads it out of NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -36,12 +36,32 @@ EpochByClient = NDArray[np.float64]
 EpochByClientMask = NDArray[np.bool_]
 """(T + 1, clients)"""
 
+EpochByClientByUtility = NDArray[np.float64]
+"""(T + 1, clients, utilities)"""
+EpochByUtility = NDArray[np.float64]
+"""(T + 1, utilities)"""
+StateArray = NDArray[np.int8]
+"""``CellState`` of every cell: (T + 1, clients, utilities), or (T + 1, clients) for one utility"""
+
 OnProgress = Callable[[int, int, str], None]
 """on_progress(done, total, label)"""
 
 
 def no_progress(done: int, total: int, label: str) -> None:
     """The listener of a caller that does not want to be told."""
+
+
+class CellState(IntEnum):
+    """What is known of one client in one epoch."""
+
+    ABSENT = 0
+    """The client did not take part: its share is exactly 0."""
+    COMPUTED = 1
+    """The client took part and its value is known. A value of zero is computed too."""
+    NOT_COMPUTED = 2
+    """The client took part; its value is unknown (skipped by the budget, or left empty in a table)."""
+    PENDING = 3
+    """The client took part; a job at work has not come to this epoch yet."""
 
 
 class WeightMode(StrEnum):

@@ -40,10 +40,7 @@ def what_if(report: AuditReport, alert: Alert) -> None:
     columns = st.columns(max(1, min(2, len(history.utilities))))
     known = False
     for place, utility in zip(columns, history.utilities, strict=False):
-        given = history.leave_one_out.get(utility)
-        if given is None:
-            continue
-        steps = given[first : last + 1, i]
+        steps = history.of(utility).leave_one_out[first : last + 1, i]
         steps = steps[np.isfinite(steps)]
         if not len(steps):
             continue

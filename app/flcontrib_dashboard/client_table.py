@@ -32,13 +32,13 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     """One entry per client, best first: credit, interval, share of the improvement, participation, data size."""
     history = report.history
     sign = -history.harm_sign(utility)
-    credit = sign * (history.totals(utility, fill) - history.values[utility][0])
+    credit = sign * (history.totals(utility, fill) - history.of(utility).values[0])
     order = np.argsort(-credit, kind="stable")
     credit = credit[order]
     half = 1.96 * history.total_standard_errors(utility)[order]
     positive = float(credit[credit > 0].sum())
     digits = digits_of(credit)
-    unknown = (history.participated & ~history.computed[:, None]).sum(axis=0)[order]
+    unknown = history.of(utility).missing.sum(axis=0)[order]
     columns: dict[str, list[Any]] = {
         "Client": [history.client_ids[i] for i in order],
         "Total": credit.tolist(),
@@ -47,7 +47,7 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
         if positive > 0
         else [0.0] * len(order),
         "Took part": history.participated.sum(axis=0)[order].tolist(),
-        "Computed": (history.participated & history.computed[:, None]).sum(axis=0)[order].tolist(),
+        "Computed": (history.participated & history.of(utility).computed).sum(axis=0)[order].tolist(),
     }
     if history.data_sizes:
         sizes = np.asarray(history.data_sizes)[order]

@@ -69,7 +69,7 @@ def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
     )
     done = int(history.computed[1:].sum())
     marks.append((f"{done} of {history.epoch_count} epochs computed", "gray"))
-    if any(abs(s).max(initial=0.0) > 1e-9 for s in history.server_share.values()):
+    if any(history.server_moved(u) for u in history.utilities):
         marks.append(("The server has a share of its own", "orange"))
     if shown.result.stale:
         marks.append((f"Computed by version {shown.result.version}: recompute to compare", "orange"))

@@ -21,6 +21,7 @@ from flcontrib_core.charts.style import (
     x_axis,
     y_axis,
 )
+from flcontrib_core.detection.separation import computed_epochs
 from flcontrib_core.words import numbers
 
 MOST_LINES = 40
@@ -49,8 +50,9 @@ def cluster_facts(report: AuditReport, utility: str, also: str | None = None) ->
         return None
     history = report.history
     sign = -history.harm_sign(utility)
-    rows = np.flatnonzero(history.computed)
-    values = sign * history.values[utility][rows]
+    rows = computed_epochs(history, utility)
+    series = history.of(utility)
+    values = sign * np.where(series.missing, 0.0, series.values)[rows]
     values[0] = 0.0
     credit = np.cumsum(np.nan_to_num(values), axis=0)
     position = {c: i for i, c in enumerate(history.client_ids)}
@@ -58,7 +60,7 @@ def cluster_facts(report: AuditReport, utility: str, also: str | None = None) ->
     groups = tuple(tuple(sorted(c for c, label in found.labels.items() if label == g)) for g in range(found.k))
     first = {*alerted, also}
     shown = {c for members in groups for c in sorted(members, key=lambda c: (c not in first, c))[:MOST_LINES]}
-    offset = sign * history.values[utility][0, 0]
+    offset = sign * series.values[0, 0]
     return ClusterFacts(
         axis=numbers.credited(utility, utility in history.lower_is_better),
         epochs=rows,

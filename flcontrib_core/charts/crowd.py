@@ -36,15 +36,16 @@ class CrowdFacts:
 def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> CrowdFacts:
     history = report.history
     sign = -history.harm_sign(utility)
-    totals = sign * (history.totals(utility, fill) - history.values[utility][0])
+    totals = sign * (history.totals(utility, fill) - history.of(utility).values[0])
     order = np.argsort(-totals, kind="stable")
     parts = np.array_split(order, min(GROUPS, len(order)))
-    known = (history.participated & history.computed[:, None])[1:]
-    values = np.where(known, np.nan_to_num(sign * history.values[utility][1:]), 0.0)
+    series = history.of(utility)
+    known = (history.participated & series.computed)[1:]
+    values = np.where(known, sign * series.values[1:], 0.0)
     counts = np.stack([known[:, part].sum(axis=1) for part in parts])
     sums = np.stack([values[:, part].sum(axis=1) for part in parts])
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-    took_part = np.stack([history.participated[1:, part].any(axis=1) for part in parts])
+    missing = np.stack([series.missing[1:, part].any(axis=1) for part in parts])
     size = np.abs(means[np.isfinite(means)])
     step = 100 / len(parts)
     return CrowdFacts(
@@ -52,7 +53,7 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
         labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f}%" for g in range(len(parts))),
         sizes=tuple(len(part) for part in parts),
         means=means,
-        skipped=took_part & ~history.computed[1:][None, :],
+        skipped=missing & (counts == 0),
         limit=leading_digit_up(float(np.quantile(size, 0.95)) if size.size else 1.0),
         members=tuple(frozenset(history.client_ids[i] for i in part) for part in parts),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.style import (
     ClientStyle,
     base_figure,
@@ -24,7 +25,7 @@ from flcontrib_core.charts.style import (
     x_axis,
     y_axis,
 )
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import CellState, FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 
@@ -80,7 +81,8 @@ def cumulative_facts(
     values = history.filled(utility, fill) * sign
     values[0] = 0.0  # the initial model belongs to nobody in particular
     credit = np.cumsum(values, axis=0)
-    errors = np.where(history.participated & history.computed[:, None], history.standard_errors[utility], 0.0)
+    series = history.of(utility)
+    errors = np.where(history.participated & series.computed, series.standard_errors, 0.0)
     half = 1.96 * np.sqrt(np.cumsum(errors**2, axis=0))
     position = {c: i for i, c in enumerate(history.client_ids)}
     windows: dict[str, list[tuple[int, int]]] = {}
@@ -93,14 +95,15 @@ def cumulative_facts(
             client=c,
             credit=credit[:, position[c]],
             half_width=half[:, position[c]],
-            computed=history.participated[:, position[c]] & history.computed,
-            skipped=history.participated[:, position[c]] & ~history.computed,
+            computed=history.participated[:, position[c]] & series.computed[:, position[c]],
+            skipped=series.missing[:, position[c]],
             windows=tuple(windows.get(c, ())),
         )
         for c in shown
     )
     rest = [i for c, i in position.items() if c not in shown]
-    state = history.participated.astype(np.int64) * np.where(history.computed, 1, 2)[:, None]
+    state = drawn_states(series.state)
+    state[0] = CellState.ABSENT
     order = [*shown, *sorted(c for c in position if c not in shown)]
     return CumulativeFacts(
         utility=utility,

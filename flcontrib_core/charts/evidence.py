@@ -10,6 +10,7 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.change_points import change_groups
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs
 from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.style import (
     base_figure,
     client_styles,
@@ -22,7 +23,7 @@ from flcontrib_core.charts.style import (
     x_axis,
     y_axis,
 )
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import CellState, FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
 
@@ -70,8 +71,10 @@ def evidence_facts(
     credit = np.cumsum(filled, axis=0)
     rest = [j for j in range(len(history.client_ids)) if j != i]
     change = report.detection.change_points.probability[:, i]
-    state = history.participated[:, i].astype(np.int64) * np.where(history.computed, 1, 2)
-    values = np.where(state == 1, sign * history.values[utility][:, i], np.nan)
+    series = history.of(utility)
+    state = drawn_states(series.state[:, i])
+    state[0] = CellState.ABSENT
+    values = np.where(state == 1, sign * series.values[:, i], np.nan)
     return EvidenceFacts(
         client=client,
         utility=utility,
@@ -84,7 +87,7 @@ def evidence_facts(
         change=change,
         groups=change_groups(change),
         values=values,
-        half_widths=1.96 * np.where(state == 1, history.standard_errors[utility][:, i], 0.0),
+        half_widths=1.96 * np.where(state == 1, series.standard_errors[:, i], 0.0),
         state=state,
         all_clients=history.client_ids,
     )

@@ -19,6 +19,7 @@ from flcontrib_core.charts.following import (
     pick,
 )
 from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.style import (
     base_figure,
     epoch_ticks,
@@ -74,7 +75,7 @@ def heat_map_facts(
     """``order``: 'alerts' first, by 'total', or by 'name'; ``also`` the followed client, whatever its place."""
     history = report.history
     sign = -history.harm_sign(utility)
-    totals = sign * (history.totals(utility, fill) - history.values[utility][0])
+    totals = sign * (history.totals(utility, fill) - history.of(utility).values[0])
     alerted = list(dict.fromkeys(a.client for a in report.detection.alerts))
     position = {c: i for i, c in enumerate(history.client_ids)}
     names = sorted(position)
@@ -87,8 +88,9 @@ def heat_map_facts(
     if also in position and also not in shown:
         shown = [*shown[: rows - 1], str(also)]
     picked = [position[c] for c in shown]
-    state = (history.participated.astype(np.int64) * np.where(history.computed, 1, 2)[:, None])[1:, picked].T
-    values = np.where(state == 1, sign * history.values[utility][1:, picked].T, np.nan)
+    series = history.of(utility)
+    state = drawn_states(series.state[1:, picked].T)
+    values = np.where(state == 1, sign * series.values[1:, picked].T, np.nan)
     known = np.abs(values[np.isfinite(values)])
     limit = float(np.quantile(known, 0.95)) if known.size else 1.0
     return HeatMapFacts(
@@ -97,7 +99,7 @@ def heat_map_facts(
         clients=tuple(shown),
         values=values,
         state=state,
-        gain=sign * history.increments[utility][1:],
+        gain=sign * series.increments[1:],
         totals=totals[picked],
         half_widths=1.96 * history.total_standard_errors(utility)[picked],
         limit=leading_digit_up(limit),

@@ -60,7 +60,7 @@ def ranking_facts(
     """The best and the worst, whoever has an alert, and ``also`` the client that is followed."""
     history = report.history
     sign = -history.harm_sign(utility)
-    totals = sign * (history.totals(utility, fill) - history.values[utility][0])
+    totals = sign * (history.totals(utility, fill) - history.of(utility).values[0])
     half = 1.96 * history.total_standard_errors(utility)
     alerted = {a.client for a in report.detection.alerts}
     names = history.client_ids

@@ -97,7 +97,7 @@ def _totals_table(history: Any, settings: AssessSettings) -> str:
     for u in history.utilities:
         sign = -history.harm_sign(u)
         total, error = sign * history.totals(u, settings.fill), history.total_standard_errors(u)
-        initial = sign * history.values[u][0]
+        initial = sign * history.of(u).values[0]
         header.append(f"{u} {'reduction' if u in history.lower_is_better else 'gain'} credited")
         columns.append(
             [

@@ -56,7 +56,7 @@ def _look(folder: Path, known: int, reader: OnlineReader, options: dict[str, Any
     if run.epoch_count > known:
         history = assess_contributions(run, settings_from(options), **memory)
         for t in range(known + 1, run.epoch_count + 1):
-            values = {u: numbers(history.values[u][t]) for u in history.utilities}
+            values = {u: numbers(history.of(u).values[t]) for u in history.utilities}
             print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
         for alert in reader.look(history):
             print_json({"event": "alert", "epoch": run.epoch_count, "provisional": True, **alert_json(alert)})

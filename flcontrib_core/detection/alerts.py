@@ -27,6 +27,7 @@ from flcontrib_core.detection.sensitivity import Sensitivity, sensitivity
 from flcontrib_core.detection.visibility import smallest_visible_shift, value_coverage
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import finding_words as wording
 from flcontrib_core.words import numbers
 
@@ -164,7 +165,7 @@ def _exact_alert(reading: Reading, finding: ExactFinding) -> Alert:
         channels=(),
         why=wording.exact_reason(name, finding),
         counter_evidence=(wording.BROKEN_CLIENT, *once),
-        computed_in_window=int(reading.history.computed[list(finding.epochs)].sum()),
+        computed_in_window=int(reading.value_known[list(finding.epochs), finding.client].sum()),
         participated_in_window=len(finding.epochs),
         finding=finding.finding,
     )
@@ -231,8 +232,9 @@ def _notes(reading: Reading) -> tuple[str, ...]:
     for window in reading.search.mirrored:
         name, where = reading.history.client_ids[window.client], numbers.span(drawn_window(reading.channels, window))
         notes.append(f"{name} also stands out in {where}, as a reflection of a louder change by another client.")
-    read = reading.history.participated & reading.history.computed[:, None]
-    if any(np.isnan(errors[read]).any() for errors in reading.history.standard_errors.values()):
+    history = reading.history
+    known = (history.state == CellState.COMPUTED) & history.participated[:, :, None]
+    if np.isnan(history.standard_errors[known]).any():
         notes.append("Some values come without a standard error: their uncertainty could not be counted.")
     return tuple(notes)
 

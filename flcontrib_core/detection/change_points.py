@@ -66,15 +66,15 @@ def change_points(
     """
     if series not in ("cumulative", "incremental"):
         raise SettingsError(f"series {series!r} is unknown; use 'cumulative' or 'incremental'")
-    if utility not in history.values:
+    if utility not in history.utilities:
         raise SettingsError(f"utility {utility!r} was not assessed; this history has {', '.join(history.utilities)}")
-    values = history.values[utility]
+    values, missing = history.of(utility).values, history.of(utility).missing
     probability = np.full(values.shape, np.nan)
     probability[0] = 0.0
     segments: dict[str, tuple[tuple[int, int], ...]] = {}
     others: dict[str, tuple[int, ...]] = {}
     for column, client in enumerate(history.client_ids):
-        present = np.flatnonzero(~np.isnan(values[:, column]))
+        present = np.flatnonzero(~missing[:, column])
         observed = values[present, column]
         if series == "cumulative":
             observed = np.cumsum(observed)

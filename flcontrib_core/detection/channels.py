@@ -134,9 +134,10 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
         raise SettingsError(f"utility {name!r} is not in this history; it has {', '.join(history.utilities)}")
     epochs = 1 + np.flatnonzero(history.participated[1:].any(axis=1))
     took_part: BoolArray = history.participated[epochs]
-    seen = took_part & history.computed[epochs][:, None]
-    harm = np.where(seen, history.harm_sign(name) * history.values[name][epochs], np.nan)
-    errors = np.where(seen, np.nan_to_num(history.standard_errors[name][epochs]), 0.0)
+    series = history.of(name)
+    seen = took_part & series.computed[epochs]
+    harm = np.where(seen, history.harm_sign(name) * series.values[epochs], np.nan)
+    errors = np.where(seen, np.nan_to_num(series.standard_errors[epochs]), 0.0)
     raw, unavailable = _raw_channels(history.channels, harm, epochs, took_part)
     shape = (len(CHANNEL_NAMES), len(epochs), len(history.client_ids))
     scores, levels, extra = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)

@@ -66,21 +66,22 @@ def window_facts(
     inside[channels.epochs[rows]] = True
     inside &= took_part
     outside = read & took_part & ~inside
-    computed = inside & history.computed
-    harm = history.harm_sign(utility) * history.values[utility][:, client]
-    within, beyond = harm[computed], harm[outside & history.computed]
-    doubtful = history.unreliable.get(utility, np.zeros(len(took_part), dtype=bool))
+    series = history.of(utility)
+    known = series.computed[:, client]
+    computed = inside & known
+    harm = history.harm_sign(utility) * series.values[:, client]
+    within, beyond = harm[computed], harm[outside & known]
     peers = history.participated[inside].sum(axis=1) - 1
     return WindowFacts(
         client=history.client_ids[client],
         window=window,
         computed_inside=tuple(np.flatnonzero(computed).tolist()),
-        not_computed_inside=tuple(np.flatnonzero(inside & ~history.computed).tolist()),
+        not_computed_inside=tuple(np.flatnonzero(inside & ~known).tolist()),
         mean_inside=float(within.mean()) if len(within) else None,
         mean_outside=float(beyond.mean()) if len(beyond) else None,
-        half_width=_half_width(within, np.nan_to_num(history.standard_errors[utility][computed, client])),
+        half_width=_half_width(within, np.nan_to_num(series.standard_errors[computed, client])),
         harmful_inside=int((within > 0).sum()),
-        unreliable_inside=tuple(np.flatnonzero(computed & doubtful).tolist()),
+        unreliable_inside=tuple(np.flatnonzero(computed & series.unreliable).tolist()),
         utility=utility,
         epochs_with_participants=len(channels.epochs),
         participations=int(took_part.sum()),
@@ -100,10 +101,7 @@ def _half_width(values: FloatArray, errors: FloatArray) -> float | None:
 
 
 def _better_without(history: ContributionHistory, utility: str, inside: BoolArray, client: int) -> float | None:
-    given = history.leave_one_out.get(utility)
-    if given is None:
-        return None
-    saved = -history.harm_sign(utility) * given[inside, client]
+    saved = -history.harm_sign(utility) * history.of(utility).leave_one_out[inside, client]
     saved = saved[np.isfinite(saved)]
     return float(saved.mean()) if len(saved) else None
 

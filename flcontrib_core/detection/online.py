@@ -80,16 +80,15 @@ def history_until(
         raw = raw if own_cosine is None else replace(raw, own_cosine=own_cosine)
     return replace(
         history,
-        values={u: v[:rows] for u, v in history.values.items()},
-        standard_errors={u: v[:rows] for u, v in history.standard_errors.items()},
-        participated=history.participated[:rows],
-        computed=history.computed[:rows],
-        increments={u: v[:rows] for u, v in history.increments.items()},
-        server_share={u: v[:rows] for u, v in history.server_share.items()},
+        values=history.values[:rows],
+        standard_errors=history.standard_errors[:rows],
+        state=history.state[:rows],
+        increments=history.increments[:rows],
+        server_share=history.server_share[:rows],
         evaluations=history.evaluations[:rows],
         estimator=history.estimator[:rows],
         best_subset=history.best_subset[:rows],
-        leave_one_out={u: v[:rows] for u, v in history.leave_one_out.items()},
-        unreliable={u: v[:rows] for u, v in history.unreliable.items()},
+        leave_one_out=None if history.leave_one_out is None else history.leave_one_out[:rows],
+        unreliable=None if history.unreliable is None else history.unreliable[:rows],
         channels=raw,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.detection.calibration import Calibration
-from flcontrib_core.detection.channels import Channels, standardise
+from flcontrib_core.detection.channels import Channels, standardise, value_utility
 from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
 from flcontrib_core.detection.persistence import Persistence, persistence
 from flcontrib_core.detection.presets import regime_of
@@ -38,6 +38,11 @@ class Reading:
     model: WindowModel
     online: bool = False
     """Is this one of many looks at a growing run?"""
+
+    @property
+    def value_known(self) -> BoolArray:
+        """(T + 1, m) cells whose value, in terms of the utility that is read, was computed."""
+        return self.history.of(value_utility(self.history)).computed
 
     @property
     def crowd(self) -> int:

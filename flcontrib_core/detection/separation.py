@@ -65,14 +65,24 @@ def separate(
         stability=_stability(history, utility, labels, chosen, seed) if truth is None else None,
         jaccard=None if truth is None else jaccard(labels, history.client_ids, truth, seed),
         metric=metric,
-        note=_note(history),
+        note=_note(history, utility),
     )
 
 
 def computed_series(history: ContributionHistory, utility: str, epochs: IntArray | None = None) -> FloatArray:
-    """(clients, epochs) cumulative values over the computed epochs only: skipped epochs are left out, not filled."""
-    rows = np.flatnonzero(history.computed) if epochs is None else epochs
-    return np.asarray(np.cumsum(history.values[utility][rows], axis=0).T)
+    """(clients, epochs) cumulative values over the computed epochs only: skipped epochs are left out, not filled.
+
+    In an epoch where only some participants have a value (a table with empty cells), the others' series stay level.
+    """
+    series = history.of(utility)
+    rows = computed_epochs(history, utility) if epochs is None else epochs
+    return np.asarray(np.cumsum(np.where(series.missing, 0.0, series.values)[rows], axis=0).T)
+
+
+def computed_epochs(history: ContributionHistory, utility: str) -> IntArray:
+    """The rows in which somebody's value of this utility is known, or in which nobody took part; row 0 first."""
+    series = history.of(utility)
+    return np.flatnonzero(series.computed.any(axis=1) | ~series.missing.any(axis=1))
 
 
 def jaccard(labels: IntArray, client_ids: tuple[str, ...], dishonest: frozenset[str], seed: int = 0) -> JaccardScore:
@@ -119,7 +129,7 @@ def _stability(history: ContributionHistory, utility: str, labels: IntArray, k: 
     """Mean adjusted Rand index between the grouping and groupings of series rebuilt from 80 % of the epochs."""
     from sklearn.metrics import adjusted_rand_score
 
-    rows = np.flatnonzero(history.computed)
+    rows = computed_epochs(history, utility)
     if len(rows) < 6:
         return None
     rng = np.random.default_rng(seed)
@@ -132,6 +142,6 @@ def _stability(history: ContributionHistory, utility: str, labels: IntArray, k: 
     return float(np.mean(scores)) if scores else None
 
 
-def _note(history: ContributionHistory) -> str:
-    skipped = int((~history.computed).sum())
+def _note(history: ContributionHistory, utility: str) -> str:
+    skipped = history.epoch_count + 1 - len(computed_epochs(history, utility))
     return f"{skipped} epochs were not computed and are left out of the series." if skipped else ""

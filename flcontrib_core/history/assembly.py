@@ -1,16 +1,32 @@
-"""How do answers of single epochs, or tables from elsewhere, become one history?"""
+"""Assembles answers of single epochs, or tables from elsewhere, into one history."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.history.contribution_history import (
+    ContributionHistory,
+    RawChannels,
+    by_utility,
+    cell_states,
+)
 from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
 from flcontrib_core.scheduling.schedule import Schedule
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.vocabulary import (
+    CellState,
+    EpochByClientByUtility,
+    EpochByUtility,
+    FloatArray,
+    IntArray,
+    StateArray,
+    UtilityMatrix,
+)
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
@@ -23,114 +39,148 @@ def assemble_history(
     answers: dict[int, EpochAnswer],
     plan: Schedule | None,
 ) -> ContributionHistory:
-    """Answers of single epochs -> one history (rows 0..T)."""
+    """Answers of single epochs -> one history (rows 0..T); an epoch without an answer is pending."""
     from flcontrib_core.games.utilities import lower_is_better
 
-    rows, clients, names = run.epoch_count + 1, len(run.clients), evaluator.utilities
-    values = {u: np.zeros((rows, clients)) for u in names}
-    errors = {u: np.zeros((rows, clients)) for u in names}
-    without = {u: np.full((rows, clients), np.nan) for u in names}
-    increments = {u: np.zeros(rows) for u in names}
-    server = {u: np.zeros(rows) for u in names}
-    unreliable = {u: np.zeros(rows, dtype=bool) for u in names}
-    computed = np.ones(rows, dtype=bool)
-    evaluations = np.zeros(rows, dtype=np.int64)
-    estimator = ["initial"] + ["no participants"] * run.epoch_count
-    best: list[tuple[int, ...] | None] = [None] * rows
-    notes: list[str] = []
-    initial = evaluator.evaluate(run.initial()[None, :])[0][0]
-    for column, u in enumerate(names):
-        values[u][0] = initial[column] / clients  # φ_i(0) = v(F⁰)/m
-        increments[u][0] = initial[column]
-    previous_end = initial
+    names = evaluator.utilities
+    cells = _Cells.empty(run.epoch_count + 1, len(run.clients), len(names))
+    previous_end = cells.start(evaluator.evaluate(run.initial()[None, :])[0][0])
     for record in run.epochs:
-        t, members = record.epoch, list(record.participants)
-        if not members:  # no client share: what a stored global model moved is the server's
-            data = run.epoch_data(t) if record.has_global else None
-            if data is not None and data.global_model is not None:
-                end = evaluator.evaluate(data.global_model[None, :])[0][0]
-                for column, u in enumerate(names):
-                    server[u][t] = end[column] - previous_end[column]
-                previous_end = end
-            continue
-        answer = answers.get(t)
-        if answer is None:  # a job that is still running: nothing is known about this epoch yet
-            computed[t], estimator[t] = False, "pending"
-            for u in names:
-                values[u][t, members] = errors[u][t, members] = increments[u][t] = np.nan
-            continue
-        found = answer.estimate
-        computed[t] = found is not None
-        if found is None:
-            estimator[t] = "diverged" if answer.note else "not computed"
-        else:
-            evaluations[t], estimator[t] = found.evaluations, found.method
-            notes.extend(f"epoch {t}: {n}" for n in found.notes)
-        if answer.note:
-            notes.append(answer.note)
-        best[t] = None if answer.best_subset is None else tuple(members[i] for i in answer.best_subset)
-        for column, u in enumerate(names):
-            values[u][t, members] = np.nan if found is None else found.values[:, column]
-            errors[u][t, members] = np.nan if found is None else found.standard_errors[:, column]
-            without[u][t, members] = answer.leave_one_out[:, column]
-            increments[u][t] = answer.increment[column]
-            server[u][t] = answer.server_share[column]
-            unreliable[u][t] = found is not None and u in found.unreliable
-        previous_end = answer.start + answer.increment + answer.server_share
+        if record.participants:
+            answer = answers.get(record.epoch)
+            if answer is None:
+                cells.await_epoch(record.epoch, list(record.participants))
+            else:
+                cells.take(answer, list(record.participants))
+                previous_end = answer.start + answer.increment + answer.server_share
+        elif record.has_global:  # no client share: what a stored global model moved is the server's
+            model = run.epoch_data(record.epoch).global_model
+            if model is not None:
+                end = evaluator.evaluate(model[None, :])[0][0]
+                cells.server_share[record.epoch], previous_end = end - previous_end, end
     return ContributionHistory(
         run_digest=run.digest,
         run_name=run.name,
         client_ids=run.client_ids,
         data_sizes=run.data_sizes,
         utilities=names,
-        values=values,
-        standard_errors=errors,
-        participated=run.participated(),
-        computed=computed,
-        increments=increments,
-        server_share=server,
-        evaluations=evaluations,
-        estimator=tuple(estimator),
+        values=cells.values,
+        standard_errors=cells.standard_errors,
+        state=cells.state,
+        increments=cells.increments,
+        server_share=cells.server_share,
+        evaluations=cells.evaluations,
+        estimator=tuple(cells.estimator),
         lower_is_better=frozenset(u for u in names if lower_is_better(u)),
-        best_subset=tuple(best),
-        leave_one_out=without,
-        unreliable=unreliable,
-        notes=tuple(notes),
+        best_subset=tuple(cells.best_subset),
+        leave_one_out=cells.leave_one_out,
+        unreliable=np.array([[u in marks for u in names] for marks in cells.unreliable]),
+        notes=tuple(cells.notes),
         channels=_channels(run, answers, settings),
         settings=settings.record(),
         schedule=plan,
     )
 
 
+@dataclass
+class _Cells:
+    """The arrays of a history while its epochs are filled in, one after the other."""
+
+    values: EpochByClientByUtility
+    standard_errors: EpochByClientByUtility
+    leave_one_out: EpochByClientByUtility
+    state: StateArray
+    increments: EpochByUtility
+    server_share: EpochByUtility
+    evaluations: IntArray
+    estimator: list[str]
+    best_subset: list[tuple[int, ...] | None]
+    unreliable: list[tuple[str, ...]]
+    notes: list[str]
+
+    @classmethod
+    def empty(cls, rows: int, clients: int, utilities: int) -> _Cells:
+        """Everybody absent from every epoch, nothing moved."""
+        shape = (rows, clients, utilities)
+        return cls(
+            np.zeros(shape),
+            np.zeros(shape),
+            np.full(shape, np.nan),
+            np.full(shape, CellState.ABSENT, dtype=np.int8),
+            np.zeros((rows, utilities)),
+            np.zeros((rows, utilities)),
+            np.zeros(rows, dtype=np.int64),
+            ["initial"] + ["no participants"] * (rows - 1),
+            [None] * rows,
+            [()] * rows,
+            [],
+        )
+
+    def start(self, initial: FloatArray) -> FloatArray:
+        """Row 0: everybody's equal share of the initial model, φ_i(0) = v(F⁰)/m."""
+        self.values[0] = initial / self.values.shape[1]
+        self.state[0] = CellState.COMPUTED
+        self.increments[0] = initial
+        return initial
+
+    def await_epoch(self, t: int, members: list[int]) -> None:
+        """A job that is still running: nothing is known about this epoch yet."""
+        self.estimator[t] = "pending"
+        self.state[t, members] = CellState.PENDING
+        self.values[t, members] = self.standard_errors[t, members] = np.nan
+        self.increments[t] = np.nan
+
+    def take(self, answer: EpochAnswer, members: list[int]) -> None:
+        """The answer of one epoch, whose values the budget may have skipped."""
+        t, estimate = answer.epoch, answer.estimate
+        if estimate is None:
+            self.estimator[t] = "diverged" if answer.note else "not computed"
+            self.state[t, members] = CellState.NOT_COMPUTED
+            self.values[t, members] = self.standard_errors[t, members] = np.nan
+        else:
+            self.evaluations[t], self.estimator[t] = estimate.evaluations, estimate.method
+            self.notes.extend(f"epoch {t}: {n}" for n in estimate.notes)
+            # A method without per-epoch values, or one that failed for a player, leaves NaN: that value is not known.
+            known = np.isfinite(estimate.values)
+            self.state[t, members] = np.where(known, CellState.COMPUTED, CellState.NOT_COMPUTED)
+            self.values[t, members], self.standard_errors[t, members] = estimate.values, estimate.standard_errors
+            self.unreliable[t] = tuple(estimate.unreliable)
+        if answer.note:
+            self.notes.append(answer.note)
+        if answer.best_subset is not None:
+            self.best_subset[t] = tuple(members[i] for i in answer.best_subset)
+        self.leave_one_out[t, members] = answer.leave_one_out
+        self.increments[t], self.server_share[t] = answer.increment, answer.server_share
+
+
 def history_from_table(table: ContributionTable) -> ContributionHistory:
     """A contribution table as a history: nothing is computed, the detection channels are not available."""
-    rows = table.epoch_count + 1
-    first = table.values[table.utilities[0]]
-    missing = np.isnan(first) & table.participated
-    computed = ~(missing.any(axis=1) & (missing.sum(axis=1) == table.participated.sum(axis=1)))
-    notes = []
-    partial = computed & missing.any(axis=1)
-    if partial.any():
-        epochs = ", ".join(str(t) for t in np.flatnonzero(partial))
-        notes.append(f"epochs {epochs}: some participants have no value; totals leave those cells out")
-    return ContributionHistory(
+    rows, names = table.epoch_count + 1, table.utilities
+    values = by_utility(table.values, names)
+    state = cell_states(table.participated, ~np.isnan(values), len(names))  # RUNLOG: an empty cell is not computed
+    history = ContributionHistory(
         run_digest=table.digest,
         run_name=table.name,
         client_ids=table.client_ids,
         data_sizes=(),
-        utilities=table.utilities,
-        values=table.values,
-        standard_errors={u: np.where(table.participated, np.nan, 0.0) for u in table.utilities},
-        participated=table.participated,
-        computed=computed,
-        increments={u: np.nansum(v, axis=1) for u, v in table.values.items()},
-        server_share={u: np.zeros(rows) for u in table.utilities},
+        utilities=names,
+        values=values,
+        standard_errors=np.where(table.participated[:, :, None], np.full(values.shape, np.nan), 0.0),
+        state=state,
+        increments=np.nansum(values, axis=1),
+        server_share=np.zeros((rows, len(names))),
         evaluations=np.zeros(rows, dtype=np.int64),
-        estimator=("initial", *("from the table" if c else "not computed" for c in computed[1:])),
+        estimator=("initial",) + ("from the table",) * table.epoch_count,
         lower_is_better=table.lower_is_better,
-        notes=tuple(notes),
         settings={"source": "contribution table"},
     )
+    partial = history.computed & (state == CellState.NOT_COMPUTED).any(axis=(1, 2))
+    notes: tuple[str, ...] = ()
+    if partial.any():
+        epochs = ", ".join(str(t) for t in np.flatnonzero(partial))
+        notes = (f"epochs {epochs}: some participants have no value; totals leave those cells out",)
+    estimator = ("initial", *("from the table" if c else "not computed" for c in history.computed[1:]))
+    return replace(history, estimator=estimator, notes=notes)
 
 
 def history_from_utilities(
@@ -141,56 +191,60 @@ def history_from_utilities(
     The model an epoch starts from is its empty coalition; where that differs from the end of the epoch before, the
     difference is the server's share.
     """
-    from flcontrib_core.shapley.exact import shapley_from_table
-
-    rows, clients, names = table.epoch_count + 1, len(table.client_ids), table.utilities
-    values = {u: np.zeros((rows, clients)) for u in names}
-    without = {u: np.full((rows, clients), np.nan) for u in names}
-    increments = {u: np.zeros(rows) for u in names}
-    server = {u: np.zeros(rows) for u in names}
-    participated = np.zeros((rows, clients), dtype=bool)
-    computed = np.ones(rows, dtype=bool)
-    evaluations = np.zeros(rows, dtype=np.int64)
-    best: list[tuple[int, ...] | None] = [None] * rows
-    for column, u in enumerate(names):
-        increments[u][0] = table.values[0][0, column] if table.epoch_count else 0.0
-        values[u][0] = increments[u][0] / clients
+    names = table.utilities
+    weighing = settings.weight_utility if settings.weight_utility in names else names[0]
+    cells = _Cells.empty(table.epoch_count + 1, len(table.client_ids), len(names))
+    cells.start(table.values[0][0] if table.epoch_count else np.zeros(len(names)))
     for t, (members, v) in enumerate(zip(table.participants, table.values, strict=True), start=1):
-        who = list(members)
-        participated[t, who] = True
-        computed[t] = schedule is None or t in schedule.chosen
-        phi = shapley_from_table(v - v[0]) if computed[t] else np.full((len(who), len(names)), np.nan)
-        evaluations[t] = len(v) - 1 if computed[t] else 0
-        everyone = len(v) - 1
-        ranking = v[:, names.index(settings.weight_utility)] if settings.weight_utility in names else v[:, 0]
-        lower = (settings.weight_utility if settings.weight_utility in names else names[0]) in table.lower_is_better
-        top = int(np.argmin(ranking) if lower else np.argmax(ranking))
-        best[t] = tuple(who[i] for i in range(len(who)) if top >> i & 1)
-        for column, u in enumerate(names):
-            values[u][t, who] = phi[:, column]
-            increments[u][t] = v[everyone, column] - v[0, column]
-            without[u][t, who] = [v[everyone ^ (1 << i), column] - v[everyone, column] for i in range(len(who))]
-            if t < table.epoch_count:
-                server[u][t] = table.values[t][0, column] - v[everyone, column]
+        chosen = schedule is None or t in schedule.chosen
+        ranking = v[:, names.index(weighing)]
+        best = int(np.argmin(ranking) if weighing in table.lower_is_better else np.argmax(ranking))
+        cells.take(_table_answer(t, v, len(members), chosen, best), list(members))
+        if t < table.epoch_count:
+            cells.server_share[t] = table.values[t][0] - v[-1]
     return ContributionHistory(
         run_digest=table.digest,
         run_name=table.name,
         client_ids=table.client_ids,
         data_sizes=table.data_sizes or (),
         utilities=names,
-        values=values,
-        standard_errors={u: np.where(np.isnan(v), np.nan, 0.0) for u, v in values.items()},
-        participated=participated,
-        computed=computed,
-        increments=increments,
-        server_share=server,
-        evaluations=evaluations,
-        estimator=("initial", *("exact" if c else "not computed" for c in computed[1:])),
+        values=cells.values,
+        standard_errors=cells.standard_errors,
+        state=cells.state,
+        increments=cells.increments,
+        server_share=cells.server_share,
+        evaluations=cells.evaluations,
+        estimator=tuple(cells.estimator),
         lower_is_better=table.lower_is_better,
-        best_subset=tuple(best),
-        leave_one_out=without,
+        best_subset=tuple(cells.best_subset),
+        leave_one_out=cells.leave_one_out,
         settings=settings.record(),
         schedule=schedule,
+    )
+
+
+def _table_answer(t: int, utilities: UtilityMatrix, players: int, chosen: bool, best: int) -> EpochAnswer:
+    """The answer of an epoch whose coalitions are all in a table, in the order of their bit masks."""
+    from flcontrib_core.shapley.exact import shapley_from_table
+
+    everyone = len(utilities) - 1
+    estimate = None
+    if chosen:
+        phi = shapley_from_table(utilities - utilities[0])
+        estimate = ShapleyEstimate(phi, np.zeros_like(phi), everyone, True, "exact")
+    without = utilities[[everyone ^ (1 << i) for i in range(players)]] - utilities[everyone]
+    return EpochAnswer(
+        epoch=t,
+        estimate=estimate,
+        start=utilities[0],
+        increment=utilities[everyone] - utilities[0],
+        server_share=np.zeros(utilities.shape[1]),
+        leave_one_out=without,
+        best_subset=tuple(i for i in range(players) if best >> i & 1),
+        observation=None,
+        fresh={},
+        recalled=0,
+        seconds=0.0,
     )
 
 

@@ -39,12 +39,13 @@ def check_axioms(history: ContributionHistory) -> tuple[AxiomCheck, ...]:
 
 
 def _efficiency(history: ContributionHistory, utility: str) -> AxiomCheck:
-    values, increments = history.values[utility], history.increments[utility]
-    gaps = np.abs(np.nansum(values, axis=1) - increments)
-    sizes = np.nan_to_num(np.abs(values)).max(axis=1, initial=1e-12)  # skipped epochs are NaN and promise nothing
-    scale = np.maximum(sizes, np.abs(increments)) + 1e-12
-    gaps[~history.computed | ~history.participated.any(axis=1)] = 0.0
-    gaps[0] = 0.0
+    series = history.of(utility)
+    # An epoch with a hole promises nothing.
+    whole = np.asarray(history.participated.any(axis=1) & ~series.missing.any(axis=1))
+    values, increments = series.values[whole], series.increments[whole]
+    gaps, scale = np.zeros(len(whole)), np.ones(len(whole))
+    gaps[whole] = np.abs(values.sum(axis=1) - increments)
+    scale[whole] = np.maximum(np.abs(values).max(axis=1, initial=1e-12), np.abs(increments)) + 1e-12
     worst = int(np.argmax(gaps))
     holds = bool((gaps <= np.maximum(TOLERANCE * scale, 1e-12)).all())
     return AxiomCheck(
@@ -53,7 +54,7 @@ def _efficiency(history: ContributionHistory, utility: str) -> AxiomCheck:
 
 
 def _absent(history: ContributionHistory, utility: str) -> AxiomCheck:
-    stray = np.where(history.participated, 0.0, np.abs(np.nan_to_num(history.values[utility])))
+    stray = np.where(history.participated, 0.0, np.abs(history.of(utility).values))
     stray[0] = 0.0
     worst = int(np.argmax(stray.max(axis=1, initial=0.0)))
     gap = float(stray.max(initial=0.0))
@@ -64,13 +65,14 @@ def _symmetry(history: ContributionHistory, utility: str) -> AxiomCheck | None:
     """Spot check: participants of one epoch with bit-equal updates have equal values (same data size)."""
     if history.channels is None or not history.channels.copy_of.any():
         return None
+    series = history.of(utility)
     gap, where = 0.0, 0
     for t, i in np.argwhere(history.channels.copy_of > 0):
         j = int(history.channels.copy_of[t, i]) - 1
-        if history.computed[t] and history.data_sizes[i] == history.data_sizes[j]:
-            found = abs(float(history.values[utility][t, i] - history.values[utility][t, j]))
+        if series.computed[t, [i, j]].all() and history.data_sizes[i] == history.data_sizes[j]:
+            found = abs(float(series.values[t, i] - series.values[t, j]))
             if found > gap:
                 gap, where = found, int(t)
-    scale = float(np.nanmax(np.abs(history.values[utility][1:]), initial=1e-12))
+    scale = float(np.max(np.abs(series.values[1:][series.computed[1:]]), initial=1e-12))
     holds = gap <= 1e-6 * scale
     return AxiomCheck("equal updates = equal values", utility, gap, where or None, holds, history.estimator[where])

@@ -9,7 +9,7 @@ import numpy as np
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.vocabulary import FillPolicy, FloatArray
+from flcontrib_core.vocabulary import CellState, FillPolicy, FloatArray
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,14 @@ def budget_error(
 
     Example: 0.0 for every epoch; with T − 1 of them only the fill of one epoch can differ.
     """
-    if not full.computed.all():
-        raise SettingsError(
-            f"{int((~full.computed).sum())} epochs were not computed: there is nothing to measure against"
-        )
-    kept = np.zeros(len(full.computed), dtype=bool)
+    unknown = int(full.of(utility).missing.any(axis=1).sum())
+    if unknown:
+        raise SettingsError(f"{unknown} epochs were not computed: there is nothing to measure against")
+    kept = np.zeros(full.epoch_count + 1, dtype=bool)
     kept[[0, *epochs]] = True
-    skipped = full.participated & ~kept[:, None]
-    values = {u: np.where(skipped, np.nan, v) for u, v in full.values.items()}
-    partial = replace(full, computed=kept, values=values)
-    initial = full.values[utility][0]
+    skipped = (full.participated & ~kept[:, None])[:, :, None]
+    partial = replace(full, state=np.where(skipped, np.int8(CellState.NOT_COMPUTED), full.state))
+    initial = full.of(utility).values[0]
     wanted = full.totals(utility, fill) - initial
     found = partial.totals(utility, fill) - initial
     scale = float(np.abs(wanted).sum())

@@ -1,21 +1,30 @@
-"""What is known about every client's contribution in every epoch, and how was it obtained?"""
+"""ContributionHistory: what is known about every client's contribution in every epoch, and how it was obtained."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.vocabulary import (
     BoolArray,
+    CellState,
     EpochByClient,
+    EpochByClientByUtility,
     EpochByClientMask,
+    EpochByUtility,
     EpochVector,
     FillPolicy,
     FloatArray,
     IntArray,
+    StateArray,
 )
+
+SERVER_ROUNDING = 1e-5
+"""Share of the largest step below which a difference between stored and rebuilt model is rounding."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,32 @@ class RawChannels:
 
 
 @dataclass(frozen=True)
+class UtilitySeries:
+    """One utility's part of a history: views, not copies."""
+
+    values: EpochByClient
+    standard_errors: EpochByClient
+    state: StateArray
+    """(T + 1, clients)"""
+    increments: EpochVector
+    server_share: EpochVector
+    leave_one_out: EpochByClient
+    """NaN where it was not evaluated"""
+    unreliable: BoolArray
+    """(T + 1,)"""
+
+    @cached_property
+    def computed(self) -> EpochByClientMask:
+        """(T + 1, clients) cells whose value is known; row 0 holds the initial model's share."""
+        return np.asarray(self.state == CellState.COMPUTED)
+
+    @cached_property
+    def missing(self) -> EpochByClientMask:
+        """(T + 1, clients) cells of participants whose value is not known, or not yet."""
+        return np.asarray(self.state >= CellState.NOT_COMPUTED)
+
+
+@dataclass(frozen=True)
 class ContributionHistory:
     """Algorithm 1's result. Stored values keep the paper's sign (a rising loss share is harm)."""
 
@@ -65,16 +100,15 @@ class ContributionHistory:
     client_ids: tuple[str, ...]
     data_sizes: tuple[int, ...]
     utilities: tuple[str, ...]
-    values: dict[str, EpochByClient]
-    """Row 0 is v(F⁰)/m; 0 where absent; NaN where not computed."""
-    standard_errors: dict[str, EpochByClient]
+    values: EpochByClientByUtility
+    """Row 0 is v(F⁰)/m; 0 where absent; NaN where ``state`` says that nothing is known."""
+    standard_errors: EpochByClientByUtility
     """0 = exact, NaN = none available."""
-    participated: EpochByClientMask
-    computed: BoolArray
-    """(T + 1,); row 0 is True."""
-    increments: dict[str, EpochVector]
-    """v(F_N) − v(F_prev) of each epoch's rebuilt model; row 0 is v(F⁰). Known for every epoch, computed or not."""
-    server_share: dict[str, EpochVector]
+    state: StateArray
+    """(T + 1, clients, utilities) ``CellState`` of every cell; row 0 is computed."""
+    increments: EpochByUtility
+    """v(F_N) − v(F_prev) of each epoch's rebuilt model; row 0 is v(F⁰). Known for every epoch that is not pending."""
+    server_share: EpochByUtility
     """v(global) − v(F_N); 0 where the server is a weighted mean."""
     evaluations: IntArray
     estimator: tuple[str, ...]
@@ -82,13 +116,13 @@ class ContributionHistory:
     lower_is_better: frozenset[str]
     best_subset: tuple[tuple[int, ...] | None, ...] = ()
     """(T + 1) positions of the coalition with the best weight utility (greedy aggregation's S*), where known."""
-    leave_one_out: dict[str, EpochByClient] = field(default_factory=dict)
-    """v(F_{N∖i}) − v(F_N); NaN where not evaluated."""
-    unreliable: dict[str, BoolArray] = field(default_factory=dict)
-    """utility -> (T + 1,) epochs whose interval must not be trusted."""
+    leave_one_out: EpochByClientByUtility | None = None
+    """v(F_{N∖i}) − v(F_N); NaN where not evaluated; None = nowhere."""
+    unreliable: BoolArray | None = None
+    """(T + 1, utilities) epochs whose interval must not be trusted; None = nowhere."""
     notes: tuple[str, ...] = ()
-    totals_given: dict[str, FloatArray] = field(default_factory=dict)
-    """Totals of methods that have no per-epoch values (one-round)."""
+    totals_given: FloatArray | None = None
+    """(clients, utilities) totals of methods that have no per-epoch values (one-round)."""
     channels: RawChannels | None = None
     settings: dict[str, object] = field(default_factory=dict)
     seconds: float = 0.0
@@ -97,48 +131,111 @@ class ContributionHistory:
     schedule: Schedule | None = None
     """How the computed epochs were chosen; None = all of them."""
 
+    def __post_init__(self) -> None:
+        cells = len(self.estimator), len(self.client_ids), len(self.utilities)
+        for name in ("values", "standard_errors", "state"):
+            if getattr(self, name).shape != cells:
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}; the history has {cells}")
+        for name in ("increments", "server_share"):
+            if getattr(self, name).shape != cells[::2]:
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}; the history has {cells[::2]}")
+
     @property
     def epoch_count(self) -> int:
-        return len(self.computed) - 1
+        """T: the epochs of the run, the initial model not counted."""
+        return len(self.estimator) - 1
+
+    def of(self, utility: str) -> UtilitySeries:
+        """Everything known in terms of one utility; raises KeyError for one that was not assessed."""
+        series = self._series.get(utility)
+        if series is None:
+            u = self._column(utility)
+            nowhere = np.full(self.values.shape[:2], np.nan)
+            reliable = np.zeros(len(self.estimator), dtype=bool)
+            series = self._series[utility] = UtilitySeries(
+                values=self.values[:, :, u],
+                standard_errors=self.standard_errors[:, :, u],
+                state=self.state[:, :, u],
+                increments=self.increments[:, u],
+                server_share=self.server_share[:, u],
+                leave_one_out=nowhere if self.leave_one_out is None else self.leave_one_out[:, :, u],
+                unreliable=reliable if self.unreliable is None else self.unreliable[:, u],
+            )
+        return series
+
+    @cached_property
+    def _series(self) -> dict[str, UtilitySeries]:
+        return {}
+
+    def _column(self, utility: str) -> int:
+        if utility not in self.utilities:
+            raise KeyError(f"utility {utility!r} was not assessed; this history has {', '.join(self.utilities)}")
+        return self.utilities.index(utility)
+
+    @cached_property
+    def participated(self) -> EpochByClientMask:
+        """(T + 1, clients) who took part; nobody in row 0."""
+        present = self.state[:, :, 0] != CellState.ABSENT
+        present[0] = False
+        return np.asarray(present)
+
+    @cached_property
+    def computed(self) -> BoolArray:
+        """(T + 1,) epochs in which somebody's value is known, or in which nobody took part."""
+        known = (self.state == CellState.COMPUTED).any(axis=(1, 2))
+        return np.asarray(known | ~self.participated.any(axis=1))
+
+    @cached_property
+    def pending(self) -> BoolArray:
+        """(T + 1,) epochs that a job at work has yet to compute."""
+        return np.asarray((self.state == CellState.PENDING).any(axis=(1, 2)))
+
+    def server_moved(self, utility: str) -> bool:
+        """Did the server move the model beyond the weighted mean of the updates?
+
+        A stored model is rounded to float32, and so is the rebuilt one: the two differ by about 1e-8 where the server
+        did nothing of its own.
+        """
+        series = self.of(utility)
+        moved = np.nan_to_num(np.abs(series.increments[1:])).max(initial=0.0)
+        return bool((np.abs(series.server_share) > max(1e-6, SERVER_ROUNDING * moved)).any())
 
     def filled(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:
-        """Values with skipped epochs filled by the policy – for totals only, never for detectors."""
-        values = self.values[utility].copy()
-        partly = np.isnan(values) & self.computed[:, None]  # cells a table left empty in an otherwise known epoch
-        values[partly] = 0.0
-        for t in np.flatnonzero(~self.computed):
+        """Values with skipped epochs filled by the policy – for totals only, never for detectors.
+
+        A cell that a table left empty in an otherwise known epoch counts as 0: there is no increment to share out.
+        """
+        series = self.of(utility)
+        values = np.where(series.missing, 0.0, series.values)
+        for t in np.flatnonzero(series.missing.any(axis=1) & ~series.computed.any(axis=1)):
             members = self.participated[t]
-            if not members.any():
-                values[t] = 0.0
-            elif fill is FillPolicy.EQUAL:
-                values[t, members] = self.increments[utility][t] / members.sum()
-            elif fill is FillPolicy.ZERO:
-                values[t, members] = 0.0
-            else:
-                given = self.leave_one_out.get(utility)
-                if given is None or np.isnan(given[t, members]).any():
-                    raise ValueError(f"epoch {t}: leave-one-out was not evaluated; assess with --fill leave-one-out")
-                share = -given[t, members]
-                residual = self.increments[utility][t] - share.sum()
-                values[t, members] = share + residual / members.sum()
-        return values
+            if fill is FillPolicy.EQUAL:
+                values[t, members] = series.increments[t] / members.sum()
+            elif fill is FillPolicy.LEAVE_ONE_OUT:
+                given = series.leave_one_out[t, members]
+                if np.isnan(given).any():
+                    raise ValueError(f"epoch {t}: leaving one out was not evaluated; assess the run with that fill")
+                values[t, members] = -given + (series.increments[t] + given.sum()) / members.sum()
+        return np.asarray(values)
 
     def totals(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> FloatArray:
         """(clients,) Σ_t φ_i(t) + φ_i(0); the method's own totals where it has no per-epoch values."""
-        if utility in self.totals_given:
-            return np.asarray(self.totals_given[utility] + self.values[utility][0])
+        if self.totals_given is not None:
+            return np.asarray(self.totals_given[:, self._column(utility)] + self.of(utility).values[0])
         total: FloatArray = self.filled(utility, fill).sum(axis=0)
         return total
 
     def total_standard_errors(self, utility: str) -> FloatArray:
         """(clients,) √Σ SE² over computed epochs; NaN where a method gives none."""
-        se = np.where(self.computed[:, None] & self.participated, self.standard_errors[utility], 0.0)
-        return np.asarray(np.sqrt((se**2).sum(axis=0)))
+        return np.asarray(np.sqrt((self._known_errors(utility) ** 2).sum(axis=0)))
 
     def worst_case_errors(self, utility: str) -> FloatArray:
         """(clients,) Σ 1.96·SE, the linear sum of Lemma (error_bound)."""
-        se = np.where(self.computed[:, None] & self.participated, self.standard_errors[utility], 0.0)
-        return np.asarray(1.96 * np.abs(se).sum(axis=0))
+        return np.asarray(1.96 * np.abs(self._known_errors(utility)).sum(axis=0))
+
+    def _known_errors(self, utility: str) -> EpochByClient:
+        series = self.of(utility)
+        return np.where(series.computed & self.participated, series.standard_errors, 0.0)
 
     def cumulative(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:
         """(T + 1, clients) running totals, the initial model's share included."""
@@ -148,3 +245,20 @@ class ContributionHistory:
     def harm_sign(self, utility: str) -> float:
         """+1 where a rising value is harm (loss), −1 where it is help (accuracy)."""
         return 1.0 if utility in self.lower_is_better else -1.0
+
+
+def by_utility(columns: Mapping[str, np.ndarray], utilities: Sequence[str]) -> np.ndarray:
+    """Arrays of single utilities as one, the utilities last."""
+    return np.stack([columns[u] for u in utilities], axis=-1)
+
+
+def cell_states(participated: EpochByClientMask, known: np.ndarray, utilities: int) -> StateArray:
+    """(T + 1, clients, utilities) states of cells that are computed where ``known`` (broadcast over the cells).
+
+    Row 0, the initial model's share, is computed for everybody.
+    """
+    shape = (*participated.shape, utilities)
+    state = np.where(np.broadcast_to(known, shape), CellState.COMPUTED, CellState.NOT_COMPUTED).astype(np.int8)
+    state[~participated] = CellState.ABSENT
+    state[0] = CellState.COMPUTED
+    return state

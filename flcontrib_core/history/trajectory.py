@@ -123,7 +123,7 @@ def problem_of_history(history: ContributionHistory, weight_utility: str = "loss
     all 2^n − 1 coalitions, at most 16 n).
     """
     utility = weight_utility if weight_utility in history.utilities else history.utilities[0]
-    if np.isnan(history.increments[utility][1:]).any():
+    if history.pending.any():
         raise MissingPart("some epochs are still being computed; their movement is not known yet")
     size = history.participated[1:].sum(axis=1)
     known: dict[int, int] = {}
@@ -131,11 +131,12 @@ def problem_of_history(history: ContributionHistory, weight_utility: str = "loss
         if history.computed[t] and history.evaluations[t]:
             known[int(size[t - 1])] = max(known.get(int(size[t - 1]), 0), int(history.evaluations[t]))
     cost = [known.get(int(n), min(2 ** min(int(n), 40) - 1, 16 * int(n))) for n in size]
-    movement = np.abs(history.increments[utility][1:] + history.server_share[utility][1:])
+    series = history.of(utility)
+    movement = np.abs(series.increments[1:] + series.server_share[1:])
     return SchedulingProblem(
         movement,
         history.participated[1:],
         history.client_ids,
-        float(history.increments[utility][0]),
+        float(series.increments[0]),
         np.array(cost, dtype=np.int64),
     )

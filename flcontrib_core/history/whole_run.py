@@ -81,16 +81,14 @@ def assess_whole_run(
         answers[epoch.epoch] = _answer(epoch, found, row, settings)
         on_progress(row + 1, len(games), f"epoch {epoch.epoch}")
     history = assemble_history(run, replace(settings, observe=False), evaluator, answers, None)
-    values = {u: v.copy() for u, v in history.values.items()}
+    values = history.values.copy()
     for row, record in enumerate(games.records):
-        for column, u in enumerate(history.utilities):
-            values[u][record.epoch] = found.per_epoch[row, :, column]
-    per_epoch = not np.isnan(found.per_epoch).any()
+        given = np.isfinite(found.per_epoch[row])
+        values[record.epoch][given] = found.per_epoch[row][given]
     return replace(
         history,
         values=values,
-        totals_given={u: found.totals[:, c] for c, u in enumerate(history.utilities)},
-        computed=history.computed if per_epoch else np.arange(len(history.computed)) == 0,
+        totals_given=found.totals,
         notes=(*found.notes, *history.notes),
         settings=settings.record(),
         seconds=time.perf_counter() - began,

@@ -215,7 +215,7 @@ def aggregation(stage: Stage, on_progress: OnProgress = no_progress) -> Figure:
             on_progress(seed * 2 + n, 2 * len(stage.repeats), rule)
             run = simulate_in_memory(stage.settings(clients=8, epochs=12, seed=seed, aggregation=rule))
             history = _values(run, utilities=("loss",), estimator="exact")
-            track = np.cumsum(history.increments["loss"] + history.server_share["loss"])
+            track = np.cumsum(history.of("loss").increments + history.of("loss").server_share)
             rows.extend({"seed": seed, "rule": rule, "epoch": t, "loss": float(v)} for t, v in enumerate(track))
     return Figure(
         "aggregation", "validation loss, FedAvg beside the best subset", "best subset falls faster", tuple(rows)

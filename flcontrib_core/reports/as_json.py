@@ -38,14 +38,14 @@ def history_json(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQU
     """``flcontrib assess --json``."""
     utilities = {}
     for u in history.utilities:
-        totals_error = history.total_standard_errors(u)
+        series, totals_error = history.of(u), history.total_standard_errors(u)
         utilities[u] = {
-            "per_epoch": numbers(history.values[u]),
-            "standard_error": numbers(history.standard_errors[u]),
+            "per_epoch": numbers(series.values),
+            "standard_error": numbers(series.standard_errors),
             "total": numbers(history.totals(u, fill)),
             "total_standard_error": numbers(totals_error),
             "total_worst_case": numbers(history.worst_case_errors(u)),
-            "increments": numbers(history.increments[u]),
+            "increments": numbers(series.increments),
             "lower_is_better": u in history.lower_is_better,
         }
     return {
@@ -56,9 +56,9 @@ def history_json(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQU
         "utilities": utilities,
         "evaluations": history.evaluations.tolist(),
         "estimator": list(history.estimator),
-        "server_share": {u: numbers(s) for u, s in history.server_share.items()},
+        "server_share": {u: numbers(history.of(u).server_share) for u in history.utilities},
         "best_subset": [None if b is None else [history.client_ids[i] for i in b] for b in history.best_subset],
-        "unreliable": {u: np.flatnonzero(f).tolist() for u, f in history.unreliable.items()},
+        "unreliable": {u: np.flatnonzero(history.of(u).unreliable).tolist() for u in history.utilities},
         "notes": list(history.notes),
         "recalled": history.recalled,
         "seconds": history.seconds,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.reports.tables import ABSENT, COMPUTED, cell_states
 from flcontrib_core.vocabulary import FillPolicy, FloatArray
 from flcontrib_core.words.report_words import credited, main_utility
 
@@ -75,8 +74,8 @@ def run_facts(report: AuditReport, utility: str | None = None) -> RunFacts:
     name = utility or main_utility(history)
     fill = FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
     sign = -history.harm_sign(name)
-    words = cell_states(history)
-    state = np.where(words == COMPUTED, STATE_COMPUTED, np.where(words == ABSENT, STATE_ABSENT, STATE_SKIPPED))
+    series = history.of(name)
+    state = np.where(series.computed, STATE_COMPUTED, np.where(series.missing, STATE_SKIPPED, STATE_ABSENT))
     state[0] = STATE_ABSENT
     filled = sign * history.filled(name, fill)
     filled[0] = 0.0
@@ -85,7 +84,7 @@ def run_facts(report: AuditReport, utility: str | None = None) -> RunFacts:
         known = windows.setdefault(alert.client, ())
         if alert.window is not None and alert.window not in known:
             windows[alert.client] = (*known, alert.window)
-    gain = sign * history.increments[name]
+    gain = sign * history.of(name).increments
     gain[0] = 0.0
     return RunFacts(
         utility=name,
@@ -93,10 +92,10 @@ def run_facts(report: AuditReport, utility: str | None = None) -> RunFacts:
         client_ids=history.client_ids,
         epochs=history.epoch_count,
         state=state,
-        values=np.where(state == STATE_COMPUTED, sign * history.values[name], np.nan),
-        half_widths=1.96 * np.where(state == STATE_COMPUTED, history.standard_errors[name], np.nan),
+        values=np.where(state == STATE_COMPUTED, sign * history.of(name).values, np.nan),
+        half_widths=1.96 * np.where(state == STATE_COMPUTED, history.of(name).standard_errors, np.nan),
         credit=np.cumsum(filled, axis=0),
-        totals=sign * (history.totals(name, fill) - history.values[name][0]),
+        totals=sign * (history.totals(name, fill) - history.of(name).values[0]),
         total_errors=history.total_standard_errors(name),
         gain=gain,
         change=report.detection.change_points.probability,

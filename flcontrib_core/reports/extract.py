@@ -18,7 +18,7 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json, numbers, provenance_json
-from flcontrib_core.reports.tables import COMPUTED, cell_states
+from flcontrib_core.reports.tables import state_names
 from flcontrib_core.reports.twin import SEAL_KEY, sealed, write_json
 from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.vocabulary import FloatArray
@@ -39,7 +39,7 @@ def extract_json(report: AuditReport, client: str, run: Run | None = None) -> di
         raise MissingPart(f"the run has no client {client!r}; its extract cannot be written – check the name")
     i = history.client_ids.index(client)
     scrub = _Scrubber(client, history.client_ids)
-    states = cell_states(history)
+    states = state_names(history)
     found = next(c for c in report.detection.clients if c.client == client)
     content: dict[str, Any] = {
         "format": EXTRACT_FORMAT,
@@ -50,7 +50,7 @@ def extract_json(report: AuditReport, client: str, run: Run | None = None) -> di
         "data_size": history.data_sizes[i] if history.data_sizes else None,
         "epochs": history.epoch_count,
         "state": ["initial", *states[1:, i].tolist()],
-        "utilities": {u: _own_series(history, u, i, states) for u in history.utilities},
+        "utilities": {u: _own_series(history, u, i) for u in history.utilities},
         "verdict": str(found.verdict),
         "probability": found.probability,
         "why": scrub.text(found.why),
@@ -109,24 +109,24 @@ def band_of_others(history: ContributionHistory, utility: str, client: int) -> t
     of the highest third (at least two clients each). From these two numbers no single value follows, and neither does
     the sum.
     """
-    states = cell_states(history) == COMPUTED
+    series = history.of(utility)
     low, high = np.full(history.epoch_count + 1, np.nan), np.full(history.epoch_count + 1, np.nan)
     for t in range(1, history.epoch_count + 1):
-        others = history.participated[t] & states[t]
+        others = history.participated[t] & series.computed[t]
         others[client] = False
         if others.sum() >= FEWEST_OTHERS:
-            ordered = np.sort(history.values[utility][t, others])
+            ordered = np.sort(series.values[t, others])
             third = max(2, -(-len(ordered) // 3))
             low[t], high[t] = ordered[:third].mean(), ordered[-third:].mean()
     return low, high
 
 
-def _own_series(history: ContributionHistory, utility: str, i: int, states: np.ndarray) -> dict[str, Any]:
-    mine = history.values[utility][:, i].copy()
+def _own_series(history: ContributionHistory, utility: str, i: int) -> dict[str, Any]:
+    series = history.of(utility)
+    mine = series.values[:, i].copy()
     mine[0] = np.nan  # the initial model's share v(F⁰)/m belongs to everybody
-    errors = history.standard_errors[utility][:, i].copy()
-    known = states[:, i] == COMPUTED
-    known[0] = False
+    errors = series.standard_errors[:, i]
+    known = series.computed[:, i] & history.participated[:, i]
     low, high = band_of_others(history, utility, i)
     return {
         "lower_is_better": utility in history.lower_is_better,

@@ -23,8 +23,8 @@ from flcontrib_core.reports.page import (
     paragraph,
     section,
 )
-from flcontrib_core.reports.tables import ABSENT, COMPUTED
-from flcontrib_core.vocabulary import FloatArray
+from flcontrib_core.reports.tables import STATE_NAMES
+from flcontrib_core.vocabulary import CellState, FloatArray
 from flcontrib_core.words.numbers import half_width, probability, several, signed, span
 from flcontrib_core.words.report_words import OBSERVED_ONLY, VERDICTS
 
@@ -111,7 +111,7 @@ def own_chart(content: dict[str, Any], utility: str) -> Chart:
     series, epochs = content["utilities"][utility], content["epochs"]
     x = Scale(0, epochs + 0.5, LEFT, RIGHT)
     sign = _sign(series)
-    words = {COMPUTED: STATE_COMPUTED, ABSENT: STATE_ABSENT}
+    words = {STATE_NAMES[CellState.COMPUTED]: STATE_COMPUTED, STATE_NAMES[CellState.ABSENT]: STATE_ABSENT}
     state = np.array([words.get(s, STATE_SKIPPED) for s in content["state"]])
     state[0] = STATE_ABSENT
     values = np.where(state == STATE_COMPUTED, sign * _array(series["per_epoch"]), np.nan)
@@ -139,7 +139,7 @@ def _table(content: dict[str, Any]) -> str:
         row = [str(t), content["state"][t], content["estimator"][t]]
         for series in content["utilities"].values():
             value, error = series["per_epoch"][t], series["standard_error"][t]
-            known = content["state"][t] == COMPUTED
+            known = content["state"][t] == STATE_NAMES[CellState.COMPUTED]
             row.append(signed(_sign(series) * value if known and value is not None else None, 4) if known else "–")
             row.append(half_width(np.nan if error is None else error, 4) if known else "–")
         rows.append(row)

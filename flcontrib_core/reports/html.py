@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.reports.chart_facts import RunFacts, run_facts
@@ -102,7 +100,7 @@ def _head(report: AuditReport) -> str:
     ]
     if report.warnings:
         badges.append(badge(several(len(report.warnings), "warning") + " about the log", "care"))
-    if any(np.any(share) for share in history.server_share.values()):
+    if any(history.server_moved(u) for u in history.utilities):
         badges.append(badge("the server's own step is part of the change", "care"))
     broken = [a for a in report.axioms if not a.holds]
     if broken:

@@ -109,8 +109,9 @@ def schedule_section(report: AuditReport) -> str:
 def server_share_section(report: AuditReport) -> str:
     history = report.history
     rows = []
-    for u, share in history.server_share.items():
-        if np.any(share):
+    for u in history.utilities:
+        share = history.of(u).server_share
+        if history.server_moved(u):
             total, sign = float(share[1:].sum()), -history.harm_sign(u)
             rows.append([u, signed(sign * total), str(int(np.count_nonzero(share[1:])))])
     if not rows:

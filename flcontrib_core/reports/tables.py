@@ -21,9 +21,14 @@ import numpy as np
 from flcontrib_core.errors import Problem
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import history_json
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import CellState, FillPolicy
 
-COMPUTED, ABSENT, NOT_COMPUTED = "computed", "absent", "not computed"
+STATE_NAMES = {
+    CellState.ABSENT: "absent",
+    CellState.COMPUTED: "computed",
+    CellState.NOT_COMPUTED: "not computed",
+    CellState.PENDING: "pending",
+}
 Table = dict[str, list[Any]]
 """column -> cells, all of one length"""
 
@@ -94,50 +99,48 @@ def contributions_table(history: ContributionHistory) -> Table:
     epochs, clients = np.nonzero(shown)
     table: Table = {"epoch": epochs.tolist(), "client": [history.client_ids[i] for i in clients]}
     for utility in history.utilities:
-        table[utility] = _nullable(history.values[utility][epochs, clients])
+        table[utility] = _nullable(history.of(utility).values[epochs, clients])
     return table
 
 
 def cells_table(history: ContributionHistory) -> Table:
     """Every client in every epoch 1 … T with its state: computed, absent (exactly 0) or not computed (empty)."""
     rows, clients = history.epoch_count, len(history.client_ids)
-    states = cell_states(history)[1:]
     table: Table = {
         "epoch": np.repeat(np.arange(1, rows + 1), clients).tolist(),
         "client": list(history.client_ids) * rows,
-        "state": states.ravel().tolist(),
+        "state": state_names(history)[1:].ravel().tolist(),
         "method": [m for m in history.estimator[1:] for _ in range(clients)],
     }
     for utility in history.utilities:
-        table[f"{utility} value"] = _nullable(history.values[utility][1:].ravel())
-        errors = np.where(states == ABSENT, 0.0, history.standard_errors[utility][1:])
-        table[f"{utility} standard error"] = _nullable(np.where(states == NOT_COMPUTED, np.nan, errors).ravel())
+        series = history.of(utility)
+        table[f"{utility} value"] = _nullable(series.values[1:].ravel())
+        errors = np.where(history.participated, series.standard_errors, 0.0)
+        table[f"{utility} standard error"] = _nullable(np.where(series.missing, np.nan, errors)[1:].ravel())
     return table
 
 
 def totals_table(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> Table:
     """One row per client: data size, participations, and per utility the total with both errors over epochs."""
-    took_part = history.participated
+    took_part, known = history.participated, (history.state == CellState.COMPUTED).all(axis=2)
     table: Table = {
         "client": list(history.client_ids),
         "data size": list(history.data_sizes) or [None] * len(history.client_ids),  # a table knows none
         "epochs taken part": took_part.sum(axis=0).tolist(),
-        "epochs computed": (took_part & history.computed[:, None]).sum(axis=0).tolist(),
+        "epochs computed": (took_part & known).sum(axis=0).tolist(),
     }
     for utility in history.utilities:
         table[f"{utility} total"] = _nullable(history.totals(utility, fill))
-        table[f"{utility} initial share"] = _nullable(history.values[utility][0])
+        table[f"{utility} initial share"] = _nullable(history.of(utility).values[0])
         table[f"{utility} standard error"] = _nullable(history.total_standard_errors(utility))
         table[f"{utility} worst case"] = _nullable(history.worst_case_errors(utility))
     return table
 
 
-def cell_states(history: ContributionHistory) -> np.ndarray:
-    """(T + 1, clients) of computed / absent / not computed. A cell a table left empty is not computed either."""
-    missing = ~history.computed[:, None] | np.any([np.isnan(history.values[u]) for u in history.utilities], axis=0)
-    states = np.where(history.participated, np.where(missing, NOT_COMPUTED, COMPUTED), ABSENT)
-    states[0] = COMPUTED
-    return states
+def state_names(history: ContributionHistory) -> np.ndarray:
+    """(T + 1, clients) the state of every cell by name; a cell is computed where all its utilities are."""
+    lowest = np.where((history.state == CellState.COMPUTED).all(axis=2), CellState.COMPUTED, history.state.max(axis=2))
+    return np.array([STATE_NAMES[s] for s in CellState])[lowest]
 
 
 def table_csv(table: Table) -> bytes:

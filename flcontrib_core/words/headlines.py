@@ -29,7 +29,7 @@ FINDING_WORDS = {
 
 def pending_epochs(report: AuditReport) -> int:
     """Epochs that a job has yet to compute; none in a finished result."""
-    return report.history.estimator.count("pending")
+    return int(report.history.pending.sum())
 
 
 def so_far(report: AuditReport) -> str:

@@ -122,10 +122,10 @@ def methods(history: ContributionHistory) -> str:
 
 def worst_status(history: ContributionHistory, utility: str) -> str:
     """Exact, with an error, or partly not computed: what may be said of the totals as a whole."""
-    seen = history.participated & history.computed[:, None]
-    errors = history.standard_errors[utility][seen]
+    series = history.of(utility)
+    errors = series.standard_errors[history.participated & series.computed]
     how = "exact values" if not errors.any() else "values ± 95%"
     if (errors != errors).any():
         how = "values partly without a standard error"
-    skipped = int((~history.computed[1:]).sum())
+    skipped = int(series.missing.any(axis=1).sum())
     return how if not skipped else f"{how}; {counted(skipped, 'epoch')} not computed"

@@ -91,8 +91,7 @@ draw_sparkline = _drawing(sparkline.draw_sparkline)
 def history_with_errors(**options: object) -> ContributionHistory:
     """A made history whose values carry a standard error of 0.001 in each computed epoch."""
     made = made_history(clients=8, epochs=20, poisoned=[(1, *HARMFUL_WINDOW)], seed=5, **options)  # type: ignore[arg-type]
-    errors = np.full(made.values["loss"].shape, 0.001)
-    return replace(made, standard_errors={u: errors for u in made.utilities})
+    return replace(made, standard_errors=np.full(made.values.shape, 0.001))
 
 
 def grouped_report(history: ContributionHistory | None = None) -> AuditReport:
@@ -100,7 +99,7 @@ def grouped_report(history: ContributionHistory | None = None) -> AuditReport:
     report = made_report(history or history_with_errors())
     made = report.history
     labels = {c: int(i == 1) for i, c in enumerate(made.client_ids)}
-    running = np.cumsum(np.nan_to_num(made.values["loss"][made.computed]), axis=0)
+    running = np.cumsum(np.nan_to_num(made.of("loss").values[made.computed]), axis=0)
     centres = np.stack([np.delete(running, 1, axis=1).mean(axis=1), running[:, 1]])
     found = Separation(2, labels, centres, {2: 0.8, 3: 0.4}, 0.9, None, "euclidean")
     return replace(report, detection=replace(report.detection, separation=found))

@@ -94,7 +94,7 @@ def add_large_table(workspace: Workspace, folder: Path, clients: int, epochs: in
         rows = csv.writer(file)
         rows.writerow(["epoch", "client", "loss"])
         for epoch in range(1, epochs + 1):
-            rows.writerows(zip([epoch] * clients, names, history.values["loss"][epoch].round(9), strict=True))
+            rows.writerows(zip([epoch] * clients, names, history.of("loss").values[epoch].round(9), strict=True))
     entry = workspace.add_run(path)
     keep_report(workspace, entry, made_report(replace(history, client_ids=names, run_digest=entry.digest)))
     return entry

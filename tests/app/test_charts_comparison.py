@@ -31,7 +31,7 @@ def pair() -> list[AuditReport]:
     """The second result has client-03 first instead of wherever it was, and ends five epochs earlier."""
     base = made_history(clients=8, epochs=20, seed=1)
     other = made_history(clients=8, epochs=15, seed=1)
-    other.values["loss"][1:, 3] -= 0.05
+    other.of("loss").values[1:, 3] -= 0.05
     return [made_report(base), made_report(other)]
 
 
@@ -45,7 +45,7 @@ def test_curves_keep_their_epochs_and_the_baseline_comes_first() -> None:
     base, other = facts.curves[0]
     assert base is not None
     assert other is not None
-    np.testing.assert_allclose(base[1:], -np.cumsum(reports[0].history.values["loss"][1:, place]))
+    np.testing.assert_allclose(base[1:], -np.cumsum(reports[0].history.of("loss").values[1:, place]))
     assert len(other) == 16
 
 
@@ -63,7 +63,7 @@ def test_only_differences_is_zero_for_the_baseline_itself() -> None:
     assert base is not None
     assert other is not None
     assert not base.any()
-    expected = np.cumsum(reports[0].history.values["loss"][1:16, 3] - reports[1].history.values["loss"][1:, 3])
+    expected = np.cumsum(reports[0].history.of("loss").values[1:16, 3] - reports[1].history.of("loss").values[1:, 3])
     np.testing.assert_allclose(other[1:], expected)
     assert "ifference to the baseline" in aligned_alt(facts)
     assert aligned_rows(facts)[20]["Compared"] is None, "it ended five epochs earlier"
@@ -103,8 +103,8 @@ def test_three_results_give_three_columns_of_ranks() -> None:
 
 def test_of_many_clients_those_that_moved_most_are_drawn() -> None:
     base = made_history(clients=400, epochs=6, seed=1, with_channels=False)
-    other = replace(base, values={u: v.copy() for u, v in base.values.items()})
-    other.values["loss"][1, 399] -= 1.0
+    other = replace(base, values=base.values.copy())
+    other.of("loss").values[1, 399] -= 1.0
     facts = rank_facts([made_report(base), made_report(other)], "loss", NAMES, also="client-200")
     shown = {c for c, _ in facts.rows}
     assert {"client-399", "client-200"} <= shown

@@ -13,6 +13,7 @@ from flcontrib_core.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumu
 from flcontrib_core.charts.evidence import evidence_alt, evidence_facts, evidence_rows
 from flcontrib_core.charts.sparkline import sparkline_alt
 from flcontrib_core.charts.style import palette
+from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import numbers
 from tests.app.drawn import (
     HARMFUL_WINDOW,
@@ -41,12 +42,12 @@ def test_credit_is_the_running_sum_with_help_up() -> None:
     report = made_report(history_with_errors())
     client = report.history.client_ids[1]
     facts = cumulative_facts(report, "loss", (client,))
-    expected = -np.cumsum(report.history.values["loss"][1:, 1])
+    expected = -np.cumsum(report.history.of("loss").values[1:, 1])
     assert facts.focus[0].credit[0] == 0.0
     np.testing.assert_allclose(facts.focus[0].credit[1:], expected)
     assert facts.axis == "loss reduction"
     gain = cumulative_facts(report, "accuracy", (client,))
-    np.testing.assert_allclose(gain.focus[0].credit[1:], np.cumsum(report.history.values["accuracy"][1:, 1]))
+    np.testing.assert_allclose(gain.focus[0].credit[1:], np.cumsum(report.history.of("accuracy").values[1:, 1]))
 
 
 def test_interval_grows_as_the_root_of_the_sum_of_squares() -> None:
@@ -78,7 +79,7 @@ def test_window_is_shaded_from_its_first_to_its_last_epoch() -> None:
 def test_others_are_a_band_of_their_quantiles() -> None:
     report = made_report(history_with_errors())
     facts = cumulative_facts(report, "loss", report.history.client_ids[:2])
-    rest = -np.cumsum(report.history.values["loss"][1:, 2:], axis=0)
+    rest = -np.cumsum(report.history.of("loss").values[1:, 2:], axis=0)
     np.testing.assert_allclose(facts.quantiles[:, -1], np.quantile(rest[-1], [0.1, 0.25, 0.5, 0.75, 0.9]))
     assert facts.others == 6
     everybody = cumulative_facts(report, "loss", report.history.client_ids)
@@ -149,7 +150,7 @@ def test_evidence_bars_carry_the_given_errors_and_signs() -> None:
     facts = evidence_facts(report, client, HARMFUL_WINDOW)
     figure = draw_evidence(facts, "light")
     bars = next(t for t in figure.data if t.type == "bar" and t.yaxis == "y3")
-    np.testing.assert_allclose(bars.y, -report.history.values["loss"][1:, 1])
+    np.testing.assert_allclose(bars.y, -report.history.of("loss").values[1:, 1])
     np.testing.assert_allclose(bars.error_y.array, 1.96 * 0.001)
     p = palette("light")
     assert set(bars.x) == set(range(1, 21))
@@ -181,12 +182,11 @@ def half_done(epochs: int) -> AuditReport:
     """A report as a job leaves it on its way: behind these epochs not even the model's gain is known."""
     history = made_history(clients=6, epochs=20, poisoned=[(1, *HARMFUL_WINDOW)])
     known = np.arange(21) <= epochs
-    values = {u: np.where(known[:, None], v, np.nan) for u, v in history.values.items()}
-    gains = {u: np.where(known, g, np.nan) for u, g in history.increments.items()}
+    values = np.where(known[:, None, None], history.values, np.nan)
+    gains = np.where(known[:, None], history.increments, np.nan)
+    state = np.where(known[:, None, None], history.state, np.int8(CellState.PENDING))
     how = tuple(e if k else "pending" for e, k in zip(history.estimator, known, strict=True))
-    return made_report(
-        replace(history, values=values, increments=gains, computed=history.computed & known, estimator=how)
-    )
+    return made_report(replace(history, values=values, increments=gains, state=state, estimator=how))
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

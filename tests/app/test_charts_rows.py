@@ -57,7 +57,7 @@ def test_three_states_look_different() -> None:
 
 def test_zero_is_a_computed_cell() -> None:
     history = history_with_errors()
-    history.values["loss"][4, 3] = 0.0
+    history.of("loss").values[4, 3] = 0.0
     facts = heat_map_facts(made_report(history), "loss", "name")
     assert facts.state[3, 3] == 1
     assert facts.values[3, 3] == 0.0
@@ -102,7 +102,7 @@ def test_totals_and_intervals_are_the_given_ones() -> None:
     half = 1.96 * 0.001 * np.sqrt(20)
     by_client = {r.client: r for r in facts.rows}
     for i, client in enumerate(report.history.client_ids):
-        assert by_client[client].total == pytest.approx(-report.history.values["loss"][1:, i].sum())
+        assert by_client[client].total == pytest.approx(-report.history.of("loss").values[1:, i].sum())
         assert by_client[client].half_width == pytest.approx(half)
     assert [r.total for r in facts.rows] == sorted((r.total for r in facts.rows), reverse=True)
     figure = draw_ranking(facts, "light")
@@ -114,7 +114,7 @@ def test_totals_and_intervals_are_the_given_ones() -> None:
 
 def test_dot_is_open_where_the_interval_holds_zero() -> None:
     history = history_with_errors()
-    history.standard_errors["loss"][:, 4] = 1.0
+    history.of("loss").standard_errors[:, 4] = 1.0
     facts = ranking_facts(made_report(history), "loss")
     unclear = [r.client for r in facts.rows if not r.clear]
     assert unclear == [history.client_ids[4]]
@@ -132,7 +132,7 @@ def test_ranking_of_many_keeps_both_ends_alerts_and_the_followed_client(crowded:
     assert len(facts.rows) + facts.left_out == 1200
     assert len(facts.rows) < 40
     assert "best first" in ranking_alt(facts)
-    totals = -(crowded.history.totals("loss") - crowded.history.values["loss"][0])
+    totals = -(crowded.history.totals("loss") - crowded.history.of("loss").values[0])
     assert len(facts.clearly_below) == int((totals < 0).sum()), "exact values: every negative total is clear"
     assert len(ranking_rows(facts)) == len(facts.rows)
 
@@ -140,11 +140,11 @@ def test_ranking_of_many_keeps_both_ends_alerts_and_the_followed_client(crowded:
 def test_crowd_is_the_mean_of_equal_groups(crowded: AuditReport) -> None:
     history = crowded.history
     facts = crowd_facts(crowded, "loss")
-    totals = -(history.totals("loss") - history.values["loss"][0])
+    totals = -(history.totals("loss") - history.of("loss").values[0])
     best = np.argsort(-totals, kind="stable")[: 1200 // GROUPS]
     known = history.participated[1, best]
     assert facts.sizes == (1200 // GROUPS,) * GROUPS
-    assert facts.means[0, 0] == pytest.approx(-history.values["loss"][1, best][known].mean())
+    assert facts.means[0, 0] == pytest.approx(-history.of("loss").values[1, best][known].mean())
     assert np.isnan(facts.means[:, 2]).all()
     assert facts.skipped[:, 2].all()
     assert not facts.skipped[:, 0].any()
@@ -153,7 +153,7 @@ def test_crowd_is_the_mean_of_equal_groups(crowded: AuditReport) -> None:
 
 
 def test_crowd_frames_the_group_of_the_followed_client(crowded: AuditReport) -> None:
-    totals = -(crowded.history.totals("loss") - crowded.history.values["loss"][0])
+    totals = -(crowded.history.totals("loss") - crowded.history.of("loss").values[0])
     worst = crowded.history.client_ids[int(np.argmin(totals))]
     facts = crowd_facts(crowded, "loss")
     assert worst in facts.members[-1]
@@ -172,8 +172,8 @@ def test_table_of_totals_shares_the_help_only_among_helpers() -> None:
 
 def test_table_says_exact_and_no_interval_in_words() -> None:
     history = history_with_errors()
-    history.standard_errors["loss"][:, 0] = 0.0
-    history.standard_errors["loss"][:, 2] = np.nan
+    history.of("loss").standard_errors[:, 0] = 0.0
+    history.of("loss").standard_errors[:, 2] = np.nan
     columns = totals_columns(made_report(replace(history)), "loss", FillPolicy.EQUAL)
     said = dict(zip(columns["Client"], columns["± 95%"], strict=True))
     assert said[history.client_ids[0]] == "exact"

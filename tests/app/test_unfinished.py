@@ -41,7 +41,7 @@ def test_curves_so_far_are_shown_and_the_rest_is_pending() -> None:
             assert title(shown) == "Computing the contributions of this run"
             assert awaited in words(shown)
         totals = opened(folder / "workspace", "contributions", run).dataframe[0].value
-        values = report.history.values["loss"][1]
+        values = report.history.of("loss").values[1]
         assert totals["Client"].iloc[0] == report.history.client_ids[values.argmin()], "most credit in the one epoch"
         assert totals["Total"].to_numpy() == pytest.approx(sorted(-values, reverse=True))
         assert set(totals["± 95%"]) == {"exact + 11 open"}, "no total of an unfinished run is called exact"

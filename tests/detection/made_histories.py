@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels, cell_states
+from flcontrib_core.vocabulary import CellState
 
 CLASSES = 4
 
@@ -72,14 +74,28 @@ def made_history(
         client_ids=tuple(f"client-{i:02d}" for i in range(clients)),
         data_sizes=(100,) * clients,
         utilities=("loss", "accuracy"),
-        values={"loss": values, "accuracy": np.where(np.isfinite(values), -0.5 * values, np.nan)},
-        standard_errors={"loss": np.zeros(shape), "accuracy": np.zeros(shape)},
-        participated=participated,
-        computed=is_computed,
-        increments={"loss": np.nansum(values, axis=1), "accuracy": -0.5 * np.nansum(values, axis=1)},
-        server_share={"loss": np.zeros(epochs + 1), "accuracy": np.zeros(epochs + 1)},
+        values=np.stack([values, -0.5 * values], axis=2),
+        standard_errors=np.zeros((*shape, 2)),
+        state=cell_states(participated, is_computed[:, None, None], 2),
+        increments=np.nansum(values, axis=1)[:, None] * [1.0, -0.5],
+        server_share=np.zeros((epochs + 1, 2)),
         evaluations=np.zeros(epochs + 1, dtype=np.int64),
         estimator=("initial",) + ("exact",) * epochs,
         lower_is_better=frozenset({"loss"}),
         channels=channels if with_channels else None,
     )
+
+
+def with_values(history: ContributionHistory, **columns: np.ndarray) -> ContributionHistory:
+    """The history with the values of these utilities replaced."""
+    values = history.values.copy()
+    for utility, cells in columns.items():
+        values[:, :, history.utilities.index(utility)] = cells
+    return replace(history, values=values)
+
+
+def with_participants(history: ContributionHistory, took_part: np.ndarray) -> ContributionHistory:
+    """The history in which only these clients took part; row 0 stays the initial model's."""
+    state = history.state.copy()
+    state[1:][~took_part[1:]] = CellState.ABSENT
+    return replace(history, state=state)

@@ -11,7 +11,7 @@ from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.channels import CHANNEL_NAMES
 from flcontrib_core.detection.findings import Alert, Detection, VerdictKind
 from flcontrib_core.errors import SettingsError
-from tests.detection.made_histories import CLASSES, made_history
+from tests.detection.made_histories import CLASSES, made_history, with_participants, with_values
 
 
 def _only(detection: Detection) -> Alert:
@@ -134,15 +134,14 @@ def test_a_client_harmed_by_an_oversized_one_is_not_accused() -> None:
     assert history.channels is not None
     norm, values, margin = (
         history.channels.norm.copy(),
-        history.values["loss"].copy(),
+        history.of("loss").values.copy(),
         history.channels.solo_margin.copy(),
     )
     norm[12:20, 1] *= 5.0
     values[12:20, 6] += 0.03
     margin[12:20, 6] -= 0.3
     pushed = replace(
-        history,
-        values=history.values | {"loss": values},
+        with_values(history, loss=values),
         channels=replace(history.channels, norm=norm, solo_margin=margin),
     )
     detection = read_verdicts(pushed)
@@ -191,7 +190,7 @@ def test_a_client_that_never_took_part_gets_no_verdict() -> None:
     history = made_history()
     took_part = history.participated.copy()
     took_part[:, 4] = False
-    verdict = read_verdicts(replace(history, participated=took_part)).clients[4]
+    verdict = read_verdicts(with_participants(history, took_part)).clients[4]
     assert verdict.verdict is VerdictKind.NO_VERDICT
     assert "never took part" in verdict.why
 

@@ -19,7 +19,7 @@ from flcontrib_core.detection.change_points import (
     segment_posterior,
 )
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
 
 
 def history_of(values: np.ndarray) -> ContributionHistory:
@@ -30,12 +30,11 @@ def history_of(values: np.ndarray) -> ContributionHistory:
         client_ids=tuple(f"c{i}" for i in range(clients)),
         data_sizes=(1,) * clients,
         utilities=("loss",),
-        values={"loss": values},
-        standard_errors={"loss": np.zeros_like(values)},
-        participated=np.vstack([np.zeros((1, clients), bool), np.ones((rows - 1, clients), bool)]),
-        computed=~np.isnan(values).any(axis=1),
-        increments={"loss": np.nansum(values, axis=1)},
-        server_share={"loss": np.zeros(rows)},
+        values=values[:, :, None],
+        standard_errors=np.zeros((rows, clients, 1)),
+        state=cell_states(np.ones((rows, clients), dtype=bool), ~np.isnan(values)[:, :, None], 1),
+        increments=np.nansum(values, axis=1)[:, None],
+        server_share=np.zeros((rows, 1)),
         evaluations=np.zeros(rows, np.int64),
         estimator=("exact",) * rows,
         lower_is_better=frozenset({"loss"}),

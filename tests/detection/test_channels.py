@@ -18,7 +18,7 @@ from flcontrib_core.detection.channels import (
     standardise,
 )
 from flcontrib_core.errors import SettingsError
-from tests.detection.made_histories import made_history
+from tests.detection.made_histories import made_history, with_participants, with_values
 
 
 @pytest.mark.parametrize("quantile", [0.0, 0.25, 0.5, 1.0])
@@ -59,7 +59,7 @@ def test_the_first_two_epochs_with_participants_are_not_read() -> None:
     history = made_history()
     took_part = history.participated.copy()
     took_part[1] = False
-    channels = standardise(replace(history, participated=took_part))
+    channels = standardise(with_participants(history, took_part))
     assert channels.epochs[0] == 2
     assert np.isnan(channels.scores[:, :2]).all()
     assert np.isfinite(channels.scores[:, 2]).all()
@@ -76,8 +76,7 @@ def test_a_client_is_judged_by_its_peers_of_the_epoch_only() -> None:
 
 def test_standard_errors_become_extra_variance() -> None:
     history = made_history()
-    errors = np.full(history.participated.shape, 0.01)
-    channels = standardise(replace(history, standard_errors=history.standard_errors | {"loss": errors}))
+    channels = standardise(replace(history, standard_errors=np.full(history.values.shape, 0.01)))
     exact = standardise(history)
     assert (exact.extra_variance == 0).all()
     assert (channels.extra_variance[0][2:] > 0).all()
@@ -130,14 +129,14 @@ def test_sizes_are_bent_not_cut() -> None:
 
 def test_equal_clients_show_nothing() -> None:
     history = made_history()
-    flat = {"loss": np.where(history.participated, -0.01, 0.0)}
-    channels = standardise(replace(history, utilities=("loss",), values=flat, channels=None))
+    flat = np.where(history.participated, -0.01, 0.0)
+    channels = standardise(replace(with_values(history, loss=flat), channels=None))
     assert np.nanmax(np.abs(channels.of(VALUE))) == 0.0
 
 
 def test_a_run_without_any_participant_has_no_channel() -> None:
     history = made_history()
-    empty = replace(history, participated=np.zeros_like(history.participated))
+    empty = with_participants(history, np.zeros_like(history.participated))
     channels = standardise(empty)
     assert len(channels.epochs) == 0
     assert set(channels.unavailable) == set(CHANNEL_NAMES)

@@ -18,6 +18,7 @@ from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import RunLog
+from flcontrib_core.vocabulary import CellState
 from tests.detection.made_histories import made_history
 
 
@@ -38,9 +39,9 @@ def _reordered(history: ContributionHistory, order: np.ndarray) -> ContributionH
     return replace(
         history,
         client_ids=tuple(history.client_ids[i] for i in order),
-        values={k: v[:, order] for k, v in history.values.items()},
-        standard_errors={k: v[:, order] for k, v in history.standard_errors.items()},
-        participated=history.participated[:, order],
+        values=history.values[:, order],
+        standard_errors=history.standard_errors[:, order],
+        state=history.state[:, order],
         channels=RawChannels(**raw),
     )
 
@@ -60,10 +61,12 @@ def _with_empty_epoch(history: ContributionHistory, at: int) -> ContributionHist
         raw[f.name] = value
     return replace(
         history,
-        values={k: longer(v, 0.0) for k, v in history.values.items()},
-        standard_errors={k: longer(v, 0.0) for k, v in history.standard_errors.items()},
-        participated=longer(history.participated, False),
-        computed=longer(history.computed, True),
+        values=longer(history.values, 0.0),
+        standard_errors=longer(history.standard_errors, 0.0),
+        state=longer(history.state, CellState.ABSENT),
+        increments=longer(history.increments, 0.0),
+        server_share=longer(history.server_share, 0.0),
+        estimator=(*history.estimator[:at], "no participants", *history.estimator[at:]),
         channels=RawChannels(**raw),
     )
 
@@ -78,12 +81,12 @@ def test_the_order_of_the_clients_changes_nothing(seed: int) -> None:
 @pytest.mark.parametrize("factor", [1e-6, 0.37, 1e5])
 def test_the_unit_of_the_utility_changes_nothing(factor: float) -> None:
     history = made_history(poisoned=[(2, 10, 16)], participation=0.8, shift=4)
-    errors = {k: np.full(v.shape, 0.001) for k, v in history.standard_errors.items()}
+    errors = np.full(history.values.shape, 0.001)
     history = replace(history, standard_errors=errors)
     scaled = replace(
         history,
-        values={k: factor * v for k, v in history.values.items()},
-        standard_errors={k: factor * v for k, v in errors.items()},
+        values=factor * history.values,
+        standard_errors=factor * errors,
     )
     assert _facts(read_verdicts(scaled)) == _facts(read_verdicts(history))
 
@@ -121,5 +124,5 @@ def test_the_order_of_the_entries_in_a_bundle_changes_nothing(tmp_path: Path) ->
 
 def test_the_value_of_an_absent_client_is_never_read() -> None:
     history = made_history(participation=0.6, seed=2, poisoned=[(2, 10, 20)])
-    disturbed = {k: np.where(history.participated, v, 1e9) for k, v in history.values.items()}
+    disturbed = np.where(history.participated[:, :, None], history.values, 1e9)
     assert _facts(read_verdicts(replace(history, values=disturbed))) == _facts(read_verdicts(history))

@@ -52,7 +52,7 @@ def test_a_cut_history_knows_nothing_of_later_epochs() -> None:
     assert cut.epoch_count == 15
     assert cut.channels is not None
     assert other.channels is not None
-    assert np.array_equal(cut.values["loss"], other.values["loss"])
+    assert np.array_equal(cut.of("loss").values, other.of("loss").values)
     assert len(cut.channels.norm) == 16
     replaced = history_until(history, 15, np.zeros((16, 8)))
     assert replaced.channels is not None

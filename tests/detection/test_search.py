@@ -13,7 +13,7 @@ from flcontrib_core.detection.experts import CONSENSUS, HARM, VALUE_ONLY
 from flcontrib_core.detection.search import FoundWindow, drawn_window, experts_for, search_windows
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
-from tests.detection.made_histories import made_history
+from tests.detection.made_histories import made_history, with_participants, with_values
 
 MODEL = WindowModel()
 
@@ -61,7 +61,7 @@ def test_ends_are_drawn_to_the_middle_of_the_gap() -> None:
     took_part = history.participated.copy()
     took_part[:, 0] = False
     took_part[[1, 2, 4, 10, 12, 14, 20, 25], 0] = True
-    channels = standardise(replace(history, participated=took_part))
+    channels = standardise(with_participants(history, took_part))
     inner = FoundWindow(0, 9, 13, 1.0, HARM, 1.0, 0.0)
     assert drawn_window(channels, inner) == (8, 16)
     last = FoundWindow(0, 19, 24, 1.0, HARM, 1.0, 0.0)
@@ -74,7 +74,7 @@ def test_the_rest_of_a_run_beside_a_louder_window_is_a_reflection() -> None:
     """A client that looks worse exactly where a louder one is quiet is not reported, but kept for the notes."""
     history = made_history(epochs=30, poisoned=[(1, 14, 30), (5, 4, 13)], shift=5)
     loud = made_history(epochs=30, poisoned=[(1, 14, 30)], shift=14)
-    values = {k: np.where(np.arange(8) == 1, loud.values[k], history.values[k]) for k in history.values}
+    values = np.where(np.arange(8)[:, None] == 1, loud.values, history.values)
     from dataclasses import replace
 
     assert history.channels is not None
@@ -91,7 +91,7 @@ def _suffering(turned: bool) -> ContributionHistory:
     """Client 1 poisons in 12–20; in the same epochs client 5's values fall too, and its updates turn where asked."""
     history = made_history(epochs=30, poisoned=[(1, 12, 20)], shift=14)
     assert history.channels is not None
-    values = history.values["loss"].copy()
+    values = history.of("loss").values.copy()
     values[12:21, 5] += 0.5
     own, peer = history.channels.own_cosine.copy(), history.channels.peer_cosine.copy()
     if turned:
@@ -100,7 +100,7 @@ def _suffering(turned: bool) -> ContributionHistory:
     margin = history.channels.solo_margin.copy()
     margin[12:21, 5] += 0.02 - 0.3 * turned
     channels = replace(history.channels, own_cosine=own, peer_cosine=peer, solo_margin=margin)
-    return replace(history, values={"loss": values}, channels=channels)
+    return replace(with_values(history, loss=values), channels=channels)
 
 
 def test_who_suffers_during_a_louder_window_without_changing_is_a_reflection() -> None:

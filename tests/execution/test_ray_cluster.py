@@ -40,5 +40,5 @@ def test_an_assessment_on_ray_has_the_bits_of_a_local_one() -> None:
     local = assess_contributions(run, settings)
     spread = assess_contributions(run, settings, engine="ray", workers=2)
     for utility in local.utilities:
-        np.testing.assert_array_equal(spread.values[utility], local.values[utility])
-        np.testing.assert_array_equal(spread.standard_errors[utility], local.standard_errors[utility])
+        np.testing.assert_array_equal(spread.of(utility).values, local.of(utility).values)
+        np.testing.assert_array_equal(spread.of(utility).standard_errors, local.of(utility).standard_errors)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flcontrib_core.history.axioms import check_axioms
-from tests.detection.made_histories import made_history
+from tests.detection.made_histories import made_history, with_values
 
 
 def test_skipped_epochs_promise_nothing_and_break_nothing() -> None:
@@ -15,8 +13,8 @@ def test_skipped_epochs_promise_nothing_and_break_nothing() -> None:
 
 def test_a_sum_that_misses_its_increment_is_named_also_under_a_budget() -> None:
     history = made_history(clients=5, epochs=10, computed=(1, 4, 9))
-    values = history.values["loss"].copy()
+    values = history.of("loss").values.copy()
     values[4, 2] += 1e-3
-    checks = check_axioms(replace(history, values={**history.values, "loss": values}))
+    checks = check_axioms(with_values(history, loss=values))
     broken = [c for c in checks if not c.holds]
     assert [(c.name, c.utility, c.epoch) for c in broken] == [("sum of values = increment", "loss", 4)]

@@ -18,9 +18,9 @@ def test_every_epoch_has_no_error() -> None:
 
 def test_skipped_epoch_costs_the_distance_to_its_equal_split() -> None:
     history = made_history(clients=5, epochs=6)
-    step = history.values["loss"][4]
-    history.increments["loss"][4] = step.sum()
-    totals = history.totals("loss") - history.values["loss"][0]
+    step = history.of("loss").values[4]
+    history.of("loss").increments[4] = step.sum()
+    totals = history.totals("loss") - history.of("loss").values[0]
     expected = np.abs(step - step.mean()).sum() / np.abs(totals).sum()
     found = budget_error(history, (1, 2, 3, 5, 6), "loss")
     assert found.relative == pytest.approx(expected)
@@ -28,8 +28,8 @@ def test_skipped_epoch_costs_the_distance_to_its_equal_split() -> None:
 
 def test_more_epochs_are_never_needed_for_a_known_order() -> None:
     history = made_history(clients=6, epochs=10)
-    history.values["loss"][1:] -= np.arange(6) * 0.1
-    history.increments["loss"][1:] = history.values["loss"][1:].sum(axis=1)
+    history.of("loss").values[1:] -= np.arange(6) * 0.1
+    history.of("loss").increments[1:] = history.of("loss").values[1:].sum(axis=1)
     assert budget_error(history, (2,), "loss").rank_correlation == pytest.approx(1.0)
 
 

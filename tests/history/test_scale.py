@@ -26,11 +26,11 @@ def assessed(case: Case, folder: Path) -> ContributionHistory:
 def shape_and_sums_are_right(history: ContributionHistory, case: Case) -> None:
     assert history.computed.all()
     for utility in history.utilities:
-        values = history.values[utility]
+        values = history.of(utility).values
         assert values.shape == (case.epochs + 1, case.clients)
         assert (history.participated[1:].sum(axis=1) == case.participants).all()
         assert (values[1:][~history.participated[1:]] == 0).all()
-        np.testing.assert_allclose(values.sum(axis=1), history.increments[utility], atol=1e-9)
+        np.testing.assert_allclose(values.sum(axis=1), history.of(utility).increments, atol=1e-9)
 
 
 @pytest.mark.parametrize("case", [
@@ -42,7 +42,7 @@ def test_many_participants_are_valued_from_few_evaluations(case: Case, tmp_path:
     shape_and_sums_are_right(history, case)
     assert set(history.estimator[1:]) == {"surrogate"}
     assert (history.evaluations[1:] <= 16 * case.participants).all()
-    assert all(np.isfinite(history.standard_errors[u]).all() for u in history.utilities)
+    assert all(np.isfinite(history.of(u).standard_errors).all() for u in history.utilities)
 
 
 @pytest.mark.parametrize("case", [
@@ -63,7 +63,7 @@ def test_long_runs_keep_adding_up(case: Case, tmp_path: Path) -> None:
     history = assessed(case, tmp_path)
     shape_and_sums_are_right(history, case)
     for utility in history.utilities:
-        assert history.totals(utility).sum() == pytest.approx(history.increments[utility].sum(), abs=1e-8)
+        assert history.totals(utility).sum() == pytest.approx(history.of(utility).increments.sum(), abs=1e-8)
 
 
 @pytest.mark.slow

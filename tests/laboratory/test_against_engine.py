@@ -29,7 +29,7 @@ def test_losses_and_accuracies_are_the_engine_s(changes: dict[str, Any]) -> None
     run = simulate_in_memory(replace(SMALL, **changes))
     history = assess_contributions(run)
     for utility in ("loss", "accuracy"):
-        shares = history.values[utility].sum(axis=1) + np.nan_to_num(history.server_share[utility])
+        shares = history.of(utility).values.sum(axis=1) + np.nan_to_num(history.of(utility).server_share)
         reached = np.cumsum(shares)[1:]
         told = [record.metrics[utility] for record in run.epochs]
         np.testing.assert_allclose(reached, told, atol=2e-5)

@@ -61,7 +61,7 @@ def made_report(history: ContributionHistory | None = None, *, alerts: bool = Tr
         else ClientVerdict(c, VerdictKind.NOTHING_FOUND, 0.02, None, -3.0, "Its strongest window stays below.")
         for c in names
     )
-    change = np.zeros(history.values["loss"].shape)
+    change = np.zeros(history.of("loss").values.shape)
     change[8:10, 1] = 0.49
     detection = Detection(
         alerts=raised if alerts else (),

@@ -26,7 +26,7 @@ CLIENT = "client-01"
 def test_own_series_alerts_and_verdict_are_there() -> None:
     report = made_report()
     content = extract_json(report, CLIENT)
-    own = report.history.values["loss"][:, 1]
+    own = report.history.of("loss").values[:, 1]
     shown = content["utilities"]["loss"]["per_epoch"]
     assert shown[0] is None
     for t in range(1, 21):
@@ -44,11 +44,11 @@ def test_no_other_name_and_no_other_value_appears(tmp_path: Path) -> None:
         assert (name in written) == (name == CLIENT)
     found = {n for n in _numbers(json.loads(twin.read_text())) if n not in (0.0, 1.0)}
     for utility in report.history.utilities:
-        others = np.delete(report.history.values[utility], 1, axis=1)
+        others = np.delete(report.history.of(utility).values, 1, axis=1)
         others[0] = np.nan
         assert not found & {float(v) for v in others.ravel() if v == v}
         assert not found & {float(v) for v in np.delete(report.history.totals(utility), 1)}
-        assert not found & {float(v) for v in report.history.increments[utility]}
+        assert not found & {float(v) for v in report.history.of(utility).increments}
 
 
 def test_sentences_speak_of_other_clients_without_names() -> None:
@@ -87,7 +87,7 @@ def test_the_band_needs_five_others_and_is_nobody_s_value() -> None:
     for t in range(1, 31):
         assert np.isnan(low[t]) == np.isnan(high[t]) == (counts[t] < 5)
         if counts[t] >= 5:
-            others = history.values["loss"][t, 1:][history.participated[t, 1:]]
+            others = history.of("loss").values[t, 1:][history.participated[t, 1:]]
             assert low[t] not in others
             assert high[t] not in others
             assert others.min() < low[t] <= high[t] < others.max()

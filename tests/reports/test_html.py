@@ -153,11 +153,11 @@ def test_zero_is_a_computed_cell_in_the_neutral_colour() -> None:
 def test_help_is_up_for_loss_and_for_accuracy() -> None:
     report = made_report()
     loss, accuracy = run_facts(report, "loss"), run_facts(report, "accuracy")
-    harmed = report.history.values["loss"][8, 1]
+    harmed = report.history.of("loss").values[8, 1]
     assert harmed > 0
     assert loss.values[8, 1] == -harmed
-    assert accuracy.values[8, 1] == report.history.values["accuracy"][8, 1] < 0
-    totals = report.history.totals("loss") - report.history.values["loss"][0]
+    assert accuracy.values[8, 1] == report.history.of("accuracy").values[8, 1] < 0
+    totals = report.history.totals("loss") - report.history.of("loss").values[0]
     np.testing.assert_allclose(loss.totals, -totals)
     np.testing.assert_allclose(loss.credit[-1], loss.totals)
 
@@ -177,8 +177,7 @@ def test_labels_keep_their_distance_inside_the_sheet() -> None:
 
 def test_totals_only_methods_get_no_curve() -> None:
     history = made_history(clients=4, epochs=6, computed=())
-    given = {u: np.arange(4.0) for u in history.utilities}
-    report = made_report(replace(history, totals_given=given))
+    report = made_report(replace(history, totals_given=np.arange(8.0).reshape(4, 2)))
     assert set(report_charts(report)) == {"ranking"}
     assert "totals only" in Reader(html_report(report, SEAL)).text
 

@@ -17,7 +17,7 @@ from flcontrib_core import csv_safe, read_run_log
 from flcontrib_core.errors import Problem
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.reports.tables import cell_states, cells_table, history_tables, write_history_tables
+from flcontrib_core.reports.tables import cells_table, history_tables, state_names, write_history_tables
 from flcontrib_core.runs.run_log import ContributionTable
 from flcontrib_core.vocabulary import FillPolicy
 from tests.detection.made_histories import made_history
@@ -64,10 +64,10 @@ def test_contributions_are_read_again_with_every_state(tmp_path: Path, ending: s
     again = assess_contributions(run)
     order = [again.client_ids.index(c) for c in history.client_ids]
     for utility in history.utilities:
-        np.testing.assert_array_equal(again.values[utility][:, order], history.values[utility])
-        np.testing.assert_array_equal(again.filled(utility)[0, order], history.values[utility][0])
+        np.testing.assert_array_equal(again.of(utility).values[:, order], history.of(utility).values)
+        np.testing.assert_array_equal(again.filled(utility)[0, order], history.of(utility).values[0])
     np.testing.assert_array_equal(again.participated[:, order], history.participated)
-    np.testing.assert_array_equal(cell_states(again)[:, order], cell_states(history))
+    np.testing.assert_array_equal(state_names(again)[:, order], state_names(history))
 
 
 def test_cells_say_which_of_three_states_they_are() -> None:
@@ -81,7 +81,7 @@ def test_cells_say_which_of_three_states_they_are() -> None:
             assert (state, value) == ("absent", 0.0)
         elif history.computed[epoch]:
             assert state == "computed"
-            assert value == history.values["loss"][epoch, position]
+            assert value == history.of("loss").values[epoch, position]
         else:
             assert (state, value) == ("not computed", None)
     assert set(table["state"]) == {"computed", "absent", "not computed"}

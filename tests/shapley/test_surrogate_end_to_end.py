@@ -28,10 +28,10 @@ def test_four_evaluations_per_client_come_close_to_exact_and_the_intervals_hold(
     assert (few.evaluations[1:] == 40).all()
     for u, worst in (("loss", 0.01), ("accuracy", 0.05)):
         for t in range(1, 4):
-            error = few.values[u][t] - exact.values[u][t]
-            assert (error**2).mean() / exact.values[u][t].var() < worst
-            assert few.values[u][t].sum() == pytest.approx(exact.increments[u][t], abs=1e-9)
-        inside = np.abs(few.values[u] - exact.values[u])[1:] <= 1.96 * few.standard_errors[u][1:] + 1e-12
+            error = few.of(u).values[t] - exact.of(u).values[t]
+            assert (error**2).mean() / exact.of(u).values[t].var() < worst
+            assert few.of(u).values[t].sum() == pytest.approx(exact.of(u).increments[t], abs=1e-9)
+        inside = np.abs(few.of(u).values - exact.of(u).values)[1:] <= 1.96 * few.of(u).standard_errors[1:] + 1e-12
         assert inside.mean() >= 0.9
 
 
@@ -41,20 +41,20 @@ def test_auto_takes_the_surrogate_where_exact_is_too_slow(run):
     assert all("surrogate" in method for method in found.estimator[1:])
     assert (found.evaluations[1:] < 2**10 - 1).all()
     again = assess_contributions(run, replace(PLAIN, estimation=pressed))
-    np.testing.assert_array_equal(found.values["loss"], again.values["loss"])
+    np.testing.assert_array_equal(found.of("loss").values, again.of("loss").values)
 
 
 def test_many_participants_are_valued_from_a_sample_of_coalitions():
     crowd = simulate_in_memory(SimulationSettings(clients=40, epochs=1, hidden=(8,), seed=1))
     found = assess_contributions(crowd, replace(PLAIN, estimator="surrogate"))
-    assert found.values["loss"][1].sum() == pytest.approx(found.increments["loss"][1], abs=1e-9)
-    assert np.isfinite(found.standard_errors["loss"][1]).all()
+    assert found.of("loss").values[1].sum() == pytest.approx(found.of("loss").increments[1], abs=1e-9)
+    assert np.isfinite(found.of("loss").standard_errors[1]).all()
     reference = assess_contributions(
         crowd, replace(PLAIN, estimator="complementary", estimation=EstimatorSettings(evaluations=6000))
     )
-    error = found.values["loss"][1] - reference.values["loss"][1]
-    noise = reference.standard_errors["loss"][1]
-    assert (error**2).mean() < 0.05 * reference.values["loss"][1].var() + 2 * (noise**2).mean()
+    error = found.of("loss").values[1] - reference.of("loss").values[1]
+    noise = reference.of("loss").standard_errors[1]
+    assert (error**2).mean() < 0.05 * reference.of("loss").values[1].var() + 2 * (noise**2).mean()
 
 
 def test_the_black_box_variant_needs_no_logits(run):
@@ -63,5 +63,5 @@ def test_the_black_box_variant_needs_no_logits(run):
         run, replace(PLAIN, estimator="surrogate-blackbox", estimation=EstimatorSettings(evaluations=120))
     )
     for t in range(1, 4):
-        error = found.values["loss"][t] - exact.values["loss"][t]
-        assert (error**2).mean() / exact.values["loss"][t].var() < 0.1
+        error = found.of("loss").values[t] - exact.of("loss").values[t]
+        assert (error**2).mean() / exact.of("loss").values[t].var() < 0.1

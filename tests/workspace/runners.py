@@ -115,8 +115,8 @@ def assessment(workspace: Workspace, run_digest: str, settings: dict[str, Any], 
     history = assess_contributions(
         run, checkpoints=workspace.checkpoints(run), memory=workspace.utility_memory(run), on_progress=on_progress
     )
-    arrays = {f"values of {name}": history.values[name] for name in history.utilities}
-    arrays |= {f"errors of {name}": history.standard_errors[name] for name in history.utilities}
+    arrays = {f"values of {name}": history.of(name).values for name in history.utilities}
+    arrays |= {f"errors of {name}": history.of(name).standard_errors for name in history.utilities}
     return workspace.keep_result(run_digest, settings, "assessment", {"how": history.estimator}, arrays)
 
 

@@ -1,0 +1,12 @@
+"""The states of cells as charts draw them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flcontrib_core.vocabulary import CellState, IntArray, StateArray
+
+
+def drawn_states(state: StateArray) -> IntArray:
+    """Absent, computed or hatched: a pending cell is hatched too, the words beside the chart say that it is to come."""
+    return np.minimum(state, CellState.NOT_COMPUTED).astype(np.int64)
