@@ -24,8 +24,11 @@ from websockets.sync.client import ClientConnection
 from benchmarks.bare_browser import BarePage, bare_browser
 from benchmarks.measurement import Measurement
 from benchmarks.reader_sessions import answers_to_clicks
-from flcontrib_core import AssessSettings, AuditSettings, RunRecorder, bundled
+from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.bundled_files import bundled
 from flcontrib_core.commands.serving import prepare_samples
+from flcontrib_core.history import AssessSettings
+from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import RunEntry, Workspace
 from tests.app.filled_workspace import add_large_table, keep_report, wait_until
 from tests.browser.conftest import answers, cancel_jobs, free_port, serving

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from flcontrib_core import Alert, AlertEntry, AlertState, AuditReport, FLContribError
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows, draw_class_mix
 from flcontrib_core.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
 from flcontrib_core.charts.following import Following
+from flcontrib_core.detection.findings import Alert
+from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
+from flcontrib_core.workspace import AlertEntry, AlertState
 from flcontrib_dashboard import controls, selection, state
 
 STATES = {

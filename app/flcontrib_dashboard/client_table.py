@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from flcontrib_core import AuditReport, FillPolicy
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import Following
+from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state

@@ -10,11 +10,13 @@ from typing import Any
 
 import streamlit as st
 
-from flcontrib_core import AuditReport, Job, JobState, RunEntry, csv_safe
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import DARK
+from flcontrib_core.reports.tables import csv_safe
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
+from flcontrib_core.workspace import Job, JobState, RunEntry
 from flcontrib_dashboard import selection, state
 from flcontrib_dashboard.canvas import show_picture
 
@@ -237,7 +239,7 @@ def follow(job: Job, *, previewed: bool) -> None:
 
 def no_report(entry: RunEntry, trail: str) -> None:
     """What stands where a report is missing: progress, a failure with its cause, or the button that starts it."""
-    from flcontrib_core import AuditSettings
+    from flcontrib_core.auditing import AuditSettings
 
     jobs = state.jobs_of(entry)
     head(entry, "no result yet")

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from flcontrib_core import FLContribError, NoSpaceLeft, Problem, RunLogError, TooLarge, Workspace, WorkspaceError
+from flcontrib_core.errors import FLContribError, Problem, RunLogError, WorkspaceError
+from flcontrib_core.workspace import NoSpaceLeft, TooLarge, Workspace
 
 TOKEN_HEADER = "X-FLContrib-Token"
 """A header of its own: a foreign page cannot send it without asking first, and is never given leave."""

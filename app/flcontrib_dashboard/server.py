@@ -29,7 +29,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from flcontrib_core import FLContribError
+from flcontrib_core.errors import FLContribError
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.canvas.delivery import ScriptAhead, head_lines, script_route
 from flcontrib_dashboard.canvas.plotly_script import packed_script

@@ -1,0 +1,30 @@
+"""Contribution histories: Algorithm 1 over a run, its settings, its price, and what a budget leaves out."""
+
+from typing import TYPE_CHECKING
+
+from flcontrib_core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from flcontrib_core.history.assess import assess_contributions as assess_contributions
+    from flcontrib_core.history.budget_errors import BudgetError as BudgetError
+    from flcontrib_core.history.budget_errors import budget_error as budget_error
+    from flcontrib_core.history.contribution_history import ContributionHistory as ContributionHistory
+    from flcontrib_core.history.preflight import Price as Price
+    from flcontrib_core.history.preflight import price_of as price_of
+    from flcontrib_core.history.settings import PAPER_SETTINGS as PAPER_SETTINGS
+    from flcontrib_core.history.settings import AssessSettings as AssessSettings
+    from flcontrib_core.history.settings import assess_settings_from_record as assess_settings_from_record
+    from flcontrib_core.history.trajectory import problem_of_history as problem_of_history
+    from flcontrib_core.history.trajectory import scheduling_problem as scheduling_problem
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "assess": ["assess_contributions"],
+        "budget_errors": ["BudgetError", "budget_error"],
+        "contribution_history": ["ContributionHistory"],
+        "preflight": ["Price", "price_of"],
+        "settings": ["PAPER_SETTINGS", "AssessSettings", "assess_settings_from_record"],
+        "trajectory": ["problem_of_history", "scheduling_problem"],
+    },
+)

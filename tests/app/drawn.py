@@ -9,7 +9,7 @@ from functools import wraps
 import numpy as np
 import plotly.graph_objects as go
 
-from flcontrib_core import AuditReport, BudgetSettings, FairnessMode, ScheduleExplorer, problem_of_history
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import (
     change_points,
     class_mix,
@@ -34,7 +34,9 @@ from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.ranking import ranking_facts
 from flcontrib_core.charts.schedule import exposure_facts, frontier_facts, schedule_facts
 from flcontrib_core.detection.findings import Separation
+from flcontrib_core.history import problem_of_history
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.scheduling import BudgetSettings, FairnessMode, ScheduleExplorer
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 

@@ -11,10 +11,12 @@ from unittest import mock
 
 import numpy as np
 
-from flcontrib_core import AuditReport, AuditSettings, RunRecorder, SimulationSettings, bundled, simulate
-from flcontrib_core.laboratory.simulation import Attack
+from flcontrib_core.auditing import AuditReport, AuditSettings
+from flcontrib_core.bundled_files import bundled
+from flcontrib_core.laboratory.simulation import Attack, SimulationSettings, simulate
 from flcontrib_core.laboratory.simulation.settings import AttackKind
 from flcontrib_core.reports.keeping import pack_report
+from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import Job, RunEntry, Workspace
 from flcontrib_core.workspace.audit_jobs import audit_in_workspace, stored_report
 from tests.detection.made_histories import made_history

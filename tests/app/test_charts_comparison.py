@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flcontrib_core import AuditReport
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.comparison import (
     MOST_CLIENTS,
     MOST_PANELS,

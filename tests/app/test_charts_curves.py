@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from flcontrib_core import AuditReport
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows
 from flcontrib_core.charts.evidence import evidence_alt, evidence_facts, evidence_rows
 from flcontrib_core.charts.sparkline import sparkline_alt

@@ -8,7 +8,6 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from flcontrib_core import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer, problem_of_history
 from flcontrib_core.charts.change_points import (
     MOST_ROWS,
     change_groups,
@@ -39,6 +38,8 @@ from flcontrib_core.charts.schedule import (
     schedule_rows,
 )
 from flcontrib_core.charts.style import LIGHT
+from flcontrib_core.history import problem_of_history
+from flcontrib_core.scheduling import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer
 from tests.app.drawn import (
     draw_change_points,
     draw_clusters,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import plotly.graph_objects as go
 import pytest
 
-from flcontrib_core import AuditReport
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.change_points import change_point_facts
 from flcontrib_core.charts.cumulative import cumulative_facts
 from flcontrib_core.charts.evidence import evidence_facts

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flcontrib_core import Workspace
 from flcontrib_core.words import numbers
+from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import Filled
 from tests.app.test_pages import PAGES, _own_caches, opened, words
 

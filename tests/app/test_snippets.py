@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flcontrib_core import check_run_log
+from flcontrib_core.runs.bundle import check_run_log
 
 UPLOAD = Path(__file__).parents[2] / "app" / "flcontrib_dashboard" / "views" / "upload.py"
 

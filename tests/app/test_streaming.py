@@ -23,7 +23,7 @@ import psutil
 import pytest
 from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER, Tickets, foreign, too_long
 
-from flcontrib_core import RunRecorder
+from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import wait_until
 from tests.workspace.recorded import bundle_run, scratch_folder

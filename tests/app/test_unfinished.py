@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flcontrib_core import AuditSettings, preview_of
+from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.workspace import JobState, Workspace
+from flcontrib_core.workspace.audit_jobs import preview_of
 from tests.app.filled_workspace import Filled, ended, make_tiny_log, wait_until
 from tests.app.test_pages import _own_caches, opened, pictures, title, words
 from tests.workspace.recorded import scratch_folder

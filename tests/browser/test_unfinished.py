@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from flcontrib_core import AuditSettings
+from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.workspace import Job, RunEntry, Workspace
 from tests.app.filled_workspace import TINY_NAME, make_tiny_log, wait_until
 from tests.browser.conftest import MILLISECONDS, WIDE, cancel_jobs, free_port, serving

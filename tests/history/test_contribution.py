@@ -9,12 +9,15 @@ from math import comb
 import numpy as np
 import pytest
 
-from flcontrib_core import AssessSettings, BudgetSettings, EstimatorSettings, FillPolicy, assess_contributions
 from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
+from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.history.axioms import check_axioms
 from flcontrib_core.history.trajectory import scheduling_problem, walk
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate_in_memory
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
+from flcontrib_core.scheduling import BudgetSettings
+from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.vocabulary import FillPolicy
 
 EXACT = AssessSettings(estimator="exact")
 

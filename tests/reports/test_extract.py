@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from flcontrib_core import read_run_log
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.reports.extract import band_of_others, extract_json, own_updates, write_extract
+from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import RunLog
 from tests.detection.made_histories import made_history
 from tests.reports.hostile import HOSTILE_NAMES

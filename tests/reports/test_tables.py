@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flcontrib_core import csv_safe, read_run_log
 from flcontrib_core.errors import Problem
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.reports.tables import cells_table, history_tables, state_names, write_history_tables
+from flcontrib_core.reports.tables import cells_table, csv_safe, history_tables, state_names, write_history_tables
+from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import ContributionTable
 from flcontrib_core.vocabulary import FillPolicy
 from tests.detection.made_histories import made_history

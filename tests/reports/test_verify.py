@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from flcontrib_core import AssessSettings, AuditSettings, EstimatorSettings, audit, read_run_log
+from flcontrib_core.auditing import AuditSettings, audit
 from flcontrib_core.commands.reporting import report as report_command
 from flcontrib_core.commands.reporting import verify as verify_command
 from flcontrib_core.errors import FLContribError, RunLogError, SettingsError
+from flcontrib_core.history import AssessSettings
 from flcontrib_core.reports.extract import extract_json
 from flcontrib_core.reports.twin import report_json, sealed, write_json, write_report
 from flcontrib_core.reports.verify import Verification, read_report, recorded_reading, verify_report
+from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.scheduling.schedule import BudgetSettings
+from flcontrib_core.shapley.estimate import EstimatorSettings
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
 TABLE = SAMPLES / "contributions-table.csv"

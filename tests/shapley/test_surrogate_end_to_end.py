@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flcontrib_core import AssessSettings, EstimatorSettings, assess_contributions
+from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate_in_memory
+from flcontrib_core.shapley.estimate import EstimatorSettings
 
 PLAIN = AssessSettings(observe=False)
 

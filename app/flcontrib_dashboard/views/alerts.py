@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core import Alert, AlertEntry, AlertState, AuditReport, preset_rates
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection.presets import preset_rates
 from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
+from flcontrib_core.workspace import AlertEntry, AlertState
 from flcontrib_dashboard import alert_evidence, client_table, controls, selection, state
 
 MOST_UNDECIDED = 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core import mass_in_window
 from flcontrib_core.charts.change_points import (
     change_point_alt,
     change_point_facts,
@@ -12,6 +11,7 @@ from flcontrib_core.charts.change_points import (
     change_words,
     draw_change_points,
 )
+from flcontrib_core.detection.change_points import mass_in_window
 from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state

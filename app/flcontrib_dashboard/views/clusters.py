@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core import AuditReport, Separation
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.clusters import (
     ClusterFacts,
     cluster_alt,
@@ -15,6 +15,7 @@ from flcontrib_core.charts.clusters import (
     silhouette_alt,
     silhouette_rows,
 )
+from flcontrib_core.detection.findings import Separation
 from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from flcontrib_core import AuditReport, FillPolicy, ResultEntry
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.comparison import (
     aligned_alt,
     aligned_facts,
@@ -18,9 +18,11 @@ from flcontrib_core.charts.comparison import (
     rank_facts,
     rank_rows,
 )
+from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
+from flcontrib_core.workspace import ResultEntry
 from flcontrib_dashboard import client_table, controls, selection, state
 
 MOST_COMPARED = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core import Job, JobState
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
+from flcontrib_core.workspace import Job, JobState
 from flcontrib_dashboard import controls, state
 
 

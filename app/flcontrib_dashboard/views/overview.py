@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core import Alert, AuditReport
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.crowd import MANY_CLIENTS, crowd_alt, crowd_facts, crowd_rows, draw_crowd
 from flcontrib_core.charts.cumulative import (
     CumulativeFacts,
@@ -16,6 +16,7 @@ from flcontrib_core.charts.cumulative import (
 from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.ranking import RankingFacts, draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from flcontrib_core.charts.sparkline import draw_sparkline, sparkline_alt
+from flcontrib_core.detection.findings import Alert
 from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording

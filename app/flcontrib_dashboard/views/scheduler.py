@@ -9,15 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from flcontrib_core import (
-    BudgetSettings,
-    ContributionHistory,
-    FairnessMode,
-    Frontier,
-    Schedule,
-    budget_error,
-    settings_from_record,
-)
+from flcontrib_core.auditing import settings_from_record
 from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.schedule import (
     draw_exposure,
@@ -33,6 +25,8 @@ from flcontrib_core.charts.schedule import (
     schedule_facts,
     schedule_rows,
 )
+from flcontrib_core.history import ContributionHistory, budget_error
+from flcontrib_core.scheduling import BudgetSettings, FairnessMode, Frontier, Schedule
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 

@@ -10,8 +10,12 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from flcontrib_core import AssessSettings, AuditSettings, BudgetSettings, FLContribError, Problem, RunEntry
+from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.errors import FLContribError, Problem
+from flcontrib_core.history import AssessSettings
+from flcontrib_core.scheduling import BudgetSettings
 from flcontrib_core.words import numbers
+from flcontrib_core.workspace import RunEntry
 from flcontrib_dashboard import controls, state
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
