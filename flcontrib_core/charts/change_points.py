@@ -18,8 +18,10 @@ from flcontrib_core.charts.following import (
     draw_followed_row,
     pick,
 )
+from flcontrib_core.charts.palette import client_styles, palette, probability_scale
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, client_styles, epoch_ticks, palette, plain, short, x_axis, y_axis
+from flcontrib_core.charts.style import base_figure, plain, short, x_axis, y_axis
+from flcontrib_core.charts.ticks import epoch_ticks
 from flcontrib_core.words import numbers
 
 MOST_ROWS = 40
@@ -120,9 +122,7 @@ def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_change_points(
-    facts: ChangePointFacts, mode: str, narrow: bool = False, following: Following = NOTHING
-) -> Picture:
+def draw_change_points(facts: ChangePointFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Lines of the clients in focus above, heat map of all below, on one axis."""
     p = palette(mode)
     count, epochs = facts.probability.shape
@@ -143,7 +143,7 @@ def draw_change_points(
         xgap=1.5,
         ygap=1.5,
         hoverongaps=False,
-        colorscale=[[0, p.soft], [0.15, p.border], [1, p.ink]],
+        colorscale=probability_scale(p),
         customdata=[[plain(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
     )

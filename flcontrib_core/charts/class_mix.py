@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.palette import palette
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, palette, signed_ticks, x_axis, y_axis
+from flcontrib_core.charts.style import base_figure, x_axis, y_axis
+from flcontrib_core.charts.ticks import signed_ticks
 from flcontrib_core.detection.class_evidence import class_margins
 from flcontrib_core.words import numbers
 
@@ -60,7 +62,7 @@ def class_mix_rows(facts: ClassMixFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_class_mix(facts: ClassMixFacts, mode: str, narrow: bool = False) -> Picture:
+def draw_class_mix(facts: ClassMixFacts, mode: str) -> Picture:
     p = palette(mode)
     figure = base_figure(mode, 220, l=62, r=16, t=12, b=46)
     places = list(range(len(facts.classes)))

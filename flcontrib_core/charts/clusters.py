@@ -9,18 +9,10 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
+from flcontrib_core.charts.palette import client_styles, palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import (
-    base_figure,
-    client_styles,
-    epoch_ticks,
-    palette,
-    plain,
-    signed_ticks,
-    translucent,
-    x_axis,
-    y_axis,
-)
+from flcontrib_core.charts.style import base_figure, plain, x_axis, y_axis
+from flcontrib_core.charts.ticks import epoch_ticks, plain_ticks, signed_ticks, value_range
 from flcontrib_core.detection.separation import computed_epochs
 from flcontrib_core.words import numbers
 
@@ -88,17 +80,15 @@ def cluster_rows(facts: ClusterFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_clusters(facts: ClusterFacts, mode: str, following: Following = NOTHING) -> Picture:
     """One panel per group on shared axes: a wide grey centre under its members."""
     p = palette(mode)
     k = len(facts.groups)
-    columns = 1 if narrow else min(k, 4)
+    columns = min(k, 4)
     rows = -(-k // columns)
     height = 250 * rows
     figure = base_figure(mode, height + 84, l=56, r=12, t=30, b=54)
-    everything = np.concatenate([*facts.series.values(), facts.centres.ravel(), [0.0]])
-    low, high = float(everything.min()), float(everything.max())
-    room = (high - low or 1.0) * 0.06
+    low, high = value_range([*facts.series.values(), facts.centres])
     layout: dict[str, Any] = {}
     for g, members in enumerate(facts.groups):
         column, line = g % columns, g // columns
@@ -120,10 +110,10 @@ def draw_clusters(facts: ClusterFacts, mode: str, narrow: bool = False, followin
             | {
                 "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.05 / rows],
                 "anchor": f"x{n}",
-                "range": [low - room, high + room],
+                "range": [low, high],
                 "showticklabels": column == 0,
             }
-            | signed_ticks(low - room, high + room),
+            | signed_ticks(low, high),
         }
         _draw_group(figure, facts, g, mode, following, {"xaxis": f"x{n}", "yaxis": f"y{n}"})
         figure.add_annotation(
@@ -184,6 +174,8 @@ def _draw_group(
             "color": [styles[c].colour if m else p.secondary for c, m in zip(drawn, marked, strict=True)],
             "symbol": [styles[c].marker for c in drawn],
             "size": [10 if m else 7 for m in marked],
+            "opacity": 1,  # signs of several sizes would be bubbles: half transparent, with a rim
+            "line": {"width": 0},
         },
         customdata=[[plain(c), pick(position[c])] for c in drawn],
         hovertemplate="<b>%{customdata[0]}</b><br>ends at <b>%{y:+.3f}</b><extra></extra>",
@@ -221,6 +213,7 @@ def draw_silhouette(facts: ClusterFacts, mode: str) -> Picture:
     title = {"text": "Number of groups", "font": {"size": 12, "color": p.secondary}}
     low = min(0.0, *facts.silhouette.values())
     figure.update_layout(
-        xaxis=x_axis(mode) | {"tickvals": ks, "title": title}, yaxis=y_axis(mode) | {"range": [low * 1.2, 1.15]}
+        xaxis=x_axis(mode) | {"tickvals": ks, "title": title, "range": [min(ks) - 0.5, max(ks) + 0.5]},
+        yaxis=y_axis(mode) | {"range": [low * 1.2, 1.15]} | plain_ticks(low, 1.0, 2),
     )
     return figure

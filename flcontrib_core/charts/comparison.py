@@ -9,20 +9,10 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
+from flcontrib_core.charts.palette import DASHES, client_styles, palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import (
-    DASHES,
-    base_figure,
-    client_styles,
-    epoch_ticks,
-    palette,
-    plain,
-    short,
-    signed_ticks,
-    translucent,
-    x_axis,
-    y_axis,
-)
+from flcontrib_core.charts.style import base_figure, plain, short, x_axis, y_axis
+from flcontrib_core.charts.ticks import epoch_ticks, signed_ticks, value_range
 from flcontrib_core.reports.comparison import contribution_ranks
 from flcontrib_core.words import numbers
 
@@ -112,16 +102,14 @@ def aligned_rows(facts: AlignedFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING) -> Picture:
     """One panel per client on shared axes: the baseline wide and grey, the others in the client's colour."""
     p = palette(mode)
     count = max(1, len(facts.clients))
-    columns = 1 if narrow else min(2, count)
+    columns = min(2, count)
     rows = -(-count // columns)
     figure = base_figure(mode, 230 * rows + 70, l=60, r=14, t=28, b=50)
-    everything = np.concatenate([*(c for own in facts.curves for c in own if c is not None), [0.0]])
-    low, high = float(np.nanmin(everything)), float(np.nanmax(everything))
-    room = (high - low or 1.0) * 0.08
+    low, high = value_range([c for own in facts.curves for c in own if c is not None], 0.08)
     styles = client_styles(facts.all_clients, mode)
     layout: dict[str, Any] = {}
     for n, (client, own) in enumerate(zip(facts.clients, facts.curves, strict=True)):
@@ -144,10 +132,10 @@ def draw_aligned(facts: AlignedFacts, mode: str, narrow: bool = False, following
             | {
                 "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.04 / rows],
                 "anchor": f"x{suffix}",
-                "range": [low - room, high + room],
+                "range": [low, high],
                 "showticklabels": column == 0,
             }
-            | signed_ticks(low - room, high + room),
+            | signed_ticks(low, high),
         }
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         draw_followed_epochs(figure, following, mode, f"y{suffix} domain", f"x{suffix}")
@@ -235,7 +223,7 @@ def rank_rows(facts: RankFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_ranks(facts: RankFacts, mode: str, following: Following = NOTHING) -> Picture:
     """A line per client from rank to rank; coloured where it moves by two places or more, or is followed."""
     p = palette(mode)
     styles = client_styles(facts.all_clients, mode)
@@ -273,7 +261,7 @@ def draw_ranks(facts: RankFacts, mode: str, narrow: bool = False, following: Fol
                 {
                     "x": x,
                     "y": y[x],
-                    "text": f"{places[x]}  {name}" if x else f"{name}  {places[x]}",
+                    "text": f"{places[x]}\u2002{name}" if x else f"{name}\u2002{places[x]}",
                     "xanchor": anchor,
                     "xshift": shift,
                     "font": {"size": 12, "color": p.ink if stands_out else p.secondary},

@@ -8,8 +8,10 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
+from flcontrib_core.charts.palette import heat_scale, palette
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, epoch_ticks, hatch_of, leading_digit_up, palette, x_axis
+from flcontrib_core.charts.style import KEY_DEPTH, KEY_WORDS, add_colour_key, base_figure, hatch_of, x_axis
+from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
@@ -83,38 +85,23 @@ def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_crowd(facts: CrowdFacts, mode: str, following: Following = NOTHING) -> Picture:
     p = palette(mode)
     count, epochs = facts.means.shape
-    figure = base_figure(mode, 15 * count + 116, l=84, r=12, t=12, b=104)
+    inner = 15 * count + KEY_DEPTH
+    figure = base_figure(mode, inner + 12 + KEY_WORDS, l=84, r=12, t=12, b=KEY_WORDS)
     y = list(range(count, 0, -1))
-    digits = numbers.digits_for(facts.limit)
     figure.add_heatmap(
         x=list(range(1, epochs + 1)),
         y=y,
         z=facts.means,
         zmin=-facts.limit,
         zmax=facts.limit,
-        colorscale=[[i / 4, c] for i, c in enumerate(p.heat)],
+        colorscale=heat_scale(p),
         hoverongaps=False,
         customdata=[[label] * epochs for label in facts.labels],
         hovertemplate="clients %{customdata} by total<br>epoch %{x}<br>mean <b>%{z:+.4f}</b><extra></extra>",
-        colorbar={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 0,
-            "yanchor": "top",
-            "ypad": 52,
-            "lenmode": "pixels",
-            "len": 190,
-            "thickness": 9,
-            "outlinewidth": 0,
-            "tickvals": [-facts.limit, 0, facts.limit],
-            "ticktext": [f"≤ {numbers.signed(-facts.limit, digits)}", "0", f"≥ {numbers.signed(facts.limit, digits)}"],
-            "tickfont": {"size": 11, "color": p.secondary},
-            "tickangle": 0,
-        },
+        showscale=False,
     )
     rows, at = np.nonzero(facts.skipped)
     if len(rows):
@@ -127,7 +114,8 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
             marker={"color": p.soft, "pattern": hatch, "line": {"width": 0}},
             hovertemplate="epoch %{x}: not computed<extra></extra>",
         )
-    draw_followed_epochs(figure, following, mode)
+    add_colour_key(figure, facts.limit, mode, inner)
+    draw_followed_epochs(figure, following, mode, "y domain")
     for height, members in zip(y, facts.members, strict=True):
         if following.client in members:
             draw_followed_row(figure, height, mode, over=True)
@@ -141,6 +129,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, narrow: bool = False, following: Fo
             "title": {"text": "Epoch", "font": {"size": 12, "color": p.secondary}},
         },
         yaxis={
+            "domain": [KEY_DEPTH / inner, 1],
             "range": [0.45, count + 0.55],
             "tickvals": y[::2],
             "ticktext": list(facts.labels)[::2],

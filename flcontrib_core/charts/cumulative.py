@@ -8,23 +8,11 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
+from flcontrib_core.charts.palette import ClientStyle, client_styles, palette, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import drawn_states
-from flcontrib_core.charts.style import (
-    ClientStyle,
-    base_figure,
-    client_styles,
-    epoch_ticks,
-    last_known,
-    palette,
-    plain,
-    short,
-    signed_ticks,
-    spread_labels,
-    translucent,
-    x_axis,
-    y_axis,
-)
+from flcontrib_core.charts.style import base_figure, last_known, plain, short, x_axis, y_axis
+from flcontrib_core.charts.ticks import epoch_ticks, signed_ticks, spread_labels, value_range
 from flcontrib_core.vocabulary import CellState, FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
@@ -159,14 +147,14 @@ def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
     return rows
 
 
-def draw_cumulative(facts: CumulativeFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_cumulative(facts: CumulativeFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Curves above, participation strip below, on one epoch axis; the followed client's line is the thickest."""
-    strip_height = 0 if narrow or not facts.strip else 15 * len(facts.strip) + 24
+    strip_height = 0 if not facts.strip else 15 * len(facts.strip) + 24
     curve_height = 300
-    figure = base_figure(mode, curve_height + strip_height + 56, l=72, r=16 if narrow else 92, t=10, b=46)
+    figure = base_figure(mode, curve_height + strip_height + 56, l=72, r=92, t=10, b=46)
     floor = strip_height / (curve_height + strip_height)
     rails = sum(len(c.windows) for c in facts.focus)
-    low, high = _y_range(facts)
+    low, high = value_range([*(c.credit for c in facts.focus), facts.quantiles])
     top = high + (high - low) * 0.08 * rails
     axis = x_axis(mode) | {
         "range": [0, facts.epochs + 0.6],
@@ -195,19 +183,10 @@ def draw_cumulative(facts: CumulativeFacts, mode: str, narrow: bool = False, fol
     for curve in facts.focus:
         width = 4.0 if curve.client == following.client else 2.5
         _draw_curve(figure, curve, styles[curve.client], facts, width, pick(position[curve.client]))
-    if not narrow:
-        _label_ends(figure, facts, styles, mode, (top - low) * 0.052)
+    _label_ends(figure, facts, styles, mode, (top - low) * 0.052)
     if strip_height:
         _draw_strip(figure, facts, styles, mode, floor, following.client)
     return figure
-
-
-def _y_range(facts: CumulativeFacts) -> tuple[float, float]:
-    pieces = [c.credit for c in facts.focus] + ([facts.quantiles.ravel()] if facts.quantiles.size else [])
-    joined = np.concatenate([*pieces, [0.0]])
-    low, high = float(np.nanmin(joined)), float(np.nanmax(joined))
-    room = (high - low or 1.0) * 0.06
-    return low - room, high + room
 
 
 def _draw_band(figure: Picture, facts: CumulativeFacts, mode: str) -> None:

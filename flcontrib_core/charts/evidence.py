@@ -9,20 +9,11 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.change_points import change_groups
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs
+from flcontrib_core.charts.palette import client_styles, palette, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import drawn_states
-from flcontrib_core.charts.style import (
-    base_figure,
-    client_styles,
-    epoch_ticks,
-    last_known,
-    palette,
-    plain,
-    signed_ticks,
-    translucent,
-    x_axis,
-    y_axis,
-)
+from flcontrib_core.charts.style import base_figure, last_known, plain, x_axis, y_axis
+from flcontrib_core.charts.ticks import epoch_ticks, signed_ticks, value_range
 from flcontrib_core.vocabulary import CellState, FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
@@ -123,11 +114,11 @@ def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Three rows on one epoch axis, the window shaded through all of them."""
     p = palette(mode)
     style = client_styles(facts.all_clients, mode)[facts.client]
-    figure = base_figure(mode, 640, l=62, r=16 if narrow else 86, t=26, b=46)
+    figure = base_figure(mode, 640, l=62, r=86, t=26, b=46)
     title = {"font": {"size": 12, "color": p.secondary}, "text": "Epoch"}
     figure.update_layout(
         xaxis=x_axis(mode)
@@ -161,7 +152,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
         figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, yref="paper", **shade)
     if following.epochs != facts.window:
         draw_followed_epochs(figure, following, mode)
-    _draw_curve(figure, facts, mode, narrow)
+    _draw_curve(figure, facts, mode)
     figure.add_bar(
         x=list(range(1, facts.epochs + 1)),
         y=facts.change[1:],  # a gap where there is no series, never a zero
@@ -186,13 +177,11 @@ def draw_evidence(facts: EvidenceFacts, mode: str, narrow: bool = False, followi
 
 
 def _curve_ticks(facts: EvidenceFacts) -> dict[str, object]:
-    joined = np.concatenate([facts.credit, facts.quantiles.ravel(), [0.0]])
-    low, high = float(np.nanmin(joined)), float(np.nanmax(joined))
-    room = (high - low or 1.0) * 0.06
-    return {"range": [low - room, high + room]} | signed_ticks(low - room, high + room)
+    low, high = value_range([facts.credit, facts.quantiles])
+    return {"range": [low, high]} | signed_ticks(low, high)
 
 
-def _draw_curve(figure: Picture, facts: EvidenceFacts, mode: str, narrow: bool) -> None:
+def _draw_curve(figure: Picture, facts: EvidenceFacts, mode: str) -> None:
     p = palette(mode)
     style = client_styles(facts.all_clients, mode)[facts.client]
     epochs = np.arange(facts.epochs + 1)
@@ -224,8 +213,6 @@ def _draw_curve(figure: Picture, facts: EvidenceFacts, mode: str, narrow: bool) 
     at = facts.state == 1
     marker = {"color": style.colour, "symbol": style.marker, "size": 7 if facts.epochs <= 60 else 4}
     figure.add_scatter(x=epochs[at], y=facts.credit[at], mode="markers", marker=marker, hoverinfo="skip")
-    if narrow:
-        return
     ends = [(facts.client, float(facts.credit[last]), style.colour)]
     if facts.others:
         ends.append((f"{facts.others} others", float(facts.quantiles[2, last]), p.secondary))

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from flcontrib_core.charts.palette import CLEAR, palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import palette, plain, translucent
+from flcontrib_core.charts.style import plain
 
 _PICK = re.compile(r"(\d{1,9})(?::(\d{1,9})-(\d{1,9}))?")
 MOST_CELL_TARGETS = 2000
@@ -83,7 +84,12 @@ def _covered(edges: Iterable[Any], smallest: int, largest: int) -> tuple[int, in
 
 
 def draw_followed_epochs(
-    figure: Picture, following: Following, mode: str, yref: str = "paper", xref: str = "x"
+    figure: Picture,
+    following: Following,
+    mode: str,
+    yref: str = "paper",
+    xref: str = "x",
+    heights: tuple[float, float] = (0, 1),
 ) -> None:
     """Two ink edges and a faint fill between them: unlike a marked window, which has its client's colour."""
     if following.epochs is None:
@@ -91,10 +97,10 @@ def draw_followed_epochs(
     p = palette(mode)
     first, last = following.epochs[0] - 0.5, following.epochs[1] + 0.5
     fill = {"fillcolor": translucent(p.secondary, 0.10), "line": {"width": 0}, "layer": "below"}
-    figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, xref=xref, yref=yref, **fill)
+    figure.add_shape(type="rect", x0=first, x1=last, y0=heights[0], y1=heights[1], xref=xref, yref=yref, **fill)
     for edge in (first, last):
         line = {"color": p.ink, "width": 1.4}
-        ends = {"x0": edge, "x1": edge, "y0": 0, "y1": 1, "xref": xref, "yref": yref}
+        ends = {"x0": edge, "x1": edge, "y0": heights[0], "y1": heights[1], "xref": xref, "yref": yref}
         figure.add_shape(type="line", **ends, line=line, name="followed epochs")
 
 
@@ -109,7 +115,7 @@ def draw_followed_row(figure: Picture, height: float, mode: str, over: bool = Fa
         y0=height - 0.5,
         y1=height + 0.5,
         line={"color": p.ink, "width": 1.6},
-        fillcolor="rgba(0,0,0,0)" if over else translucent(p.secondary, 0.10),
+        fillcolor=CLEAR if over else translucent(p.secondary, 0.10),
         layer="above" if over else "below",
         name="followed client",
     )

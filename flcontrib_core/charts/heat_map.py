@@ -18,19 +18,20 @@ from flcontrib_core.charts.following import (
     draw_followed_row,
     pick,
 )
+from flcontrib_core.charts.palette import heat_scale, palette
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.style import (
+    KEY_DEPTH,
+    KEY_WORDS,
+    add_colour_key,
     base_figure,
-    epoch_ticks,
     hatch_of,
-    leading_digit_up,
-    palette,
     plain,
     short,
-    signed_ticks,
     x_axis,
 )
+from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up, signed_ticks
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.words import page_words as wording
@@ -133,14 +134,14 @@ def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_heat_map(facts: HeatMapFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Clients × epochs, with the gain per epoch above and (on wide screens) totals at the right."""
     p = palette(mode)
     count = len(facts.clients)
     row, top = (26 if count <= 20 else 18), 64 + GAIN_GAP
-    inner = top + row * count
-    right = 1.0 if narrow else 0.86
-    figure = base_figure(mode, inner + 86, l=104, r=12 if narrow else 40, t=26, b=66)
+    inner = top + row * count + KEY_DEPTH
+    right = 0.86
+    figure = base_figure(mode, inner + 26 + KEY_WORDS, l=104, r=40, t=26, b=KEY_WORDS)
     y = list(range(count, 0, -1))
     _draw_cells(figure, facts, y, mode)
     _mark_states(figure, facts, y, mode)
@@ -151,50 +152,34 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, narrow: bool = False, followin
         figure.add_shape(type="rect", x0=first - 0.5, x1=last + 0.5, y0=at - 0.5, y1=at + 0.5, line=edge)
     add_row_targets(figure, facts.clients, facts.position, mode)
     add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
-    draw_followed_epochs(figure, following, mode)
+    add_colour_key(figure, facts.limit, mode, inner)
     if following.client in facts.clients:
         at = y[facts.clients.index(following.client)]
         draw_followed_row(figure, at, mode, over=True)
         _write_followed(figure, following.client, at, mode)
-    floor = row * count / inner
-    _lay_out(figure, facts, y, mode, right=right, floor=floor, above=floor + GAIN_GAP / inner)
-    if not narrow:
-        _draw_totals(figure, facts, y, mode, right)
+    cells = (KEY_DEPTH / inner, (KEY_DEPTH + row * count) / inner)
+    _lay_out(figure, facts, y, mode, right=right, cells=cells, above=cells[1] + GAIN_GAP / inner)
+    _draw_totals(figure, facts, y, mode, right)
+    draw_followed_epochs(figure, following, mode, heights=(cells[0], 1))
     return figure
 
 
 def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
     p = palette(mode)
     epochs = facts.values.shape[1]
-    digits = numbers.digits_for(facts.limit)
     figure.add_heatmap(
         x=list(range(1, epochs + 1)),
         y=y,
         z=facts.values,
         zmin=-facts.limit,
         zmax=facts.limit,
-        colorscale=[[i / 4, c] for i, c in enumerate(p.heat)],
+        colorscale=heat_scale(p),
         xgap=1.5,
         ygap=1.5,
         hoverongaps=False,
         customdata=[[plain(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br><b>%{z:+.4f}</b><extra></extra>",
-        colorbar={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 0,
-            "yanchor": "top",
-            "ypad": 30,
-            "lenmode": "pixels",
-            "len": 190,
-            "thickness": 9,
-            "outlinewidth": 0,
-            "tickvals": [-facts.limit, 0, facts.limit],
-            "ticktext": [f"≤ {numbers.signed(-facts.limit, digits)}", "0", f"≥ {numbers.signed(facts.limit, digits)}"],
-            "tickfont": {"size": 11, "color": p.secondary},
-            "tickangle": 0,
-        },
+        showscale=False,
     )
 
 
@@ -230,10 +215,10 @@ def _lay_out(
     mode: str,
     *,
     right: float,
-    floor: float,
+    cells: tuple[float, float],
     above: float,
 ) -> None:
-    """The cells up to ``floor`` of the height and ``right`` of the width, the gain from ``above`` on."""
+    """The cells between two heights and up to ``right`` of the width, the gain from ``above`` on."""
     p = palette(mode)
     count, epochs = facts.values.shape
     names = [short(c, LONGEST_NAME) for c in facts.clients]
@@ -241,9 +226,15 @@ def _lay_out(
     figure.update_layout(
         barmode="overlay",
         xaxis=x_axis(mode)
-        | {"domain": [0, right], "range": [-0.5, epochs + 0.6], "tickvals": epoch_ticks(epochs), "showline": False},
+        | {
+            "domain": [0, right],
+            "range": [-0.5, epochs + 0.6],
+            "tickvals": epoch_ticks(epochs),
+            "showline": False,
+            "title": {"text": "Epoch", "font": {"size": 12, "color": p.secondary}},
+        },
         yaxis={
-            "domain": [0, floor],
+            "domain": list(cells),
             "range": [0.45, count + 0.55],
             "tickvals": y,
             "ticktext": [f"<b>{n}</b>" if b else n for n, b in zip(names, bold, strict=True)],
@@ -260,7 +251,7 @@ def _lay_out(
             "fixedrange": True,
             "tickfont": {"size": 11, "color": p.secondary},
         }
-        | signed_ticks(min(0.0, float(np.nanmin(facts.gain))), max(0.0, float(np.nanmax(facts.gain))), 2),
+        | _reach(facts.gain),
     )
 
 
@@ -314,12 +305,19 @@ def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) 
         figure.add_scatter(x=epochs + 1, y=[y[r] for r in rows], mode="markers", marker=dots, hoverinfo="skip")
 
 
-def _outermost(ticks: dict[str, Any]) -> dict[str, Any]:
+def _reach(values: np.ndarray) -> dict[str, Any]:
+    """A range that holds the values and zero, with about two ticks."""
+    low, high = min(0.0, float(np.nanmin(values))), max(0.0, float(np.nanmax(values)))
+    room = 0.05 * (high - low or 1.0)
+    return {"range": [low - room * (low < 0), high + room]} | signed_ticks(low, high, 2)
+
+
+def _outermost(axis: dict[str, Any]) -> dict[str, Any]:
     """One label beside the zero line: on a phone the totals have room for one."""
-    if not ticks:
-        return ticks
-    value, text = max(zip(ticks["tickvals"], ticks["ticktext"], strict=True), key=lambda tick: abs(tick[0]))
-    return {"tickvals": [value], "ticktext": [text]}
+    if not axis["tickvals"]:
+        return axis
+    value, text = max(zip(axis["tickvals"], axis["ticktext"], strict=True), key=lambda tick: abs(tick[0]))
+    return axis | {"tickvals": [value], "ticktext": [text]}
 
 
 def _draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
@@ -349,7 +347,7 @@ def _draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, 
             "fixedrange": True,
             "tickfont": {"size": 11, "color": p.secondary},
         }
-        | _outermost(signed_ticks(min(0.0, float(facts.totals.min())), max(0.0, float(facts.totals.max())), 2))
+        | _outermost(_reach(np.concatenate([facts.totals - known, facts.totals + known])))
     )
     figure.add_annotation(
         x=left + 0.03,

@@ -8,17 +8,10 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
+from flcontrib_core.charts.palette import palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import (
-    base_figure,
-    palette,
-    plain,
-    short,
-    signed_ticks,
-    translucent,
-    write_column,
-    x_axis,
-)
+from flcontrib_core.charts.style import base_figure, plain, short, write_column, x_axis
+from flcontrib_core.charts.ticks import signed_ticks
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
 
@@ -105,7 +98,7 @@ def ranking_rows(facts: RankingFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_ranking(facts: RankingFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_ranking(facts: RankingFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Filled when the interval excludes zero, open otherwise; the number stands in a right-hand column."""
     p = palette(mode)
     rows = facts.rows

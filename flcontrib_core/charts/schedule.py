@@ -7,25 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
+from flcontrib_core.charts.palette import CLEAR, palette
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import (
-    add_cells,
-    base_figure,
-    epoch_ticks,
-    hatch_of,
-    palette,
-    plain,
-    short,
-    write_column,
-    x_axis,
-    y_axis,
-)
+from flcontrib_core.charts.style import add_cells, base_figure, hatch_of, plain, short, write_column, x_axis, y_axis
+from flcontrib_core.charts.ticks import epoch_ticks, percent_ticks, plain_ticks
 from flcontrib_core.scheduling.frontier import Frontier
 from flcontrib_core.scheduling.schedule import Schedule
 
 MOST_BARS = 24
 BAR_WIDTH = 0.72
-CLEAR = "rgba(0,0,0,0)"
 LABEL_SHARE = 0.1
 """Of the chart's width that a label takes; a phone's is wider, but a second group of tall bars is rare."""
 RING = 7
@@ -78,7 +68,7 @@ def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_schedule(facts: ScheduleFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Filled = computed, hatched = skipped; a strip of cells below repeats the choice."""
     p = palette(mode)
     figure = base_figure(mode, 260, l=52, r=12, t=22, b=46)
@@ -117,7 +107,7 @@ def draw_schedule(facts: ScheduleFacts, mode: str, narrow: bool = False, followi
         barmode="overlay",
         xaxis=x_axis(mode)
         | {"range": [0.3, facts.epochs + 0.7], "tickvals": epoch_ticks(facts.epochs), "title": title},
-        yaxis=y_axis(mode) | {"tickformat": ".0%", "range": [strip * 1.9, facts.ceiling * 1.12], "nticks": 5},
+        yaxis=y_axis(mode) | {"range": [strip * 1.9, facts.ceiling * 1.12]} | percent_ticks(0, facts.ceiling, 4),
     )
     return figure
 
@@ -157,7 +147,7 @@ def exposure_rows(facts: ExposureFacts) -> list[dict[str, object]]:
     return [{"client": c, "share of its epochs computed": e} for c, e, _ in facts.rows]
 
 
-def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False, following: Following = NOTHING) -> Picture:
+def draw_exposure(facts: ExposureFacts, mode: str, following: Following = NOTHING) -> Picture:
     p = palette(mode)
     rows = facts.rows
     figure = base_figure(mode, (26 if len(rows) <= 14 else 19) * max(len(rows), 1) + 58, l=96, r=46, t=6, b=46)
@@ -191,7 +181,7 @@ def draw_exposure(facts: ExposureFacts, mode: str, narrow: bool = False, followi
     names = [f"<b>{short(c, 13)}</b>" if c == following.client else short(c, 13) for c, _, _ in rows]
     title = {"text": "Share of its epochs that is computed", "font": {"size": 12, "color": p.secondary}}
     figure.update_layout(
-        xaxis=x_axis(mode) | {"range": [0, 1], "tickvals": [0, 0.5, 1], "tickformat": ".0%", "title": title},
+        xaxis=x_axis(mode) | {"range": [0, 1], "title": title} | percent_ticks(0, 1, 2),
         yaxis={
             "tickvals": y,
             "ticktext": names,
@@ -278,7 +268,7 @@ def _mark_current(figure: Picture, facts: FrontierFacts, top_gap: float, mode: s
     )
 
 
-def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Picture:
+def draw_frontier(facts: FrontierFacts, mode: str) -> Picture:
     p = palette(mode)
     figure = base_figure(mode, 320, l=52, r=18, t=10, b=48)
     figure.add_shape(
@@ -335,10 +325,9 @@ def draw_frontier(facts: FrontierFacts, mode: str, narrow: bool = False) -> Pict
     _mark_current(figure, facts, top_gap, mode)
     words = "Evaluations, share of the full computation" if facts.cost_known else "Epochs, share of all"
     title = {"text": words, "font": {"size": 12, "color": p.secondary}}
+    roof = max(top_gap, 0.05) * 1.18
     figure.update_layout(
-        xaxis=x_axis(mode)
-        | {"range": [0, 1.03], "tickformat": ".0%", "tickvals": [0, 0.25, 0.5, 0.75, 1], "title": title},
-        yaxis=y_axis(mode)
-        | {"range": [-0.003 if top_gap < 0.1 else -0.03 * top_gap, max(top_gap, 0.05) * 1.18], "tickformat": ".2f"},
+        xaxis=x_axis(mode) | {"range": [0, 1.03], "title": title} | percent_ticks(0, 1, 4),
+        yaxis=y_axis(mode) | {"range": [-0.003 if top_gap < 0.1 else -0.03 * top_gap, roof]} | plain_ticks(0, roof),
     )
     return figure

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.charts.cumulative import CumulativeFacts
+from flcontrib_core.charts.palette import client_styles, palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, client_styles, palette, translucent
+from flcontrib_core.charts.style import base_figure
+from flcontrib_core.charts.ticks import value_range
 from flcontrib_core.words import numbers
 
 
@@ -23,9 +25,12 @@ def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] 
     curve = next(c for c in facts.focus if c.client == client)
     style = client_styles(facts.all_clients, mode)[client]
     figure = base_figure(mode, 64, l=0, r=0, t=2, b=2)
-    figure.update_layout(xaxis={"visible": False, "range": [0, facts.epochs]}, yaxis={"visible": False})
     epochs = np.arange(facts.last_known + 1)
     quantiles = facts.quantiles[:, : len(epochs)]
+    low, high = value_range([curve.credit, facts.quantiles[[0, 4]]] if facts.others else [curve.credit])
+    figure.update_layout(
+        xaxis={"visible": False, "range": [0, facts.epochs]}, yaxis={"visible": False, "range": [low, high]}
+    )
     if facts.others:
         figure.add_scatter(
             x=[*epochs, *epochs[::-1]],

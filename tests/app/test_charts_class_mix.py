@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows
-from flcontrib_core.charts.style import palette
+from flcontrib_core.charts.palette import palette
 from flcontrib_core.detection.presets import PresetRate
 from flcontrib_core.words import headlines as findings
 from tests.app.drawn import draw_class_mix

@@ -19,7 +19,7 @@ from flcontrib_core.charts.comparison import (
     rank_rows,
 )
 from flcontrib_core.charts.following import Following
-from flcontrib_core.charts.style import palette
+from flcontrib_core.charts.palette import palette
 from tests.app.drawn import draw_aligned, draw_ranks
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report

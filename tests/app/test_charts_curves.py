@@ -11,8 +11,8 @@ import pytest
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows
 from flcontrib_core.charts.evidence import evidence_alt, evidence_facts, evidence_rows
+from flcontrib_core.charts.palette import palette
 from flcontrib_core.charts.sparkline import sparkline_alt
-from flcontrib_core.charts.style import palette
 from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import numbers
 from tests.app.drawn import (

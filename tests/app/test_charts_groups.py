@@ -24,6 +24,7 @@ from flcontrib_core.charts.clusters import (
     silhouette_alt,
     silhouette_rows,
 )
+from flcontrib_core.charts.palette import LIGHT
 from flcontrib_core.charts.schedule import (
     MOST_BARS,
     ScheduleFacts,
@@ -37,7 +38,6 @@ from flcontrib_core.charts.schedule import (
     schedule_facts,
     schedule_rows,
 )
-from flcontrib_core.charts.style import LIGHT
 from flcontrib_core.history import problem_of_history
 from flcontrib_core.scheduling import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer
 from tests.app.drawn import (

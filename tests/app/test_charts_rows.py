@@ -13,8 +13,8 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.crowd import GROUPS, crowd_alt, crowd_facts, crowd_rows
 from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.heat_map import MOST_ROWS, heat_map_alt, heat_map_facts, heat_map_rows
+from flcontrib_core.charts.palette import palette
 from flcontrib_core.charts.ranking import ranking_alt, ranking_facts, ranking_rows
-from flcontrib_core.charts.style import palette
 from flcontrib_core.vocabulary import FillPolicy
 from tests.app.drawn import draw_crowd, draw_heat_map, draw_ranking, history_with_errors
 from tests.detection.made_histories import made_history

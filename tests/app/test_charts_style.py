@@ -13,7 +13,8 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.change_points import change_point_facts
 from flcontrib_core.charts.cumulative import cumulative_facts
 from flcontrib_core.charts.evidence import evidence_facts
-from flcontrib_core.charts.style import DARK, LIGHT, client_styles, epoch_ticks, leading_digit_up, signed_ticks
+from flcontrib_core.charts.palette import DARK, LIGHT, client_styles
+from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up, signed_ticks
 from tests.app.drawn import (
     draw_change_points,
     draw_cumulative,
