@@ -30,8 +30,9 @@ def text_of(value: str) -> str:
 
     Addresses become links from the text alone, escaped or not; a word joiner, which has no width, keeps them text.
     """
-    unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", numbers.visible(value))
-    return "".join("\\" + c if c in _MARKDOWN else (" " if c in "\n\r\t" else c) for c in unlinked)
+    line = " ".join(value.splitlines()).replace("\t", " ")
+    unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", numbers.visible(line))
+    return "".join("\\" + c if c in _MARKDOWN else c for c in unlinked)
 
 
 def dress() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from flcontrib_core.charts.palette import DARK, LIGHT, colour_scales
+from flcontrib_core.charts.palette import CLEAR, DARK, LIGHT, colour_scales
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import FONT
 from flcontrib_core.charts.svg_frame import Axis, Frame, paint, pixels, share, stroke, text
@@ -113,8 +113,8 @@ def _grid(x: Axis, y: Axis, frame: Frame) -> str:
         inside = [v for v in look.get("tickvals", ()) if 0 <= axis.share(v) <= 1]
         zero = [0.0] if look.get("zeroline") and 0 <= axis.share(0.0) <= 1 else []
         grid = [v for v in inside if v not in zero] if look.get("showgrid", True) else []
-        for values, colour in ((grid, look.get("gridcolor", "rgba(0,0,0,0)")), (zero, look.get("zerolinecolor"))):
-            for v in values if colour and paint("stroke", colour) != 'stroke="none"' else ():
+        for values, colour in ((grid, look.get("gridcolor", CLEAR)), (zero, look.get("zerolinecolor", CLEAR))):
+            for v in values if colour != CLEAR else ():
                 if axis is x:
                     at = share(x.place(v))
                     ends = f'x1="{at}" x2="{at}" y1="{top}" y2="{bottom}"'
@@ -189,7 +189,7 @@ def _shape(shape: Mapping[str, Any], frame: Frame) -> str:
         ends = f'x1="{share(left)}" x2="{share(right)}" y1="{pixels(bottom)}" y2="{pixels(top)}"'
         return f"<line {ends} {look}/>"
     place = f'x="{share(left)}" y="{pixels(top)}" width="{share(right - left)}" height="{pixels(bottom - top)}"'
-    return f"<rect {place} {paint('fill', shape.get('fillcolor', 'rgba(0,0,0,0)'))} {look}/>"
+    return f"<rect {place} {paint('fill', shape.get('fillcolor', CLEAR))} {look}/>"
 
 
 def _annotation(note: Mapping[str, Any], frame: Frame) -> str:

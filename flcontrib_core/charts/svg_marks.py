@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.charts.svg_frame import STRETCHED, Axis, Frame, dashes, paint, pixels, share, stroke, text
+from flcontrib_core.charts.svg_frame import STRETCHED, Axis, Frame, paint, pixels, share, stroke, text
 
 LEVELS = 40
 """Steps of a colour scale, so that a light drawing and its dark twin have the same number of colours."""
@@ -172,22 +172,28 @@ def _signs(x: np.ndarray, y: np.ndarray, marker: Mapping[str, Any], plot: Plot) 
 
 
 def _outline(symbol: str, r: float) -> str:
-    """Plotly's signs."""
     if symbol == "circle":
         return f"M{-r:g} 0a{r:g} {r:g} 0 1 1 {2 * r:g} 0a{r:g} {r:g} 0 1 1 {-2 * r:g} 0z"
-    corners = {
-        "square": [(-1, -1), (1, -1), (1, 1), (-1, 1)],
-        "diamond": [(0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)],
-        "triangle-up": [(0, -1), (1.155, 0.5), (-1.155, 0.5)],
-        "triangle-down": [(0, 1), (1.155, -0.5), (-1.155, -0.5)],
-        "hexagon": [(0, -1), (0.866, -0.5), (0.866, 0.5), (0, 1), (-0.866, 0.5), (-0.866, -0.5)],
-        "cross": [
-            *((-1.2, -0.4), (-0.4, -0.4), (-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4)),
-            *((1.2, 0.4), (0.4, 0.4), (0.4, 1.2), (-0.4, 1.2), (-0.4, 0.4), (-1.2, 0.4)),
-        ],
-        "star-diamond": [(0, -1.4), (0.4, -0.4), (1.4, 0), (0.4, 0.4), (0, 1.4), (-0.4, 0.4), (-1.4, 0), (-0.4, -0.4)],
-    }[symbol]
+    corners = _CORNERS[symbol]
     return "M" + "L".join(f"{a * r:.2f} {b * r:.2f}" for a, b in corners) + "z"
+
+
+_CORNERS: dict[str, Sequence[tuple[float, float]]] = {
+    "square": [(-1, -1), (1, -1), (1, 1), (-1, 1)],
+    "diamond": [(0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)],
+    "triangle-up": [(0, -1), (1.155, 0.5), (-1.155, 0.5)],
+    "triangle-down": [(0, 1), (1.155, -0.5), (-1.155, -0.5)],
+    "hexagon": [(0, -1), (0.866, -0.5), (0.866, 0.5), (0, 1), (-0.866, 0.5), (-0.866, -0.5)],
+    "cross": [
+        *((-1.2, -0.4), (-0.4, -0.4), (-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4)),
+        *((1.2, 0.4), (0.4, 0.4), (0.4, 1.2), (-0.4, 1.2), (-0.4, 0.4), (-1.2, 0.4)),
+    ],
+    "x": [
+        *((0, 0.566), (0.566, 1.131), (1.131, 0.566), (0.566, 0), (1.131, -0.566), (0.566, -1.131)),
+        *((0, -0.566), (-0.566, -1.131), (-1.131, -0.566), (-0.566, 0), (-1.131, 0.566), (-0.566, 1.131)),
+    ],
+}
+"""Of Plotly's signs, in half sizes."""
 
 
 def _words(trace: Mapping[str, Any], plot: Plot) -> list[Mark]:
@@ -315,6 +321,3 @@ def level_colours(scale: Sequence[Sequence[Any]]) -> list[str]:
     at = np.linspace(0, 1, LEVELS + 1)
     mixed = np.stack([np.interp(at, places, parts[:, c]) for c in range(3)], axis=1)
     return ["#" + "".join(f"{round(v):02X}" for v in colour) for colour in mixed.tolist()]
-
-
-__all__ = ["LEVELS", "Plot", "dashes", "draw_subplot", "level_colours"]

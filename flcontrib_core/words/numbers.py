@@ -6,12 +6,12 @@ Help is up: contributions are turned so that a positive number helped the model,
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 
 MINUS = "−"
 THIN = "\u2009"
 NO_VALUE = "–"
-_DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def signed(value: float | None, digits: int = 3) -> str:
@@ -140,5 +140,13 @@ def credited(utility: str, lower_is_better: bool) -> str:
 
 
 def visible(text: str) -> str:
-    """Text whose invisible direction marks are spelled out: 'ab[U+202E]gpj.exe' must not read 'abexe.jpg'."""
-    return "".join(f"[U+{ord(c):04X}]" if c in _DIRECTION_MARKS else c for c in text)
+    """Text with names for what would not be seen, or would turn a line around: a name shows literally.
+
+    >>> visible("ab\\u202egpj.exe"), visible("two\\nlines")
+    ('ab[U+202E]gpj.exe', 'two[U+000A]lines')
+    """
+    return text if text.isprintable() else "".join(c if _seen(c) else f"[U+{ord(c):04X}]" for c in text)
+
+
+def _seen(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")

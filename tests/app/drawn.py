@@ -108,6 +108,11 @@ def grouped_report(history: ContributionHistory | None = None) -> AuditReport:
 
 
 def every_figure(report: AuditReport, mode: str) -> dict[str, go.Figure]:
+    """Each chart of the dashboard, as Plotly's own classes read it."""
+    return {name: checked(picture) for name, picture in every_picture(report, mode).items()}
+
+
+def every_picture(report: AuditReport, mode: str) -> dict[str, Picture]:
     """Each chart of the dashboard, drawn from one report."""
     history = report.history
     names, utility = history.client_ids, history.utilities[0]
@@ -117,22 +122,22 @@ def every_figure(report: AuditReport, mode: str) -> dict[str, go.Figure]:
     settings = BudgetSettings(budget=max(1, history.epoch_count // 2), gamma=0.3, fairness=FairnessMode.TWO_SIDED)
     plan = plans.answer(settings)
     frontier = plans.frontier(FairnessMode.TWO_SIDED, 0.3, settings)
-    drawn: dict[str, Callable[[], go.Figure]] = {
-        "cumulative": lambda: draw_cumulative(curves, mode),
-        "sparkline": lambda: draw_sparkline(curves, alert.client, alert.window, mode),
-        "ranking": lambda: draw_ranking(ranking_facts(report, utility), mode),
-        "heat map": lambda: draw_heat_map(heat_map_facts(report, utility), mode),
-        "crowd": lambda: draw_crowd(crowd_facts(report, utility), mode),
-        "evidence": lambda: draw_evidence(evidence_facts(report, alert.client, alert.window, utility), mode),
-        "change points": lambda: draw_change_points(change_point_facts(report, focus=names[:3]), mode),
-        "schedule": lambda: draw_schedule(schedule_facts(plan), mode),
-        "exposure": lambda: draw_exposure(exposure_facts(plan), mode),
-        "frontier": lambda: draw_frontier(frontier_facts(frontier, len(plan.chosen)), mode),
-        "aligned": lambda: draw_aligned(aligned_facts([report, report], utility, ("one", "other")), mode),
-        "ranks": lambda: draw_ranks(rank_facts([report, report], utility, ("one", "other")), mode),
+    drawn: dict[str, Callable[[], Picture]] = {
+        "cumulative": lambda: cumulative.draw_cumulative(curves, mode),
+        "sparkline": lambda: sparkline.draw_sparkline(curves, alert.client, alert.window, mode),
+        "ranking": lambda: ranking.draw_ranking(ranking_facts(report, utility), mode),
+        "heat map": lambda: heat_map.draw_heat_map(heat_map_facts(report, utility), mode),
+        "crowd": lambda: crowd.draw_crowd(crowd_facts(report, utility), mode),
+        "evidence": lambda: evidence.draw_evidence(evidence_facts(report, alert.client, alert.window, utility), mode),
+        "change points": lambda: change_points.draw_change_points(change_point_facts(report, focus=names[:3]), mode),
+        "schedule": lambda: schedule.draw_schedule(schedule_facts(plan), mode),
+        "exposure": lambda: schedule.draw_exposure(exposure_facts(plan), mode),
+        "frontier": lambda: schedule.draw_frontier(frontier_facts(frontier, len(plan.chosen)), mode),
+        "aligned": lambda: comparison.draw_aligned(aligned_facts([report, report], utility, ("one", "other")), mode),
+        "ranks": lambda: comparison.draw_ranks(rank_facts([report, report], utility, ("one", "other")), mode),
     }
     groups = cluster_facts(report, utility)
     if groups is not None:
-        drawn["clusters"] = lambda: draw_clusters(groups, mode)
-        drawn["silhouette"] = lambda: draw_silhouette(groups, mode)
+        drawn["clusters"] = lambda: clusters.draw_clusters(groups, mode)
+        drawn["silhouette"] = lambda: clusters.draw_silhouette(groups, mode)
     return {name: draw() for name, draw in drawn.items()}
