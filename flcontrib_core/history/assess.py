@@ -20,6 +20,7 @@ from flcontrib_core.history.assembly import assemble_history, history_from_table
 from flcontrib_core.history.checkpoints import (
     EpochCheckpoints,
     UtilityMemory,
+    answer_layout,
     digest_of,
     pack_answer,
     pack_logits,
@@ -231,4 +232,5 @@ class EpochKeys:
         s = self.settings
         what = (s.estimator, asdict(s.estimation), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
         filled = s.fill is FillPolicy.LEAVE_ONE_OUT and not estimated
-        return digest_of("answer", __version__, self.digests[epoch], self.recipe, what, estimated, filled)
+        version = (__version__, answer_layout())
+        return digest_of("answer", version, self.digests[epoch], self.recipe, what, estimated, filled)

@@ -1,4 +1,4 @@
-"""How is a finished epoch kept so that nothing is computed twice?
+"""Finished epochs as named arrays, so that nothing is computed twice.
 
 Two things outlive an assessment: the whole answer of an epoch (the same settings again: nothing is computed) and the
 utilities of its coalitions (another estimator, budget, seed or precision: only what is missing is computed). Both are
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, is_dataclass
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
+from flcontrib_core.codec import declare, layout_of, pack, unpack
 from flcontrib_core.history.epoch_work import EpochAnswer
-from flcontrib_core.shapley.estimate import ShapleyEstimate
 
 
 class EpochCheckpoints(Protocol):
@@ -43,47 +43,28 @@ def digest_of(*parts: object) -> str:
 
 
 def pack_answer(answer: EpochAnswer) -> dict[str, np.ndarray]:
-    """An answer as named arrays (no pickle): arrays as they are, everything else as one JSON text."""
-    arrays: dict[str, np.ndarray] = {}
-    words: dict[str, Any] = {}
-    for part, value in (("answer", answer), ("estimate", answer.estimate), ("observation", answer.observation)):
-        if value is None:
-            continue
-        words[part] = {}
-        for field in fields(value):
-            item = getattr(value, field.name)
-            if isinstance(item, np.ndarray):
-                arrays[f"{part}.{field.name}"] = item
-            elif not is_dataclass(item) and field.name not in ("fresh", "fresh_logits", "seconds", "recalled"):
-                words[part][field.name] = item
-    arrays["words"] = np.frombuffer(json.dumps(words).encode(), dtype=np.uint8)
-    return arrays
+    """An answer as named arrays, without what differs between two equal computations or is kept elsewhere."""
+    _declare_observation()
+    return pack(EpochAnswer, replace(answer, fresh={}, fresh_logits={}, recalled=0, seconds=0.0))
 
 
 def unpack_answer(arrays: dict[str, np.ndarray]) -> EpochAnswer:
-    """The inverse of ``pack_answer``; raises KeyError or TypeError when the arrays are of another version."""
+    """The inverse of ``pack_answer``."""
+    _declare_observation()
+    return unpack(EpochAnswer, arrays)
+
+
+def answer_layout() -> str:
+    """Part of an answer's key: an answer of another layout is not found, and computed again."""
+    _declare_observation()
+    return layout_of(EpochAnswer)
+
+
+def _declare_observation() -> None:
+    """The observation's room loads torch: it is imported where answers exist, not where settings are read."""
     from flcontrib_core.games.observations import EpochObservation
 
-    words = json.loads(arrays["words"].tobytes().decode())
-
-    def gather(part: str) -> dict[str, Any]:
-        found = {k.split(".", 1)[1]: v for k, v in arrays.items() if k.startswith(part + ".")}
-        return {**{k: tuple(v) if isinstance(v, list) else v for k, v in words[part].items()}, **found}
-
-    estimate = ShapleyEstimate(**gather("estimate")) if "estimate" in words else None
-    observation = EpochObservation(**gather("observation")) if "observation" in words else None
-    return EpochAnswer(
-        **(
-            gather("answer")
-            | {
-                "estimate": estimate,
-                "observation": observation,
-                "fresh": {},
-                "recalled": 0,
-                "seconds": 0.0,
-            }
-        )
-    )
+    declare(EpochObservation=EpochObservation)
 
 
 MOST_LOGIT_BYTES = 32 << 20

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from flcontrib_core.auditing import AuditReport, AuditSettings, audit, report_on, settings_from_record
 from flcontrib_core.bundled_files import bundled
+from flcontrib_core.codec import pack, unpack
 from flcontrib_core.history.assembly import assemble_history
 from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.trajectory import evaluator_for
-from flcontrib_core.reports.keeping import pack_report, unpack_report
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import OnProgress, no_progress
 from flcontrib_core.workspace import Job, ResultEntry, RunEntry, Workspace
@@ -51,14 +51,14 @@ def audit_in_workspace(
     remarks = {"seconds": report.seconds, "recalled": report.history.recalled}
     # What differs between two equal computations goes into the remarks, so that equal results have equal digests.
     timeless = replace(report, seconds=0.0, history=replace(report.history, seconds=0.0, recalled=0))
-    entry = workspace.keep_result(run_digest, settings, KIND, arrays=pack_report(timeless), remarks=remarks)
+    entry = workspace.keep_result(run_digest, settings, KIND, arrays=pack(AuditReport, timeless), remarks=remarks)
     workspace.alerts.raise_alerts(run_digest, report.detection.alerts, entry.digest)
     return entry
 
 
 def stored_report(workspace: Workspace, entry: ResultEntry) -> AuditReport:
     """The report of a stored result, with the seconds it took."""
-    report = unpack_report(dict(workspace.load_result(entry).arrays))
+    report = unpack(AuditReport, workspace.load_result(entry).arrays)
     seconds = float(entry.remarks.get("seconds", 0.0))
     recalled = int(entry.remarks.get("recalled", 0))
     return replace(report, seconds=seconds, history=replace(report.history, seconds=seconds, recalled=recalled))
@@ -70,7 +70,7 @@ def preview_of(workspace: Workspace, job: Job) -> AuditReport | None:
     Every look at an unfinished history is one more chance of a false alarm, so it is read with the strict preset.
     """
     arrays = workspace.previews.load(job.id)
-    return None if arrays is None else unpack_report(arrays)
+    return None if arrays is None else unpack(AuditReport, arrays)
 
 
 class _Preview:
@@ -93,7 +93,7 @@ class _Preview:
             return
         history = assemble_history(self._run, self._settings.assess, self._evaluator, self._answers, None)
         report = report_on(self._run, history, self._settings, self._evaluator.recipe())
-        self._previews.keep(self._job_id, pack_report(report))
+        self._previews.keep(self._job_id, pack(AuditReport, report))
         now = time.monotonic()
         # The first reading imports what the last one needs too: that time is not the preview's.
         self._not_before = now + max(PREVIEW_SECONDS, 0.0 if self._first else PREVIEW_PATIENCE * (now - began))

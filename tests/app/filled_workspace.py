@@ -13,9 +13,9 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.bundled_files import bundled
+from flcontrib_core.codec import pack
 from flcontrib_core.laboratory.simulation import Attack, SimulationSettings, simulate
 from flcontrib_core.laboratory.simulation.settings import AttackKind
-from flcontrib_core.reports.keeping import pack_report
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import Job, RunEntry, Workspace
 from flcontrib_core.workspace.audit_jobs import audit_in_workspace, stored_report
@@ -63,7 +63,11 @@ def make_tiny_log(path: Path, settings: SimulationSettings = TINY) -> Path:
 def keep_report(workspace: Workspace, entry: RunEntry, report: AuditReport) -> None:
     """Stores a report made by hand as the result of a run, with its alerts in the inbox."""
     kept = workspace.keep_result(
-        entry.digest, dict(report.provenance.settings), "audit", arrays=pack_report(report), remarks={"seconds": 1.5}
+        entry.digest,
+        dict(report.provenance.settings),
+        "audit",
+        arrays=pack(AuditReport, report),
+        remarks={"seconds": 1.5},
     )
     workspace.alerts.raise_alerts(entry.digest, report.detection.alerts, kept.digest)
 
