@@ -10,7 +10,7 @@ from typing import Any, Literal
 import hypothesis.extra.numpy as arrays_of
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -149,6 +149,10 @@ nouns = st.builds(
 )
 
 
+unhurried = settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+"""A loaded machine is no finding."""
+
+
 def same(left: Any, right: Any) -> bool:
     """Equal in type and value, numbers to the bit, the order of dictionaries included."""
     if type(left) is not type(right):
@@ -169,12 +173,14 @@ def stored(kind: type[Any], value: Any) -> Any:
     return unpack(kind, unpack_record(pack_record({}, pack(kind, value)))[1])
 
 
+@unhurried
 @given(nouns, st.none() | nouns)
 def test_every_value_comes_back_as_it_was(noun: Noun, inner: Noun | None) -> None:
     whole = replace(noun, inner=inner)
     assert same(stored(Noun, whole), whole)
 
 
+@unhurried
 @given(nouns)
 def test_equal_values_are_equal_bytes(noun: Noun) -> None:
     assert pack_record({}, pack(Noun, noun)) == pack_record({}, pack(Noun, stored(Noun, noun)))
