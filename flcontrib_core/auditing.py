@@ -144,7 +144,7 @@ def read_history(
     dishonest = None if truth is None else [d.client for d in truth.dishonest]
     return replace(
         verdicts,
-        change_points=change_points(history, utility),
+        change_points=change_points(history),
         separation=separate(history, utility, dishonest=dishonest, seed=seed),
     )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import looks_of
 from flcontrib_core.charts.following import (
     NOTHING,
     STILL,
@@ -19,38 +18,13 @@ from flcontrib_core.charts.following import (
     draw_followed_row,
     pick,
 )
-from flcontrib_core.charts.palette import Looks, palette, probability_scale
+from flcontrib_core.charts.palette import client_styles, palette, probability_scale
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, plain, short, x_axis, y_axis
 from flcontrib_core.charts.ticks import epoch_ticks
 from flcontrib_core.words import numbers
 
 MOST_ROWS = 40
-
-
-def change_groups(probability: np.ndarray, smallest: float = 0.15) -> tuple[tuple[int, int, float], ...]:
-    """Neighbouring epochs share the mass of one change: 20–21 with 0.49 and 0.48 are one change of 0.97.
-
-    A sum of probabilities can pass 1 where more than one change may lie in the stretch; it is cut there, and shown
-    like every probability (``numbers.probability``), never above 0.99.
-
-    ``probability`` (T + 1,); (first, last, summed probability) of each run of epochs above 0.05 that reaches
-    ``smallest``.
-    """
-    p = np.nan_to_num(probability)
-    found, t = [], 1
-    while t < len(p):
-        if p[t] < 0.05:
-            t += 1
-            continue
-        last = t
-        while last + 1 < len(p) and p[last + 1] >= 0.05:
-            last += 1
-        mass = float(p[t : last + 1].sum())
-        if mass >= smallest:
-            found.append((t, last, min(mass, 1.0)))
-        t = last + 1
-    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -62,8 +36,8 @@ class ChangePointFacts:
     focus: tuple[str, ...]
     threshold: float
     above: tuple[tuple[str, int, int, float], ...]
-    """(client, first, last, summed probability) of changes at or above the threshold, strongest first"""
-    looks: Looks
+    """(client, first, last, probability of a change among them) at or above the threshold, strongest first"""
+    all_clients: tuple[str, ...]
     left_out: int
 
 
@@ -79,8 +53,9 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
     order = sorted(rows, key=lambda i: (-peak[i], points.client_ids[i]))
     above = [
         (client, first, last, mass)
-        for i, client in enumerate(points.client_ids)
-        for first, last, mass in change_groups(points.probability[:, i], threshold)
+        for client in points.client_ids
+        for first, last, mass in points.changes.get(client, ())
+        if mass >= threshold
     ]
     return ChangePointFacts(
         tuple(points.client_ids[i] for i in order),
@@ -88,7 +63,7 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
         focus,
         threshold,
         tuple(sorted(above, key=lambda a: (-a[3], a[0], a[1]))),
-        looks_of(report),
+        points.client_ids,
         len(points.client_ids) - len(order),
     )
 
@@ -148,7 +123,8 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         customdata=[[plain(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
     )
-    position = facts.looks.position
+    styles = client_styles(facts.all_clients, mode)
+    position = {c: i for i, c in enumerate(facts.all_clients)}
     add_row_targets(figure, facts.clients, position, mode)
     words = [["no series here" if v != v else f"{v:.2f}" for v in row] for row in facts.probability.tolist()]
     add_cell_targets(figure, facts.clients, position, words)
@@ -157,7 +133,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
     for client in facts.focus:
         if client in facts.clients:
-            style = facts.looks.of(client, mode)
+            style = styles[client]
             figure.add_scatter(
                 x=x,
                 y=facts.probability[facts.clients.index(client)],

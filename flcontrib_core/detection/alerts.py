@@ -56,10 +56,11 @@ def read_verdicts(
     loud, runs, which = reading.false_alarms()
     accused = {a.client for a in alerts}
     quiet = np.array([i for i, name in enumerate(history.client_ids) if name not in accused], dtype=np.int64)
+    unread = np.full(history.participated.shape, np.nan)
     return Detection(
         alerts=alerts,
         clients=client_verdicts(reading, alerts),
-        change_points=ChangePoints(history.client_ids, "", "not read", np.full(history.participated.shape, np.nan)),
+        change_points=ChangePoints(history.client_ids, "", "not read", unread, unread),
         separation=None,
         preset=preset,
         false_alarm_rate=loud / runs if runs else None,

@@ -1,242 +1,187 @@
-"""When did a client's series change? The exact posterior of Fearnhead (2006), per client.
+"""Change points of every client's series: where a segment begins, and which epochs lie in one that deviates.
 
-Segments are independent given the change points; their lengths have mass g(l), the last one only survives to the
-end. With P[s, e] the marginal likelihood of the observations s..e (0-based, inclusive) and n observations:
-
-    Q[t] = Σ_{e=t}^{n−2} P[t, e] g(e+1−t) Q[e+1] + P[t, n−1] (1 − G(n−1−t))        (backward, evidence of the rest)
-    A[t] = Σ_{s<t} A[s] P[s, t−1] g(t−s),  A[0] = 1                                (forward, a segment starts at t)
-    p[t] = A[t] Q[t] / Q[0]                                                        (posterior, O(n²))
-
-Departure: the paper cites the algorithm without likelihood or prior. Default: Normal-Gamma segments (Student-t
-marginals, all hyper-parameters 1) on the standardised series, constant length mass 1/(n + 1); the share of the mass
-inside a known window then matches the paper's figures (see ``mass_in_window``).
+By default a client is read relative to the others of the same epoch: its standardised solo margin where the log has
+updates, a model and a validation set, else its standardised value. The paper's cumulative series is one of the
+choices; there an honest client's mass gathers in windows too (.4–.6 of it), so it describes labelled runs and marks
+nothing. ruptures reads the same series as a second opinion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from math import lgamma
 
 import numpy as np
 
+from flcontrib_core.detection.channels import MARGIN, VALUE, standardise
 from flcontrib_core.detection.findings import ChangePoints
+from flcontrib_core.detection.segmentation import (
+    PAPER_MODEL,
+    UNIT_MODEL,
+    Posterior,
+    SegmentModel,
+    level_above,
+    segment_posterior,
+)
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.vocabulary import FloatArray
+from flcontrib_core.vocabulary import FloatArray, IntArray
+
+DEVIATION = 1.0
+"""Deviations above a client's usual level from which a segment counts as deviating."""
+USUAL_QUANTILE, USUAL_OFFSET = 0.3, 0.52
+"""A client's usual level is read from its lower third, so that a window may cover most of the run: this quantile of
+noise of unit deviation lies so far below its middle."""
+VISIBLE = 0.05
+SMALLEST_GROUP = 0.15
+CREDIBLE = 0.9
+RUPTURES_PENALTY = 5.0
+"""Times log n, in units of the noise: few honest series break, clear windows do (fitted on tuning runs)."""
 
 
-class SegmentLikelihood(StrEnum):
-    STUDENT_T = "student-t"
-    """Mean and variance unknown in each segment (Normal-Gamma)."""
-    GAUSSIAN = "gaussian"
-    """Mean unknown, one noise variance for the series, from its first differences."""
-    TREND = "trend"
-    """A straight line per segment with unknown variance: for cumulative series, whose slope changes."""
+class ChangeSeries(StrEnum):
+    """Which numbers of a client are read."""
 
-
-class LengthPrior(StrEnum):
-    CONSTANT = "constant"
-    GEOMETRIC = "geometric"
+    RELATIVE = "relative"
+    """The solo margin where there is one, else the value; both relative to the other participants."""
+    SOLO_MARGIN = "solo-margin"
+    RELATIVE_VALUE = "relative-value"
+    INCREMENTS = "increments"
+    """The client's value of each epoch as it is."""
+    CUMULATIVE = "cumulative"
+    """The paper's: the running sum of the values."""
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """One series: probability of a segment start at each observation, the MAP starts, and the log evidence."""
+class ChangePointSettings:
+    """How change points are read; ``model`` None takes the one that suits the series."""
 
-    start_probability: FloatArray
-    map_starts: tuple[int, ...]
-    log_evidence: float
+    series: ChangeSeries = ChangeSeries.RELATIVE
+    utility: str | None = None
+    """None: loss where it was assessed, else the first"""
+    model: SegmentModel | None = None
 
 
-def change_points(
-    history: ContributionHistory,
-    utility: str = "loss",
-    series: str = "cumulative",
-    likelihood: SegmentLikelihood = SegmentLikelihood.STUDENT_T,
-    prior: LengthPrior = LengthPrior.CONSTANT,
-    second_opinion: bool = False,
-) -> ChangePoints:
-    """At which epochs does each client's series start a new segment, and with which probability?
+def change_points(history: ContributionHistory, settings: ChangePointSettings | None = None) -> ChangePoints:
+    """Where does each client's series start a new segment, and which epochs lie in a deviating one?
 
-    Not-computed cells are missing: they carry no observation and their probability is NaN. Absent epochs are known
-    zeros (a flat piece of the cumulative series).
+    Cells that are missing from the series (absent, not computed, or too early to compare) carry no observation: their
+    probability is NaN. Raises SettingsError for a utility or a series that this history does not have.
     """
-    if series not in ("cumulative", "incremental"):
-        raise SettingsError(f"series {series!r} is unknown; use 'cumulative' or 'incremental'")
+    asked = settings or ChangePointSettings()
+    utility = asked.utility or ("loss" if "loss" in history.utilities else history.utilities[0])
     if utility not in history.utilities:
         raise SettingsError(f"utility {utility!r} was not assessed; this history has {', '.join(history.utilities)}")
-    values, missing = history.of(utility).values, history.of(utility).missing
-    probability = np.full(values.shape, np.nan)
+    series, cells = _series(history, utility, asked.series)
+    unit = series in (ChangeSeries.SOLO_MARGIN, ChangeSeries.RELATIVE_VALUE)
+    model = asked.model or (UNIT_MODEL if unit else PAPER_MODEL)
+    probability, inside = np.full(cells.shape, np.nan), np.full(cells.shape, np.nan)
     probability[0] = 0.0
-    segments: dict[str, tuple[tuple[int, int], ...]] = {}
-    others: dict[str, tuple[int, ...]] = {}
+    readings = {}
     for column, client in enumerate(history.client_ids):
-        present = np.flatnonzero(~missing[:, column])
-        observed = values[present, column]
-        if series == "cumulative":
-            observed = np.cumsum(observed)
-        else:
-            present, observed = present[1:], observed[1:]
-        posterior = segment_posterior(observed, likelihood, prior)
-        probability[present, column] = posterior.start_probability
-        starts = [*posterior.map_starts, len(present)]
-        segments[client] = tuple((int(present[a]), int(present[b - 1])) for a, b in pairwise(starts))
-        if second_opinion:
-            others[client] = tuple(int(present[s]) for s in ruptures_starts(observed))
-    return ChangePoints(history.client_ids, utility, series, probability, segments, others)
+        epochs = np.flatnonzero(np.isfinite(cells[:, column]))
+        observed = cells[epochs, column]
+        posterior = segment_posterior(observed, model)
+        probability[epochs, column] = posterior.start_probability
+        if unit and len(observed) > 1:
+            limit = float(np.quantile(observed, USUAL_QUANTILE)) + USUAL_OFFSET + DEVIATION
+            inside[epochs, column] = posterior.inside(level_above(observed, limit, posterior, model))
+        readings[client] = epochs, observed, posterior
+    return ChangePoints(
+        client_ids=history.client_ids,
+        utility=utility,
+        series=str(series),
+        probability=probability,
+        inside=inside,
+        segments={client: _segments(epochs, p) for client, (epochs, _, p) in readings.items()},
+        changes={client: _changes(epochs, p) for client, (epochs, _, p) in readings.items()},
+        second_opinion={
+            client: tuple(int(epochs[s]) for s in ruptures_starts(x, unit))
+            for client, (epochs, x, _) in readings.items()
+        },
+    )
 
 
-def segment_posterior(
-    observed: FloatArray,
-    likelihood: SegmentLikelihood = SegmentLikelihood.STUDENT_T,
-    prior: LengthPrior = LengthPrior.CONSTANT,
-    standardise: bool = True,
-) -> Posterior:
-    """Exact posterior of the segment starts of one series without gaps, O(n²) time and memory.
+def _series(history: ContributionHistory, utility: str, series: ChangeSeries) -> tuple[ChangeSeries, FloatArray]:
+    """The series that is really read and its cells (T + 1, clients); NaN where there is no observation."""
+    if series in (ChangeSeries.CUMULATIVE, ChangeSeries.INCREMENTS):
+        part = history.of(utility)
+        if series is ChangeSeries.CUMULATIVE:  # an absent epoch is a known zero: a flat piece of the curve
+            running = np.cumsum(np.where(part.missing, 0.0, part.values), axis=0)
+            return series, np.where(part.missing, np.nan, running)
+        return series, np.where(part.computed & history.participated, part.values, np.nan)
+    channels = standardise(history, utility)
+    if series is ChangeSeries.RELATIVE:
+        series = ChangeSeries.SOLO_MARGIN if channels.available(MARGIN) else ChangeSeries.RELATIVE_VALUE
+    name = MARGIN if series is ChangeSeries.SOLO_MARGIN else VALUE
+    if not channels.available(name) and series is ChangeSeries.SOLO_MARGIN:
+        raise SettingsError(f"this run has no solo margin ({channels.unavailable[name]}); read another series")
+    cells = np.full(history.participated.shape, np.nan)
+    cells[channels.epochs] = channels.of(name)
+    return series, cells
 
-    Example: forty values at 0 followed by forty at 5 put more than 0.9 on position 40.
+
+def _segments(epochs: IntArray, posterior: Posterior) -> tuple[tuple[int, int], ...]:
+    """The MAP segmentation in epochs, inclusive."""
+    starts = [*posterior.map_starts, len(epochs)]
+    return tuple((int(epochs[a]), int(epochs[b - 1])) for a, b in pairwise(starts))
+
+
+def _changes(epochs: IntArray, posterior: Posterior) -> tuple[tuple[int, int, float], ...]:
+    """Stretches of neighbouring epochs that share a change: (first, last, probability of at least one among them).
+
+    20–21 with 0.49 and 0.48 are one change of 0.97. The ends are cut where they add less than a tenth, so that the
+    stretch is also the credible interval of the change.
     """
-    n = len(observed)
-    if n < 2:
-        return Posterior(np.zeros(n), (0,) if n else (), 0.0)
-    x = np.asarray(observed, dtype=np.float64)
-    if standardise:
-        spread = x.std()
-        x = (x - x.mean()) / spread if spread > 0 else np.zeros(n)
-    segment = _LIKELIHOODS[likelihood](x)  # (n, n) log P[s, e]
-    log_g, log_survival = _length_prior(prior, n)
-    backward = np.empty(n)
-    best = np.empty(n)
-    best_next = np.empty(n, dtype=np.int64)
-    for t in range(n - 1, -1, -1):
-        last = segment[t, n - 1] + log_survival[n - 1 - t]
-        pieces = segment[t, t : n - 1] + log_g[1 : n - t]
-        backward[t] = _log_sum(np.append(pieces + backward[t + 1 :], last))
-        choices = np.append(pieces + best[t + 1 :], last)
-        best_next[t] = t + 1 + int(np.argmax(choices))
-        best[t] = choices.max()
-    forward = np.empty(n)
-    forward[0] = 0.0
-    for t in range(1, n):
-        forward[t] = _log_sum(forward[:t] + segment[:t, t - 1] + log_g[t:0:-1])
-    start = np.exp(np.minimum(forward + backward - backward[0], 0.0))
-    start[0] = 0.0  # the first observation starts a segment by definition: no change
-    starts = [0]
-    while best_next[starts[-1]] < n:
-        starts.append(int(best_next[starts[-1]]))
-    return Posterior(start, tuple(starts), float(backward[0]))
+    p = posterior.start_probability
+    stretches, t = [], 1
+    while t < len(p):
+        last = t
+        while last + 1 < len(p) and p[t] >= VISIBLE and p[last + 1] >= VISIBLE:
+            last += 1
+        whole = posterior.change_between(t, last)
+        if p[t] >= VISIBLE and whole >= SMALLEST_GROUP:
+            first, end = _narrowed(posterior, t, last, CREDIBLE * whole)
+            stretches.append((int(epochs[first]), int(epochs[end]), posterior.change_between(first, end)))
+        t = last + 1
+    return tuple(stretches)
+
+
+def _narrowed(posterior: Posterior, first: int, last: int, least: float) -> tuple[int, int]:
+    """The stretch without those ends that are not needed for this probability."""
+    while first < last:
+        p = posterior.start_probability
+        a, b = (first + 1, last) if p[first] <= p[last] else (first, last - 1)
+        if posterior.change_between(a, b) < least:
+            break
+        first, last = a, b
+    return first, last
 
 
 def mass_in_window(points: ChangePoints, client: str, window: tuple[int, int]) -> float:
     """Which share of a client's change-point mass falls inside the (inclusive) window? The paper's .91 / .97 / .82.
 
-    A description of labelled runs, never an alert: honest clients reach .4–.6 as well. NaN when there is no mass.
+    A description of labelled runs, never an alert. NaN when there is no mass.
     """
     column = np.nan_to_num(points.probability[:, points.client_ids.index(client)])
     total = float(column.sum())
     return float(column[window[0] : window[1] + 1].sum() / total) if total > 0 else float("nan")
 
 
-def ruptures_starts(observed: FloatArray) -> tuple[int, ...]:
-    """Where does ruptures' kernel segmentation put the starts? An independent second opinion (penalised l2 cost)."""
+def ruptures_starts(observed: FloatArray, unit: bool = False) -> tuple[int, ...]:
+    """Where does ruptures' optimal segmentation (penalised squared error) put the starts? An independent opinion.
+
+    ``unit``: the noise of the series has unit deviation by construction; else it is read from first differences.
+    """
     import ruptures
 
     n = len(observed)
     if n < 4 or np.ptp(observed) == 0:
         return ()
-    x = (observed - observed.mean()) / observed.std()
-    noise = max(float(np.median(np.abs(np.diff(x))) / 0.954), 0.05)
-    penalty = 6.0 * noise**2 * np.log(n) + 0.1
-    found = ruptures.KernelCPD(kernel="linear", min_size=2).fit(x[:, None]).predict(pen=penalty)
-    return tuple(int(b) for b in found if b < n)
-
-
-def _log_sum(x: FloatArray) -> float:
-    top = float(x.max())
-    return top + float(np.log(np.exp(x - top).sum())) if np.isfinite(top) else top
-
-
-def _length_prior(prior: LengthPrior, n: int) -> tuple[FloatArray, FloatArray]:
-    """log g(l) for l = 0..n and log(1 − G(l)) for l = 0..n−1."""
-    lengths = np.arange(n + 1)
-    if prior is LengthPrior.CONSTANT:
-        g = np.full(n + 1, 1.0 / (n + 1))
-    else:
-        rate = 1.0 / max(n / 3, 2.0)
-        g = rate * (1 - rate) ** np.maximum(lengths - 1, 0)
-    g[0] = 0.0
-    with np.errstate(divide="ignore"):
-        return np.log(g), np.log1p(-np.cumsum(g)[:n])
-
-
-def _segment_moments(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(n, n) lengths, sums and sums of squared deviations of x[s..e]; the lower triangle is meaningless."""
-    total = np.concatenate([[0.0], np.cumsum(x)])
-    squares = np.concatenate([[0.0], np.cumsum(x * x)])
-    n = len(x)
-    length = np.maximum(np.arange(1, n + 1)[None, :] - np.arange(n)[:, None], 1).astype(float)
-    sums = total[None, 1:] - total[:-1, None]
-    deviation = squares[None, 1:] - squares[:-1, None] - sums**2 / length
-    return length, sums, np.maximum(deviation, 0.0)
-
-
-def _student_t(x: FloatArray) -> FloatArray:
-    """Normal-Gamma marginal, μ0 = 0, κ0 = α0 = β0 = 1."""
-    length, sums, deviation = _segment_moments(x)
-    lengths = np.arange(len(x) + 1, dtype=float)
-    kappa, alpha = 1.0 + lengths, 1.0 + lengths / 2
-    constant = np.array([lgamma(a) for a in alpha]) - 0.5 * np.log(kappa) - lengths / 2 * np.log(2 * np.pi)
-    index = length.astype(np.int64)
-    beta = 1.0 + 0.5 * deviation + 0.5 * sums**2 / (length * (1.0 + length))
-    return np.asarray(constant[index] - alpha[index] * np.log(beta))
-
-
-def _gaussian(x: FloatArray) -> FloatArray:
-    """Known noise variance (from the median first difference), mean ~ N(0, 1)."""
-    noise = max(float(np.median(np.abs(np.diff(x))) / 0.954), 0.05) ** 2
-    length, sums, deviation = _segment_moments(x)
-    mean_square = deviation + sums**2 / length
-    shrunk = sums**2 / (length + noise)
-    return np.asarray(
-        -0.5 * length * np.log(2 * np.pi * noise)
-        - 0.5 * np.log1p(length / noise)
-        - 0.5 * (mean_square - shrunk) / noise
-    )
-
-
-def _trend(x: FloatArray) -> FloatArray:
-    """Bayesian line with unknown variance per segment: intercept and slope ~ N(0, σ²), σ⁻² ~ Gamma(1, .01)."""
-    n = len(x)
-    time = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(n)
-
-    def running(series: FloatArray) -> FloatArray:
-        total = np.concatenate([[0.0], np.cumsum(series)])
-        return np.asarray(total[None, 1:] - total[:-1, None])
-
-    length = _segment_moments(x)[0]
-    st, stt, sx, stx, sxx = running(time), running(time * time), running(x), running(time * x), running(x * x)
-    a, b, d = length + 1.0, st, stt + 1.0  # posterior precision [[a, b], [b, d]]
-    determinant = a * d - b * b
-    explained = (d * sx * sx - 2 * b * sx * stx + a * stx * stx) / determinant
-    alpha0, beta0 = 1.0, 0.01
-    alpha = alpha0 + length / 2
-    beta = beta0 + 0.5 * np.maximum(sxx - explained, 0.0)
-    gammas = np.array([lgamma(alpha0 + k / 2) for k in range(n + 1)])[length.astype(np.int64)]
-    return np.asarray(
-        gammas
-        - lgamma(alpha0)
-        + alpha0 * np.log(beta0)
-        - alpha * np.log(beta)
-        - 0.5 * np.log(np.maximum(determinant, 1e-300))
-        - length / 2 * np.log(2 * np.pi)
-    )
-
-
-_LIKELIHOODS: dict[SegmentLikelihood, Callable[[FloatArray], FloatArray]] = {
-    SegmentLikelihood.STUDENT_T: _student_t,
-    SegmentLikelihood.GAUSSIAN: _gaussian,
-    SegmentLikelihood.TREND: _trend,
-}
+    noise = 1.0
+    if not unit:
+        noise = max(float(np.median(np.abs(np.diff(observed))) / 0.954), 0.05 * float(observed.std()))
+    x = (observed - observed.mean()) / noise
+    ends = ruptures.KernelCPD(kernel="linear", min_size=2).fit(x[:, None]).predict(pen=RUPTURES_PENALTY * np.log(n))
+    return tuple(int(b) for b in ends if b < n)

@@ -81,13 +81,18 @@ class ChangePoints:
     client_ids: tuple[str, ...]
     utility: str
     series: str
-    """'cumulative' or 'incremental'"""
+    """Which numbers were read: a ``ChangeSeries`` by name"""
     probability: FloatArray
     """(T + 1, clients): probability that a new segment starts at epoch t; row 0 is 0; NaN where missing."""
+    inside: FloatArray
+    """(T + 1, clients): probability that epoch t lies in a deviating segment; NaN where missing, and everywhere for a
+    series in which no level is usual"""
     segments: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """MAP segmentation, inclusive epochs"""
+    changes: dict[str, tuple[tuple[int, int, float], ...]] = field(default_factory=dict)
+    """(first, last, probability of at least one change among them): each change with its credible interval"""
     second_opinion: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """ruptures' change epochs"""
+    """epochs at which ruptures starts a segment in the same series"""
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,8 @@ def _values(run: RunLog, **changes: Any) -> ContributionHistory:
 
 def change_points(stage: Stage, on_progress: OnProgress = no_progress) -> Figure:
     """How much of the change-point mass falls into the poisoned window? (Figure change_point_detection)"""
+    from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, mass_in_window
     from flcontrib_core.detection.change_points import change_points as read
-    from flcontrib_core.detection.change_points import mass_in_window
 
     rows: list[Row] = []
     cases = ((4, 1, 0.5, 0.91), (4, 1, 0.7, 0.97), (8, 2, 0.7, 0.82))
@@ -83,7 +83,7 @@ def change_points(stage: Stage, on_progress: OnProgress = no_progress) -> Figure
                 )
             )  # fmt: skip
             assert run.truth is not None
-            points = read(_values(run, utilities=("loss",)))
+            points = read(_values(run, utilities=("loss",)), ChangePointSettings(ChangeSeries.CUMULATIVE))
             marked = {d.client for d in run.truth.dishonest}
             for client in run.client_ids:
                 (masses if client in marked else honest).append(mass_in_window(points, client, window))

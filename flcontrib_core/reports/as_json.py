@@ -88,8 +88,9 @@ def alert_json(alert: Alert) -> dict[str, Any]:
     }
 
 
-def change_points_json(points: ChangePoints) -> dict[str, list[float | None]]:
-    return {client: numbers(points.probability[:, i]) for i, client in enumerate(points.client_ids)}
+def by_client_json(points: ChangePoints, cells: np.ndarray) -> dict[str, list[float | None]]:
+    """One list over epochs per client; null where missing."""
+    return {client: numbers(cells[:, i]) for i, client in enumerate(points.client_ids)}
 
 
 def separation_json(separation: Separation | None) -> dict[str, Any] | None:
@@ -124,7 +125,9 @@ def detection_json(detection: Detection, totals: dict[str, dict[str, float | Non
             }
             for c in detection.clients
         ],
-        "change_points": change_points_json(detection.change_points),
+        "change_points": by_client_json(detection.change_points, detection.change_points.probability),
+        "inside": by_client_json(detection.change_points, detection.change_points.inside),
+        "change_point_series": detection.change_points.series,
         "separation": separation_json(detection.separation),
         "preset": detection.preset,
         "false_alarm_rate": detection.false_alarm_rate,

@@ -169,8 +169,10 @@ def test_evidence_of_unknown_probability_is_a_gap() -> None:
 
 def test_summed_probability_is_never_certain() -> None:
     report = grouped_report()
+    client = report.history.client_ids[1]
     report.detection.change_points.probability[8:11, 1] = 0.5
-    facts = evidence_facts(report, report.history.client_ids[1], HARMFUL_WINDOW)
+    report.detection.change_points.changes[client] = ((8, 10, 1.0),)
+    facts = evidence_facts(report, client, HARMFUL_WINDOW)
     assert facts.groups == ((8, 10, 1.0),)
     said = [a.text for a in draw_evidence(facts, "light").layout.annotations]
     assert "8–10: 0.99" in said

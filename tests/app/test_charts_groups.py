@@ -10,7 +10,6 @@ import pytest
 
 from flcontrib_core.charts.change_points import (
     MOST_ROWS,
-    change_groups,
     change_point_alt,
     change_point_facts,
     change_point_rows,
@@ -53,14 +52,6 @@ from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 
 
-def test_neighbouring_epochs_are_one_change() -> None:
-    p = np.zeros(31)
-    p[[20, 21]] = 0.49, 0.48
-    p[5] = 0.6
-    p[9] = 0.1
-    assert change_groups(p) == ((5, 5, 0.6), (20, 21, pytest.approx(0.97)))
-
-
 def test_lines_and_heat_map_of_change_points_share_the_epoch_axis() -> None:
     report = made_report()
     facts = change_point_facts(report, 0.5, report.history.client_ids[1:2])
@@ -77,6 +68,7 @@ def test_change_points_name_the_client_and_never_certainty() -> None:
     report = made_report()
     client = report.history.client_ids[1]
     report.detection.change_points.probability[8:11, 1] = 0.5
+    report.detection.change_points.changes[client] = ((8, 10, 1.0),)
     facts = change_point_facts(report, 0.5)
     assert facts.above == ((client, 8, 10, 1.0),)
     assert change_words(facts.above) == f"{client} 8–10: 0.99 together"

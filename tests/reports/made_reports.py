@@ -66,7 +66,7 @@ def made_report(history: ContributionHistory | None = None, *, alerts: bool = Tr
     detection = Detection(
         alerts=raised if alerts else (),
         clients=verdicts,
-        change_points=ChangePoints(names, "loss", "cumulative", change),
+        change_points=ChangePoints(names, "loss", "cumulative", change, change, changes={names[1]: ((8, 9, 0.97),)}),
         separation=None,
         preset="default",
         false_alarm_rate=0.02,

@@ -16,6 +16,12 @@ from flcontrib_core.words import headlines as findings
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 
+SERIES_WORDS = {
+    "solo-margin": "solo margin, relative to the other participants of the epoch",
+    "relative-value": "value, relative to the other participants of the epoch",
+    "increments": "value of each epoch",
+    "cumulative": "cumulative contribution, as in the paper",
+}
 COUNTING = (
     "Neighbouring epochs share one change: 20 with 0.49 and 21 with 0.48 count as one change of 0.97 in epochs 20–21. "
     "So a change can pass the threshold although no single epoch of it does."
@@ -33,7 +39,7 @@ if shown is not None:
     focus = controls.pick_clients("Clients as lines", report.history.client_ids, default, "lines")
     key = (shown.result.digest, threshold, focus)
     facts = state.kept((*key, "changes"), lambda: change_point_facts(report, threshold, focus))
-    clients = len({c for c, *_ in facts.above})
+    clients, points = len({c for c, *_ in facts.above}), report.detection.change_points
     found = f"{numbers.several(len(facts.above), 'change')} at or above {threshold:.2f}"
     top.title(
         findings.so_far(report)
@@ -42,8 +48,8 @@ if shown is not None:
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Probability that a new segment starts at this epoch")
         st.caption(
-            f"Exact Bayesian posterior (Fearnhead 2006) on each client's {report.detection.change_points.series} "
-            f"{report.detection.change_points.utility} series. A description, not an alert: honest series change too. "
+            f"Exact Bayesian posterior (Fearnhead 2006) on each client's {SERIES_WORDS[points.series]}. "
+            "A description, not an alert: honest series change too. "
             "The more a cell stands out, the more probable; empty: no value."
         )
         if facts.above:
