@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from benchmarks.reader_sessions import answers_to_clicks
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.bundled_files import bundled
 from flcontrib_core.commands.serving import prepare_samples
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.history import AssessSettings
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import RunEntry, Workspace
@@ -206,9 +206,10 @@ def empty_streamlit(folder: Path) -> Iterator[str]:
     script.write_text('import streamlit as st\n\nst.title("A heading")\n', encoding="utf-8")
     options = ["--server.port", str(port), "--server.headless", "true", "--browser.gatherUsageStats", "false"]
     server = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", str(script), *options],
+        python_command("-m", "streamlit", "run", str(script), *options),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env=child_environment(),
     )
     try:
         wait_until(lambda: answers(f"http://localhost:{port}"), "an answer of the empty page")

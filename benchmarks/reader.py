@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measurement import Measurement
+from flcontrib_core.execution.children import child_environment, python_command
 
 BUFFERS_MB = 16.0
 """What the reader may hold beside two epochs: pieces of a file, the interpreter's own growth."""
@@ -87,7 +87,9 @@ print(json.dumps({"cpu": seconds, "read_mb": read_peak, "walk_mb": status("VmHWM
 
 def walk(path: Path) -> dict[str, float]:
     """Read a log and go through its epochs in a fresh process: CPU seconds and peak memory beyond its start."""
-    done = subprocess.run([sys.executable, "-c", _WALK, str(path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        python_command("-c", _WALK, str(path)), capture_output=True, text=True, check=False, env=child_environment()
+    )
     if done.returncode:
         raise RuntimeError(done.stderr)
     figures: dict[str, float] = json.loads(done.stdout)
@@ -103,7 +105,13 @@ def run(scale: str) -> list[Measurement]:
 def _corpus(folder: Path) -> list[Measurement]:
     folder.mkdir()
     for command in ("tests.corpus", "tests.corpus.limited"):
-        done = subprocess.run([sys.executable, "-m", command, str(folder)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            python_command("-m", command, str(folder)),
+            capture_output=True,
+            text=True,
+            check=True,
+            env=child_environment(),
+        )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     slowest = max(answers, key=lambda answer: answer["cpu_seconds"])
     largest = max(answers, key=lambda answer: answer["extra_mb"])

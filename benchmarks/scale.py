@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measurement import Measurement
+from flcontrib_core.execution.children import child_environment, python_command
 
 _MiB = 1 << 20
 
@@ -87,8 +88,8 @@ def _assessed(key: str) -> dict[str, float]:
 
 
 def in_child(*arguments: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.scale", *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    command = python_command("-m", "benchmarks.scale", *arguments)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=child_environment())
     answer: dict[str, float] = json.loads(done.stdout)
     return answer
 

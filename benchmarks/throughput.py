@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.measurement import Measurement
+from flcontrib_core.execution.children import safe_starts
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.submodels import EpochGame
@@ -225,10 +226,12 @@ def _two_workers(sizes: tuple[int, ...], seconds: float) -> list[Measurement]:
     def together(workers: int) -> tuple[float, float]:
         """Evaluations of all workers per second of wall time, and of one per second of its CPU time."""
         context = multiprocessing.get_context("spawn")
-        answers, ready = context.Queue(), context.Barrier(workers)
-        crew = [context.Process(target=_evaluate_for, args=(sizes, seconds, ready, answers)) for _ in range(workers)]
-        for worker in crew:
-            worker.start()
+        with safe_starts():
+            answers, ready = context.Queue(), context.Barrier(workers)
+            given = (sizes, seconds, ready, answers)
+            crew = [context.Process(target=_evaluate_for, args=given) for _ in range(workers)]
+            for worker in crew:
+                worker.start()
         told = [answers.get(timeout=400) for _ in crew]
         for worker in crew:
             worker.join()

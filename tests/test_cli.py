@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from flcontrib_core.execution.children import child_environment, python_command
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "sample_runs"
@@ -20,9 +20,8 @@ def workspace(tmp_path_factory) -> Path:
 
 
 def flcontrib(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flcontrib_core.cli", *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=cwd, env=environment)
+    command = python_command("-m", "flcontrib_core.cli", *map(str, arguments))
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=cwd, env=child_environment())
 
 
 def test_help_names_every_command():
@@ -144,7 +143,7 @@ def test_the_porch_keeps_every_promise_and_stays_light():
         "heavy = {'torch', 'sklearn', 'scipy', 'plotly', 'pandas', 'streamlit', 'pyarrow'} & set(sys.modules);"
         "assert not heavy, heavy; [getattr(fl, n) for n in fl.__all__]; assert callable(fl.audit)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(python_command("-c", code), capture_output=True, text=True, cwd=ROOT, env=child_environment())
     assert done.returncode == 0, done.stderr
 
 

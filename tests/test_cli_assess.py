@@ -8,11 +8,12 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from flcontrib_core.execution.children import child_environment, python_command
 
 ROOT = Path(__file__).resolve().parents[1]
 VOLATILE = ("seconds", "recalled")
@@ -20,12 +21,11 @@ VOLATILE = ("seconds", "recalled")
 
 
 def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "flcontrib_core.cli", *map(str, arguments)]
+    return python_command("-m", "flcontrib_core.cli", *map(str, arguments))
 
 
 def flcontrib(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=280, env=environment)
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=280, env=child_environment())
 
 
 def assessed(run: Path, *options: str | Path) -> dict[str, Any]:
@@ -55,9 +55,8 @@ def test_two_workers_print_the_same_result_as_one(run: Path) -> None:
 def test_a_killed_assessment_resumes_to_the_same_result(run: Path, tmp_path: Path) -> None:
     options = ("--estimator", "exact", "--workspace", tmp_path / "workspace")
     left, right = pty.openpty()  # progress is shown at once only on a terminal
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     working = subprocess.Popen(
-        command("assess", run, "--json", *options), stdout=subprocess.PIPE, stderr=right, env=environment
+        command("assess", run, "--json", *options), stdout=subprocess.PIPE, stderr=right, env=child_environment()
     )
     os.close(right)
     said = b""

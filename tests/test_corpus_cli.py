@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.cli import main
+from flcontrib_core.execution.children import child_environment, python_command
 from tests.corpus.__main__ import write_corpus
 from tests.corpus.cases import Case, all_cases
 
@@ -41,6 +42,8 @@ def test_case_through_check(
 @pytest.mark.timeout(3600)
 def test_every_case_in_a_process_of_its_own(tmp_path: Path) -> None:
     for case, path in write_corpus(tmp_path / "corpus"):
-        command = [sys.executable, "-m", "flcontrib_core.cli", "check", str(path), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)
+        command = python_command("-m", "flcontrib_core.cli", "check", str(path), "--json")
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env=child_environment(), check=False
+        )
         judge(case, done.returncode, done.stdout, done.stderr)

@@ -6,7 +6,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from flcontrib_core import files
 from flcontrib_core.errors import FileNotWritten
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.files import write_atomic
 from tests.workspace.recorded import scratch_folder
 
@@ -86,7 +86,8 @@ for number in range(10_000):
 def test_a_kill_at_any_moment_leaves_a_whole_file(folder: Path) -> None:
     target = folder / "report.html"
     for kill in range(12):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(target)], stdout=subprocess.PIPE)
+        command = python_command("-c", WRITER, str(target))
+        writer = subprocess.Popen(command, stdout=subprocess.PIPE, env=child_environment())
         assert writer.stdout is not None
         writer.stdout.readline()
         while not target.exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
@@ -12,6 +11,7 @@ import click
 
 from flcontrib_core.bundled_files import bundled
 from flcontrib_core.errors import MissingPart
+from flcontrib_core.execution.children import child_environment, python_command
 
 HOST = click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 PORT = click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Port.")
@@ -69,13 +69,13 @@ def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -
     found = importlib.util.find_spec("flcontrib_dashboard.server")
     if found is None or found.origin is None:
         raise MissingPart("the dashboard (package flcontrib_dashboard) is not installed; install FLContrib again")
-    environment = dict(os.environ)
+    environment = child_environment()
     if workspace is not None:
         environment["FLCONTRIB_WORKSPACE"] = str(workspace.resolve())
     environment["FLCONTRIB_SAMPLES"] = "1" if samples else "0"
     shown = "localhost" if host == "127.0.0.1" else host
     click.echo(f"FLContrib is on http://{shown}:{port} – stop it with Ctrl-C", err=True)
-    command = [sys.executable, "-m", "streamlit", "run", found.origin, "--server.port", str(port)]
+    command = python_command("-m", "streamlit", "run", found.origin, "--server.port", str(port))
     command += ["--server.address", host, "--browser.serverPort", str(port)]
     os.chdir(bundled(".streamlit").parent)  # its configuration is found there
-    os.execve(sys.executable, command, environment)
+    os.execve(command[0], command, environment)

@@ -13,6 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from flcontrib_core.errors import FLContribError
+from flcontrib_core.execution.children import safe_starts
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -57,8 +58,15 @@ def _in_pool(
 ) -> Iterator[Answer]:
     """Drains ``unanswered`` and ``source``; on a broken pool ``unanswered`` holds what was given out and lost."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(shared,)) as pool:
-        pending: dict[Future[Answer], Task] = {pool.submit(_apply, work, task): task for task in unanswered}
+    with safe_starts():  # here already: the pool's locks start multiprocessing's own helper process
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(shared,))
+
+    def give_out(task: Task) -> Future[Answer]:
+        with safe_starts():
+            return pool.submit(_apply, work, task)
+
+    with pool:
+        pending = {give_out(task): task for task in unanswered}
         while True:
             while len(pending) < workers:
                 task_or_end = next(source, _END)
@@ -66,7 +74,7 @@ def _in_pool(
                     break
                 task: Task = task_or_end  # type: ignore[assignment]
                 unanswered.append(task)
-                pending[pool.submit(_apply, work, task)] = task
+                pending[give_out(task)] = task
             if not pending:
                 return
             done, _ = wait(pending, return_when=FIRST_COMPLETED)

@@ -5,10 +5,13 @@ Ray retries tasks of dead workers by itself; the answers are the same as those o
 
 from __future__ import annotations
 
+import logging
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from flcontrib_core.errors import MissingPart
+from flcontrib_core.execution.children import safe_starts
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -22,19 +25,39 @@ def run_tasks_on_ray(
     workers: int = 2,
     address: str | None = None,
 ) -> Iterator[Answer]:
-    """``work(shared, task)`` for every task on a Ray cluster (``address``, or one started here), as they finish."""
+    """``work(shared, task)`` for every task on a Ray cluster (``address``, or one started here), as they finish.
+
+    Whoever needs modules of their own on the workers calls ``ray.init`` first: what is running is used as it is.
+    """
     try:
         import ray
     except ImportError as missing:
         raise MissingPart("the Ray engine needs Ray: pip install 'flcontrib[ray]', or use --engine local") from missing
-    started_here = not ray.is_initialized()
-    if started_here:
-        ray.init(address=address, num_cpus=None if address else workers, include_dashboard=False, log_to_driver=False)
-    try:
+    if ray.is_initialized():
         yield from _stream(ray, work, shared, iter(tasks), workers)
-    finally:
-        if started_here:
+        return
+    with tempfile.TemporaryDirectory(prefix="flcontrib-ray-") as empty:
+        _start(ray, workers, address, empty)
+        try:
+            yield from _stream(ray, work, shared, iter(tasks), workers)
+        finally:
             ray.shutdown()
+
+
+def _start(ray: Any, workers: int, address: str | None, empty_folder: str) -> None:
+    """Starts Ray, or joins a cluster, with an empty folder to work in.
+
+    Ray puts its driver's working folder first on the import path of every worker, unless it is given one.
+    """
+    with safe_starts():
+        ray.init(
+            address=address,
+            num_cpus=None if address else workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+            runtime_env={"working_dir": empty_folder},
+        )
 
 
 def _stream(

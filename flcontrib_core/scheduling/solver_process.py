@@ -11,11 +11,11 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 
 from flcontrib_core.errors import ScheduleError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.scheduling.objectives import ProgramTerms, TwoSidedProgram
 from flcontrib_core.scheduling.programs import Formulation, Solver, SolverAnswer, fitting_formulation, solve_here
 
@@ -48,15 +48,13 @@ def solve_apart(
             "seconds": seconds,
         }
     )
-    package_root = str(Path(__file__).resolve().parents[2])
-    search_path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
     child = subprocess.Popen(
-        [sys.executable, "-c", f"from {__name__} import answer_standard_input; answer_standard_input()"],
+        python_command("-c", f"from {__name__} import answer_standard_input; answer_standard_input()"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": search_path, "OPENBLAS_NUM_THREADS": "1"},
+        env=child_environment(OPENBLAS_NUM_THREADS="1"),
         start_new_session=True,  # so that ending the group also ends a solver the child has started
     )
     try:

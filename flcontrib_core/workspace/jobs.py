@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.workspace.disk import Staging
 from flcontrib_core.workspace.faults import NoSpaceLeft, ReadOnlyWorkspace, storage_faults
 from flcontrib_core.workspace.index import Index
@@ -259,7 +259,7 @@ class JobQueue:
 
     def _spawn(self, job_id: str, attempt: int, status: StatusFile) -> None:
         """Starts the worker in a session of its own; it inherits the lock on its status file."""
-        command = [sys.executable, "-m", "flcontrib_core.workspace.worker", "--workspace", str(self._root)]
+        command = python_command("-m", "flcontrib_core.workspace.worker", "--workspace", str(self._root))
         command += ["--job", job_id, "--attempt", str(attempt), "--status", str(status.descriptor)]
         command += ["--concurrent", str(self._concurrent)]
         for kind, target in self._own_runners.items():
@@ -268,6 +268,7 @@ class JobQueue:
             with (self._folder / job_id / "output.txt").open("wb") as output:
                 worker = subprocess.Popen(
                     command,
+                    env=child_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

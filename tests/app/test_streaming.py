@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ import psutil
 import pytest
 from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER, Tickets, foreign, too_long
 
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import wait_until
@@ -82,15 +82,13 @@ def server() -> Iterator[Streaming]:
         port = int(probe.getsockname()[1])
         probe.close()
         settings = {
-            "PYTHONPATH": str(ROOT),
             "FLCONTRIB_WORKSPACE": str(folder / "workspace"),
             "FLCONTRIB_SAMPLES": "0",
             "FLCONTRIB_LARGEST_UPLOAD": str(LARGEST),
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.app.streaming_server", str(port)],
-            cwd=ROOT,
-            env={**os.environ, **settings},
+            python_command("-m", "tests.app.streaming_server", str(port)),
+            env=child_environment(**settings),
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import Filled, fill, wait_until
+from tests.hostile_modules import console_script, executed, plant, usual_environment
 from tests.workspace.recorded import scratch_folder
 
 ROOT = Path(__file__).parents[2]
@@ -30,10 +31,11 @@ WIDE = {"width": 1440, "height": 1000}
 
 @dataclass(frozen=True)
 class Served:
-    """A running dashboard and the workspace behind it."""
+    """A running dashboard, the workspace behind it, and where modules planted in its working folder would tell."""
 
     address: str
     filled: Filled
+    marks: Path
 
     def url(self, page: str = "", run: str = "report", **query: str) -> str:
         return f"{self.address}/{page}?{urlencode({'run': self.filled.runs[run].digest[:16], **query})}"
@@ -54,15 +56,14 @@ def answers(address: str) -> bool:
 
 
 @contextmanager
-def serving(workspace: Path, port: int, output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """``flcontrib serve`` on a workspace; ended with everything it started, except jobs."""
-    command = [sys.executable, "-m", "flcontrib_core.cli", "serve", "--workspace", str(workspace)]
-    paths = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
+def serving(workspace: Path, port: int, output: Path, cwd: Path = ROOT) -> Iterator[subprocess.Popen[bytes]]:
+    """``flcontrib serve`` on a workspace, as typed in ``cwd``; ended with everything it started, except jobs."""
+    command = [sys.executable, str(console_script(output.parent / "bin")), "serve", "--workspace", str(workspace)]
     with output.open("ab") as out:
         server = subprocess.Popen(
             [*command, "--port", str(port)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": paths},
+            cwd=cwd,
+            env=usual_environment(),
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -96,8 +97,8 @@ def served() -> Iterator[Served]:
         filled = fill(folder)
         port = free_port()
         try:
-            with serving(filled.folder, port, folder / "server.txt") as server:
-                yield Served(f"http://localhost:{port}", filled)
+            with serving(filled.folder, port, folder / "server.txt", plant(folder / "working", folder)) as server:
+                yield Served(f"http://localhost:{port}", filled, folder)
                 assert server.poll() is None, f"the server ended by itself:\n{(folder / 'server.txt').read_text()}"
         finally:
             cancel_jobs(filled.folder)
@@ -142,7 +143,7 @@ Opener = Callable[..., Page]
 
 @pytest.fixture
 def open_page(served: Served, browser: Browser) -> Iterator[Opener]:
-    """Opens a page in a browser of its own; at the end no outside request, dialog or console error is accepted."""
+    """Opens a page in a browser of its own; no outside request, dialog, console error or planted code is accepted."""
     witness = Witness(urlsplit(served.address).netloc)
     contexts: list[BrowserContext] = []
 
@@ -166,3 +167,4 @@ def open_page(served: Served, browser: Browser) -> Iterator[Opener]:
     assert witness.outside() == []
     assert witness.dialogs == []
     assert witness.complaints == []
+    assert executed(served.marks) == []

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+from flcontrib_core.execution.children import child_environment, python_command
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -26,7 +28,9 @@ def main() -> int:
                 break
         if on_path():
             return 0
-    return subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False).returncode
+    return subprocess.run(
+        python_command("-m", "playwright", "install", "chromium"), check=False, env=child_environment()
+    ).returncode
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 
 from flcontrib_core.errors import RunLogError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.evaluator import Evaluator, ModuleEvaluator
 from flcontrib_core.games.feature_major import is_flat
@@ -170,5 +170,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 def test_a_large_model_never_exists_for_all_coalitions() -> None:
     """10⁷ parameters, 5 players, 31 coalitions: all sub-models together would take 1.3 GB; a worker stays far below."""
-    told = subprocess.run([sys.executable, "-c", _LARGE_MODEL], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        python_command("-c", _LARGE_MODEL), capture_output=True, text=True, check=True, env=child_environment()
+    )
     assert int(told.stdout) < 200, "MiB beyond the updates themselves"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.laboratory.simulation import SimulationSettings, paper_settings, simulate, simulate_in_memory
 from flcontrib_core.laboratory.simulation.aggregation import fedavg
 from flcontrib_core.laboratory.simulation.settings import (
@@ -97,8 +97,8 @@ def test_a_fresh_process_with_other_threads_gives_the_same_digest(tmp_path: Path
     )
     threads = {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "7"}
     out = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "r.flrun")],
-        env={**os.environ, **threads},
+        python_command("-c", script, str(tmp_path / "r.flrun")),
+        env=child_environment(**threads),
         capture_output=True,
         text=True,
         check=True,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flcontrib_core.execution.children import child_environment, python_command
 from tests.corpus.__main__ import write_corpus
 from tests.corpus.cases import Case, all_cases
 from tests.corpus.limited import EXTRA_MB
@@ -23,12 +23,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     folder = tmp_path_factory.mktemp("corpus")
     write_corpus(folder)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.corpus.limited", str(folder)],
+        python_command("-m", "tests.corpus.limited", str(folder)),
         capture_output=True,
         text=True,
         timeout=HANG_GUARD_SECONDS,
         cwd=Path(__file__).parents[2],
         check=False,
+        env=child_environment(),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return {answer["name"]: answer for answer in map(json.loads, done.stdout.splitlines())}

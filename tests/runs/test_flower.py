@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.flower import record
 from flcontrib_core.runs.run_log import RunLog
@@ -339,7 +339,9 @@ def test_a_whole_flower_federation(tmp_path: Path, interface: str, kind: str) ->
     pytest.importorskip("flwr", reason="Flower is not installed (pip install flwr)")
     pytest.importorskip("ray", reason="Flower's simulation needs ray (pip install 'flwr[simulation]')")
     folder = str(tmp_path / "run")
-    subprocess.run([sys.executable, "-c", FEDERATION, folder, interface, kind], check=True, timeout=300)
+    subprocess.run(
+        python_command("-c", FEDERATION, folder, interface, kind), check=True, timeout=300, env=child_environment()
+    )
     run = opened(tmp_path / "run")
     assert [e.participants for e in run.epochs] == [(0, 1, 2), (0, 1), (0, 1, 2)]
     assert [f.client for f in run.epochs[1].failed] == ["site-2"]

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.runs.run_log import RunLog
@@ -368,7 +368,9 @@ def test_killed_at_any_moment_the_run_stays_sound(tmp_path: Path) -> None:
     recorded = 0
     for _ in range(25):
         delay = rng.uniform(0.0, 0.15)
-        subprocess.run([sys.executable, "-c", CRASHING_LOOP, str(tmp_path / "r"), str(delay)], check=False)
+        subprocess.run(
+            python_command("-c", CRASHING_LOOP, str(tmp_path / "r"), str(delay)), check=False, env=child_environment()
+        )
         with RunRecorder(tmp_path / "r", clients=[("a", 1), ("b", 2)], parameters=[("w", (5000,))]) as rec:
             done = rec.next_epoch - 1
         assert done >= recorded, "an acknowledged epoch was lost"
@@ -383,5 +385,7 @@ def test_killed_at_any_moment_the_run_stays_sound(tmp_path: Path) -> None:
 def test_the_recorder_stays_light() -> None:
     heavy = "torch sklearn pandas plotly streamlit pulp ruptures tslearn pyarrow pydantic flwr ray"
     script = f"import sys; import flcontrib_core.runs.recorder; print([m for m in {heavy.split()} if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        python_command("-c", script), capture_output=True, text=True, check=True, env=child_environment()
+    )
     assert out.stdout.strip() == "[]"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.scheduling.budget import resolve_budget
 from flcontrib_core.scheduling.choose import choose_epochs
 from flcontrib_core.scheduling.objectives import program_terms
@@ -240,5 +240,7 @@ def test_the_front_door_does_not_load_a_solver() -> None:
         "import sys, flcontrib_core.scheduling.choose, flcontrib_core.scheduling.explorer, "
         "flcontrib_core.scheduling.picture; print(sorted({'pulp','highspy','torch','plotly'} & set(sys.modules)))"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        python_command("-c", code), capture_output=True, text=True, check=True, env=child_environment()
+    )
     assert shown.stdout.strip() == "[]"

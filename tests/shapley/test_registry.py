@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 
 from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.shapley import registry
 from flcontrib_core.shapley.auto import predicted_evaluations
 from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
@@ -139,5 +139,7 @@ def test_the_registry_stays_light() -> None:
         "r.names(); r.estimator('exact'); r.estimator('shapiq:SVARM')\n"
         "print([m for m in ('torch', 'shapiq', 'scipy', 'sklearn', 'pandas') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        python_command("-c", code), capture_output=True, text=True, check=True, env=child_environment()
+    )
     assert done.stdout.strip() == "[]"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.workspace import Workspace
 from flcontrib_core.workspace.disk import Disk
 from tests.workspace.recorded import bundle_run, scratch_folder
@@ -256,14 +257,14 @@ def run_with_shim(
 ) -> tuple[list[str], int, str, int]:
     counter = path.with_name("calls")
     environment = {
-        **os.environ,
+        **child_environment(),
         "LD_PRELOAD": str(library),
         "FAIL_UNDER": str(path),
         "FAIL_AT": str(at),
         "FAIL_HOW": how,
         "FAIL_COUNTER": str(counter),
     }
-    command = [sys.executable, "-m", "tests.workspace.scenario", str(path), *map(str, bundles)]
+    command = python_command("-m", "tests.workspace.scenario", str(path), *map(str, bundles))
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     calls = int(counter.read_text()) if counter.exists() else 0
     return done.stdout.splitlines(), done.returncode, done.stderr, calls

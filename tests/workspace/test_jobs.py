@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.workspace import DamagedIndex, Job, JobLimits, JobState, Workspace
 from flcontrib_core.workspace.job_status import JobStatus, Progress, StatusFile, read_status
 from tests.workspace.runners import ALL
@@ -168,7 +169,9 @@ def test_a_stranger_with_the_old_process_number_is_neither_seen_nor_killed(
     until(workspace, job, lambda j: j.progress is not None)
     os.kill(pid_of(workspace, job), signal.SIGKILL)
     ended(workspace, job)
-    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    stranger = subprocess.Popen(
+        python_command("-c", "input()"), stdin=subprocess.PIPE, start_new_session=True, env=child_environment()
+    )
     try:
         status = StatusFile.claim(workspace.path / "jobs" / job.id / "status", workspace._disk)
         assert status is not None

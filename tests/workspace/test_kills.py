@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.workspace import Job, JobState, Workspace
 from flcontrib_core.workspace.job_status import read_status
 from tests.workspace.recorded import bundle_run, scratch_folder
@@ -156,7 +156,10 @@ def test_a_killed_server_takes_no_job_with_it(folder: Path, bundle: Path) -> Non
     with Workspace(path, runners=ALL) as workspace:
         workspace.add_run(bundle)
         server = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(path), str(gate)], stdout=subprocess.PIPE, text=True
+            python_command("-c", SERVER, str(path), str(gate)),
+            stdout=subprocess.PIPE,
+            text=True,
+            env=child_environment(),
         )
         assert server.stdout is not None
         job = workspace.jobs.find(server.stdout.readline().strip())
@@ -189,9 +192,10 @@ def kill_writers(folder: Path, kills: int, seed: int) -> None:
     steps: list[str] = []
     for _ in range(kills):
         writer = subprocess.Popen(
-            [sys.executable, "-c", KILLED_WRITER, str(folder / "workspace"), str(first), str(second)],
+            python_command("-c", KILLED_WRITER, str(folder / "workspace"), str(first), str(second)),
             stdout=subprocess.PIPE,
             text=True,
+            env=child_environment(),
         )
         assert writer.stdout is not None
         for _ in range(int(rng.integers(1, 30))):

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.workspace import Job, JobState, NoSpaceLeft, ReadOnlyWorkspace, Workspace
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.jobs import _children
@@ -99,7 +100,11 @@ def test_a_disk_without_a_byte_left_can_be_read_by_a_new_process(small_disk: Pat
         ended(workspace, workspace.jobs.submit(run, {"seed": 1, "epochs": 2}, "epochs"))
     ballast = fill(small_disk)
     read = subprocess.run(
-        [sys.executable, "-c", READER, str(small_disk / "workspace")], capture_output=True, text=True, check=False
+        python_command("-c", READER, str(small_disk / "workspace")),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=child_environment(),
     )
     assert read.stdout.splitlines() == ["a run 3 2 None", "['done'] NoSpaceLeft"], read.stderr
     with Workspace(small_disk / "workspace") as workspace:
