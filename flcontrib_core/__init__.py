@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from flcontrib_core.auditing import AuditReport, AuditSettings, audit, read_history, settings_from_record
     from flcontrib_core.bundled_files import bundled
+    from flcontrib_core.charts.of_report import report_charts
     from flcontrib_core.detection.change_points import mass_in_window
     from flcontrib_core.detection.class_evidence import ClassMargins, class_margins
     from flcontrib_core.detection.findings import Alert, Separation, VerdictKind
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from flcontrib_core.laboratory.simulation import SimulationSettings, simulate
     from flcontrib_core.reports.comparison import compare_reports, contribution_ranks
     from flcontrib_core.reports.extract import extract_json, write_extract
-    from flcontrib_core.reports.html import report_charts
     from flcontrib_core.reports.tables import csv_safe, write_history_tables
     from flcontrib_core.reports.twin import report_json, write_report
     from flcontrib_core.reports.verify import verify_report
@@ -113,7 +113,7 @@ _HOMES = {
     "read_history": "auditing",
     "read_run_log": "runs.bundle",
     "register": "shapley.registry",
-    "report_charts": "reports.html",
+    "report_charts": "charts.of_report",
     "report_json": "reports.twin",
     "sample_digests": "workspace.audit_jobs",
     "scheduling_problem": "history.trajectory",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import looks_of
 from flcontrib_core.charts.following import (
     NOTHING,
     STILL,
@@ -18,7 +19,7 @@ from flcontrib_core.charts.following import (
     draw_followed_row,
     pick,
 )
-from flcontrib_core.charts.palette import client_styles, palette, probability_scale
+from flcontrib_core.charts.palette import Looks, palette, probability_scale
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, plain, short, x_axis, y_axis
 from flcontrib_core.charts.ticks import epoch_ticks
@@ -37,7 +38,7 @@ class ChangePointFacts:
     threshold: float
     above: tuple[tuple[str, int, int, float], ...]
     """(client, first, last, probability of a change among them) at or above the threshold, strongest first"""
-    all_clients: tuple[str, ...]
+    looks: Looks
     left_out: int
 
 
@@ -63,7 +64,7 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
         focus,
         threshold,
         tuple(sorted(above, key=lambda a: (-a[3], a[0], a[1]))),
-        points.client_ids,
+        looks_of(report),
         len(points.client_ids) - len(order),
     )
 
@@ -123,8 +124,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         customdata=[[plain(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
     )
-    styles = client_styles(facts.all_clients, mode)
-    position = {c: i for i, c in enumerate(facts.all_clients)}
+    position = facts.looks.position
     add_row_targets(figure, facts.clients, position, mode)
     words = [["no series here" if v != v else f"{v:.2f}" for v in row] for row in facts.probability.tolist()]
     add_cell_targets(figure, facts.clients, position, words)
@@ -133,7 +133,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
     for client in facts.focus:
         if client in facts.clients:
-            style = styles[client]
+            style = facts.looks.of(client, mode)
             figure.add_scatter(
                 x=x,
                 y=facts.probability[facts.clients.index(client)],

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import looks_of
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
-from flcontrib_core.charts.palette import client_styles, palette, translucent
+from flcontrib_core.charts.palette import Looks, palette, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, plain, x_axis, y_axis
 from flcontrib_core.charts.ticks import epoch_ticks, plain_ticks, signed_ticks, value_range
@@ -32,7 +33,7 @@ class ClusterFacts:
     """(k, epochs)"""
     silhouette: dict[int, float]
     alerted: frozenset[str]
-    all_clients: tuple[str, ...]
+    looks: Looks
 
 
 def cluster_facts(report: AuditReport, utility: str, also: str | None = None) -> ClusterFacts | None:
@@ -61,7 +62,7 @@ def cluster_facts(report: AuditReport, utility: str, also: str | None = None) ->
         centres=sign * found.centres - offset,
         silhouette=found.silhouette,
         alerted=alerted,
-        all_clients=history.client_ids,
+        looks=looks_of(report),
     )
 
 
@@ -136,8 +137,8 @@ def _draw_group(
     figure: Picture, facts: ClusterFacts, group: int, mode: str, following: Following, axes: dict[str, str]
 ) -> None:
     p = palette(mode)
-    styles = client_styles(facts.all_clients, mode)
-    position = {c: i for i, c in enumerate(facts.all_clients)}
+    position = facts.looks.position
+    styles = {c: facts.looks.of(c, mode) for c in facts.groups[group] if c in facts.series}
     figure.add_scatter(
         x=facts.epochs,
         y=facts.centres[group],

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import looks_of, running_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
-from flcontrib_core.charts.palette import DASHES, client_styles, palette, translucent
+from flcontrib_core.charts.palette import DASHES, Looks, palette, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, plain, short, x_axis, y_axis
 from flcontrib_core.charts.ticks import epoch_ticks, signed_ticks, value_range
@@ -18,13 +19,6 @@ from flcontrib_core.words import numbers
 
 MOST_CLIENTS = 30
 MOST_PANELS = 4
-
-
-def credits(report: AuditReport, utility: str) -> np.ndarray:
-    """(T + 1, clients) running credit, help up, the initial model's share left out."""
-    values = -report.history.harm_sign(utility) * report.history.filled(utility)
-    values[0] = 0.0
-    return np.asarray(np.cumsum(values, axis=0))
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class AlignedFacts:
     epochs: int
     differences: bool
     """Each curve minus the baseline's, over the epochs both have"""
-    all_clients: tuple[str, ...]
+    looks: Looks
 
 
 def aligned_facts(
@@ -49,7 +43,7 @@ def aligned_facts(
     followed: str | None = None,
     differences: bool = False,
 ) -> AlignedFacts:
-    running = [credits(r, utility) for r in reports]
+    running = [running_credit(r.history, utility) for r in reports]
     places = [{c: i for i, c in enumerate(r.history.client_ids)} for r in reports]
     shared = [c for c in places[0] if any(c in p for p in places[1:])]
 
@@ -73,7 +67,7 @@ def aligned_facts(
         tuple(curves),
         max((len(c) - 1 for own in curves for c in own if c is not None), default=0),
         differences,
-        reports[0].history.client_ids,
+        looks_of(reports[0]),
     )
 
 
@@ -110,7 +104,6 @@ def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING)
     rows = -(-count // columns)
     figure = base_figure(mode, 230 * rows + 70, l=60, r=14, t=28, b=50)
     low, high = value_range([c for own in facts.curves for c in own if c is not None], 0.08)
-    styles = client_styles(facts.all_clients, mode)
     layout: dict[str, Any] = {}
     for n, (client, own) in enumerate(zip(facts.clients, facts.curves, strict=True)):
         column, line = n % columns, n // columns
@@ -139,7 +132,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING)
         }
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         draw_followed_epochs(figure, following, mode, f"y{suffix} domain", f"x{suffix}")
-        _draw_results(figure, facts, own, styles[client].colour, mode, axes)
+        _draw_results(figure, facts, own, facts.looks.of(client, mode).colour, mode, axes)
         figure.add_annotation(
             x=left,
             xref="paper",
@@ -150,7 +143,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING)
             yshift=3,
             text=f"<b>{short(client, 26)}</b>",
             showarrow=False,
-            font={"size": 13, "color": styles[client].colour},
+            font={"size": 13, "color": facts.looks.of(client, mode).colour},
         )
     figure.update_layout(**layout)
     return figure
@@ -189,7 +182,7 @@ class RankFacts:
     moved: int
     """Clients whose rank is not the same in all results"""
     left_out: int
-    all_clients: tuple[str, ...]
+    looks: Looks
 
 
 def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...], also: str | None = None) -> RankFacts:
@@ -199,7 +192,7 @@ def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...],
     moved = sum(len(set(places)) > 1 for _, places in shared)
     far = sorted(shared, key=lambda row: (row[0] != also, min(row[1]) - max(row[1]), row[1][0]))[:MOST_CLIENTS]
     rows = sorted(far, key=lambda row: row[1][0])
-    return RankFacts(names, tuple(rows), moved, len(shared) - len(rows), reports[0].history.client_ids)
+    return RankFacts(names, tuple(rows), moved, len(shared) - len(rows), looks_of(reports[0]))
 
 
 def rank_alt(facts: RankFacts) -> str:
@@ -226,8 +219,7 @@ def rank_rows(facts: RankFacts) -> list[dict[str, object]]:
 def draw_ranks(facts: RankFacts, mode: str, following: Following = NOTHING) -> Picture:
     """A line per client from rank to rank; coloured where it moves by two places or more, or is followed."""
     p = palette(mode)
-    styles = client_styles(facts.all_clients, mode)
-    position = {c: i for i, c in enumerate(facts.all_clients)}
+    position = facts.looks.position
     # Ranks are drawn as places among the shown rows: of 10 000 clients thirty still stand one below the other.
     heights = [
         {rank: n + 1 for n, rank in enumerate(sorted({places[k] for _, places in facts.rows}))}
@@ -238,7 +230,7 @@ def draw_ranks(facts: RankFacts, mode: str, following: Following = NOTHING) -> P
     for client, places in facts.rows:
         followed = client == following.client
         stands_out = followed or max(places) - min(places) >= 2
-        style = styles[client]
+        style = facts.looks.of(client, mode)
         colour = style.colour if stands_out else p.context
         y = [heights[k][rank] for k, rank in enumerate(places)]
         figure.add_scatter(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
 from flcontrib_core.charts.palette import heat_scale, palette
 from flcontrib_core.charts.picture import Picture
@@ -38,7 +39,7 @@ class CrowdFacts:
 def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> CrowdFacts:
     history = report.history
     sign = -history.harm_sign(utility)
-    totals = sign * (history.totals(utility, fill) - history.of(utility).values[0])
+    totals = total_credit(history, utility, fill)
     order = np.argsort(-totals, kind="stable")
     parts = np.array_split(order, min(GROUPS, len(order)))
     series = history.of(utility)

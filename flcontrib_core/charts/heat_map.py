@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import (
     NOTHING,
     STILL,
@@ -73,10 +74,13 @@ def heat_map_facts(
     rows: int = MOST_ROWS,
     also: str | None = None,
 ) -> HeatMapFacts:
-    """``order``: 'alerts' first, by 'total', or by 'name'; ``also`` the followed client, whatever its place."""
+    """``order``: 'alerts' first, by 'total', or by 'name'; ``also`` the followed client, whatever its place.
+
+    Where not all fit, 'alerts' shows the clients with an alert and those with the largest totals.
+    """
     history = report.history
     sign = -history.harm_sign(utility)
-    totals = sign * (history.totals(utility, fill) - history.of(utility).values[0])
+    totals = total_credit(history, utility, fill)
     alerted = list(dict.fromkeys(a.client for a in report.detection.alerts))
     position = {c: i for i, c in enumerate(history.client_ids)}
     names = sorted(position)
@@ -84,7 +88,9 @@ def heat_map_facts(
         names = sorted(names, key=lambda c: -totals[position[c]])
     elif order == "alerts":
         marked = set(alerted)
-        names = [*alerted, *(c for c in names if c not in marked)]
+        rest = [c for c in names if c not in marked]
+        largest = sorted(rest, key=lambda c: -abs(totals[position[c]]))[: max(0, rows - len(alerted))]
+        names = [*alerted, *sorted(largest), *sorted({*rest} - {*largest})]
     shown = names[:rows]
     if also in position and also not in shown:
         shown = [*shown[: rows - 1], str(also)]

@@ -1,19 +1,23 @@
 """Colours of the charts, in light and dark, and the look of every client.
 
 Colour is data, the interface is ink. Lines say who, fills say which sign; never both in one mark. Client colours were
-chosen for the largest smallest distance under normal, protan, deutan and tritan vision with at least 3:1 contrast:
-five hues plus dash and marker is the honest limit.
+searched for the largest smallest OKLab distance under normal, protan, deutan and tritan vision with at least 3:1
+contrast: 0.17 for the first five (0.13 in the dark). Three more bring it down to 0.08 (0.07), so these are dashed, and
+every client has a marker beside its colour.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any
 
 CLEAR = "rgba(0,0,0,0)"
 DASHES = ("solid", "dash", "dot", "dashdot")
-MARKERS = ("circle", "square", "diamond", "triangle-up", "hexagon")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "hexagon", "cross", "triangle-down", "x")
+FAR_APART = 5
+"""Colours that a colour-blind reader tells apart by themselves."""
+MOST_ALERTED_COLOURS = 4
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,11 @@ class Palette:
     hatch: str
     harm: str
     help: str
+    care: str
+    """What asks for attention, and the ground it stands on; so for alerts."""
+    care_soft: str
+    alert: str
+    alert_soft: str
     clients: tuple[str, ...]
     heat: tuple[str, ...]
     """harm → 0 → help"""
@@ -48,7 +57,11 @@ LIGHT = Palette(
     hatch="#9AA2AF",
     harm="#B8400A",
     help="#0B62A8",
-    clients=("#305396", "#3BA086", "#5A152A", "#8B4F00", "#B661F6"),
+    care="#6B5200",
+    care_soft="#FBF3DC",
+    alert="#8F3A06",
+    alert_soft="#FDEFE7",
+    clients=("#305396", "#3BA086", "#5A152A", "#8B4F00", "#B661F6", "#C2255C", "#0B1A66", "#7203D1"),
     heat=("#8F2E04", "#E08A57", "#F4F5F7", "#6BA8DA", "#0A4B85"),
 )
 DARK = Palette(
@@ -64,7 +77,11 @@ DARK = Palette(
     hatch="#6B7484",
     harm="#FF8A4C",
     help="#5CB3F0",
-    clients=("#6C84F2", "#5FE3BD", "#F0508A", "#F3A124", "#ADAEF9"),
+    care="#EBCB6B",
+    care_soft="#332B12",
+    alert="#FFB08A",
+    alert_soft="#3A2016",
+    clients=("#6C84F2", "#5FE3BD", "#F0508A", "#F3A124", "#ADAEF9", "#A6E34A", "#F2EE9E", "#6F860E"),
     heat=("#FF9A5F", "#9C4A20", "#2A303B", "#24618F", "#7CC6FA"),
 )
 
@@ -76,20 +93,47 @@ def palette(mode: str) -> Palette:
 
 @dataclass(frozen=True)
 class ClientStyle:
-    """One client's look on every page: colour, dash and marker by its position in the sorted ids."""
+    """One client's look: colour, dash and marker."""
 
     colour: str
     dash: str
     marker: str
 
 
-@lru_cache(maxsize=32)
-def client_styles(client_ids: tuple[str, ...], mode: str) -> dict[str, ClientStyle]:
-    colours = palette(mode).clients
-    return {
-        client: ClientStyle(colours[i % 5], DASHES[(i // 5) % 4], MARKERS[(i + i // 5) % 5])
-        for i, client in enumerate(sorted(client_ids))
-    }
+@dataclass(frozen=True)
+class Looks:
+    """Every client's look in one result, the same on every page, in its report and in light and dark.
+
+    Clients with an alert have colours of their own, so that nobody else stands in the colour of an accused one. Within
+    each of the two, the place in the sorted ids decides; where colours come again, the dash differs, then the marker.
+    """
+
+    clients: tuple[str, ...]
+    alerted: frozenset[str]
+
+    def of(self, client: str, mode: str) -> ClientStyle:
+        """One client's look, 'light' or 'dark'."""
+        slot, turn = self._places[client]
+        dash = DASHES[(turn + (slot >= FAR_APART)) % len(DASHES)]
+        return ClientStyle(palette(mode).clients[slot], dash, MARKERS[(slot + turn // len(DASHES)) % len(MARKERS)])
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, int]]:
+        """(which colour, how often it was taken before) of every client."""
+        own = min(len(self.alerted), MOST_ALERTED_COLOURS)
+        places = {}
+        for members, slots in (
+            (self.alerted, range(own)),
+            ((c for c in self.clients if c not in self.alerted), range(own, len(LIGHT.clients))),
+        ):
+            for i, client in enumerate(sorted(members)):
+                places[client] = slots[i % len(slots)], i // len(slots)
+        return places
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Of every client in the run's own order: what a clicked mark says."""
+        return {client: i for i, client in enumerate(self.clients)}
 
 
 def heat_scale(p: Palette) -> list[list[Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
 from flcontrib_core.charts.palette import palette, translucent
 from flcontrib_core.charts.picture import Picture
@@ -28,11 +29,13 @@ class RankedClient:
     alerted: bool
     position: int = 0
     """Among the run's clients."""
+    filled: int = 0
+    """Epochs of the client whose value was not computed: their part of the total is filled in."""
 
     @property
     def clear(self) -> bool:
-        """The interval excludes zero."""
-        return abs(self.total) > (self.half_width if self.half_width == self.half_width else float("inf"))
+        """The interval excludes zero; a total that is partly filled in has no interval that could."""
+        return not self.filled and abs(self.total) > self.half_width  # no number is above NaN
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,7 @@ def ranking_facts(
 ) -> RankingFacts:
     """The best and the worst, whoever has an alert, and ``also`` the client that is followed."""
     history = report.history
-    sign = -history.harm_sign(utility)
-    totals = sign * (history.totals(utility, fill) - history.of(utility).values[0])
+    totals = total_credit(history, utility, fill)
     half = 1.96 * history.total_standard_errors(utility)
     alerted = {a.client for a in report.detection.alerts}
     names = history.client_ids
@@ -64,13 +66,16 @@ def ranking_facts(
         marked = [i for i in order if names[i] in alerted][:8]
         extra = {*order[: MOST_ROWS // 2], *order[-MOST_ROWS // 2 :], *marked}
         shown = [i for i in order if i in extra or names[i] == also]
-    rows = [RankedClient(names[i], float(totals[i]), float(half[i]), names[i] in alerted, i) for i in shown]
+    filled = history.of(utility).missing.sum(axis=0)
+    rows = [
+        RankedClient(names[i], float(totals[i]), float(half[i]), names[i] in alerted, i, int(filled[i])) for i in shown
+    ]
     return RankingFacts(
         utility,
         numbers.credited(utility, utility in history.lower_is_better),
         tuple(rows),
         len(order) - len(rows),
-        tuple(names[i] for i in reversed(order) if totals[i] < 0 and -totals[i] > half[i]),
+        tuple(names[i] for i in reversed(order) if -totals[i] > half[i] and not filled[i]),
     )
 
 
@@ -91,6 +96,7 @@ def ranking_rows(facts: RankingFacts) -> list[dict[str, object]]:
             "client": r.client,
             f"total {facts.axis}": r.total,
             "± 95%": None if r.half_width != r.half_width else r.half_width,
+            "epochs filled in": r.filled,
             "excludes zero": r.clear,
             "alert": r.alerted,
         }
@@ -162,17 +168,20 @@ def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], edge: fl
             "color": [c if r.clear else p.page for c, r in zip(colours, rows, strict=True)],
             "line": {"color": colours, "width": 1.6},
         },
-        customdata=[[plain(r.client), interval_words(r.half_width, digits + 1), pick(r.position)] for r in rows],
+        customdata=[[plain(r.client), interval_words(r, digits + 1), pick(r.position)] for r in rows],
         hovertemplate=f"<b>%{{customdata[0]}}</b><br><b>%{{x:+.{digits + 1}f}}</b> %{{customdata[1]}}<extra></extra>",
         **STILL,
     )
     write_column(figure, edge, places, [numbers.signed(r.total, digits) for r in rows], mode)
 
 
-def interval_words(half_width: float, digits: int) -> str:
-    if half_width != half_width:
+def interval_words(row: RankedClient, digits: int) -> str:
+    """What stands behind a total: exact, its 95% interval, or what keeps it from having one."""
+    if row.filled:
+        return f"{numbers.several(row.filled, 'epoch')} filled in, not computed"
+    if row.half_width != row.half_width:
         return "no interval"
-    return "exact" if half_width == 0 else f"± {half_width:.{digits}f}"
+    return "exact" if row.half_width == 0 else f"± {row.half_width:.{digits}f}"
 
 
 def _width(row: RankedClient) -> float:

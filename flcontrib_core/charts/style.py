@@ -9,6 +9,7 @@ import numpy as np
 
 from flcontrib_core.charts.palette import CLEAR, heat_scale, palette
 from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.ticks import epoch_ticks
 from flcontrib_core.words import numbers
 
 FONT = '"Source Sans","Source Sans 3","Source Sans Pro",system-ui,"Segoe UI",Helvetica,Arial,sans-serif'
@@ -171,6 +172,14 @@ def x_axis(mode: str) -> dict[str, Any]:
         "title": {"font": {"size": 12, "color": p.secondary}},
         "fixedrange": True,
         "ticklabelstandoff": 2,
+    }
+
+
+def epoch_axis(mode: str, epochs: int, title: str = "Epoch") -> dict[str, Any]:
+    """An axis of epochs, where the reader may zoom and pan; beyond the run there is nothing to see."""
+    return x_axis(mode) | {
+        "tickvals": epoch_ticks(epochs),
+        "title": {"text": title, "font": {"size": 12, "color": palette(mode).secondary}},
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 from flcontrib_core.charts.palette import CLEAR, DARK, LIGHT, colour_scales
@@ -19,6 +20,8 @@ from flcontrib_core.charts.svg_marks import Plot, draw_subplot, level_colours
 from flcontrib_core.words.numbers import visible
 
 FILE_WIDTH = 960
+BESIDE, NARROW, NARROW_MARGIN = "beside", 420, 16
+"""A chart of at most so many pixels has no names beside its plot, and keeps a margin of this width there."""
 TITLE_DEPTH = 42
 """Pixels from an axis to the line its title stands on."""
 
@@ -53,17 +56,23 @@ def inline_svg(picture: Picture, title: str, description: str) -> str:
     margin = picture.layout["margin"]
     marks = svg_body(picture)
     room = f'class="room" height="{picture.layout["height"]}" role="img" {_font(picture)}'
-    left, right = (f'<svg width="{margin[side]}" height="1" aria-hidden="true"></svg>' for side in "lr")
-    return f'<div class="chart">{left}<svg {room}>{_said(title, description)}{marks}</svg>{right}</div>'
+    named = any(note.get("name") == BESIDE for note in picture.layout.get("annotations", ()))
+    left, right = (f'width="{margin[side]}" height="1" aria-hidden="true"' for side in "lr")
+    right += f' class="{BESIDE}"' if named else ""
+    inside = f"<svg {left}></svg><svg {room}>{_said(title, description)}{marks}</svg><svg {right}></svg>"
+    return f'<div class="chart"><div>{inside}</div></div>'
 
 
 def svg_file(picture: Picture, title: str, description: str, lines: Sequence[str] = ()) -> str:
     """A drawing that stands alone; ``lines`` are written above it, the first as its heading."""
     height, margin = picture.layout["height"], picture.layout["margin"]
-    above = 20 + 22 * len(lines) if lines else 0
     inner = FILE_WIDTH - margin["l"] - margin["r"]
-    ink, second = ({"size": size, "color": colour} for size, colour in ((18, LIGHT.ink), (13, LIGHT.secondary)))
-    head = "".join(text(0, 30 + 22 * n, escape(line), second if n else ink) for n, line in enumerate(lines))
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for line in lines:
+        size, colour = (13, LIGHT.secondary) if rows else (17, LIGHT.ink)
+        rows += [(row, {"size": size, "color": colour}) for row in wrap(line, 1560 // size)]
+    above = 20 + 22 * len(rows) if rows else 0
+    head = "".join(text(0, 30 + 22 * n, escape(row), font) for n, (row, font) in enumerate(rows))
     room = f'x="{margin["l"]}" width="{inner}" overflow="visible"'
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -76,8 +85,10 @@ def svg_file(picture: Picture, title: str, description: str, lines: Sequence[str
 
 
 CHART_RULES = (
-    ".chart{display:flex;align-items:flex-start}.chart>svg{flex:none;display:block}"
-    ".chart>.room{flex:1 1 0;min-width:0;overflow:visible}"
+    ".chart{container-type:inline-size}.chart>div{display:flex;align-items:flex-start}"
+    ".chart>div>svg{flex:none;display:block}.chart>div>.room{flex:1 1 0;min-width:0;overflow:visible}"
+    f"@container (max-width:{NARROW}px){{.chart svg.{BESIDE}{{width:{NARROW_MARGIN}px}}"
+    f".chart text.{BESIDE}{{display:none}}}}"
 )
 """What a page's style sheet says of ``inline_svg``."""
 
@@ -200,4 +211,5 @@ def _annotation(note: Mapping[str, Any], frame: Frame) -> str:
     shift = note.get("xshift", 0) + {"left": 2, "right": -2}.get(side, 0)
     line = {"bottom": -2 - 0.25 * size, "top": 2 + 0.95 * size}.get(note.get("yanchor", "middle"), 0.35 * size)
     anchor = {"left": "start", "right": "end"}.get(side, "middle")
-    return text(x, y - note.get("yshift", 0) + line, note["text"], font, anchor=anchor, shift=shift)
+    height = y - note.get("yshift", 0) + line
+    return text(x, height, note["text"], font, anchor=anchor, shift=shift, name=note.get("name", ""))

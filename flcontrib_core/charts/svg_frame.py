@@ -155,13 +155,21 @@ def words(text: str) -> str:
 
 
 def text(
-    x: float, y: float, content: str, font: Mapping[str, Any], *, anchor: str = "start", shift: float = 0.0
+    x: float,
+    y: float,
+    content: str,
+    font: Mapping[str, Any],
+    *,
+    anchor: str = "start",
+    shift: float = 0.0,
+    name: str = "",
 ) -> str:
     """Words at a share of the room and a height; ``shift`` pixels to the right. ``<br>`` begins a new line."""
     lines = content.split("<br>")
     look = f'font-size="{font["size"]}" {paint("fill", font["color"])}'
     look += "" if anchor == "start" else f' text-anchor="{anchor}"'
     look += f' dx="{pixels(shift)}"' if shift else ""
+    look += f' class="{name}"' if name else ""
     first = y - (len(lines) - 1) * 0.65 * font["size"]
     return "".join(
         f'<text x="{share(x)}" y="{pixels(first + 1.3 * n * font["size"])}" {look}>{words(line)}</text>'

@@ -130,9 +130,9 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     progress.close()
     plan = choose_epochs(problem, settings.budget)
     if out is not None:
-        from flcontrib_core.scheduling.picture import write_picture
+        from flcontrib_core.charts.schedule_file import write_schedule
 
-        click.echo(f"wrote {write_picture(problem, plan, out)}", err=True)
+        click.echo(f"wrote {write_schedule(plan, out)}", err=True)
     if as_json:
         print_json(schedule_json(plan))
         return

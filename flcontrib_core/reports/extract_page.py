@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from flcontrib_core.charts.of_report import Chart
+from flcontrib_core.charts.own_series import OwnSeriesFacts, draw_own_series, own_series_alt
 from flcontrib_core.detection.findings import VerdictKind
-from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, STATE_SKIPPED
-from flcontrib_core.reports.charts import LEFT, WIDTH, epoch_axis
-from flcontrib_core.reports.client_charts import RIGHT, bars_row, change_row
-from flcontrib_core.reports.drawing import Chart, Scale, box, markup, text
 from flcontrib_core.reports.page import (
     badge,
     bullets,
@@ -19,13 +17,14 @@ from flcontrib_core.reports.page import (
     facts_list,
     flattened,
     grid,
+    markup,
     page,
     paragraph,
     section,
 )
 from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
-from flcontrib_core.words.numbers import half_width, probability, several, signed, span
+from flcontrib_core.words.numbers import credited, half_width, probability, several, signed, span
 from flcontrib_core.words.report_words import OBSERVED_ONLY, VERDICTS
 
 _RIGHTS = (
@@ -87,11 +86,9 @@ def _alert(alert: dict[str, Any], content: dict[str, Any]) -> str:
 
 def _series(content: dict[str, Any]) -> str:
     parts = []
-    for utility, series in content["utilities"].items():
-        title = f"{utility} {'reduction' if series['lower_is_better'] else 'gain'} per epoch"
-        parts.append(
-            f'<div class="card"><h3>{markup(title.capitalize())}</h3>{drawn(own_chart(content, utility))}</div>'
-        )
+    for utility in content["utilities"]:
+        chart = own_chart(content, utility)
+        parts.append(f'<div class="card"><h3>{markup(chart.title)}</h3>{drawn(chart)}</div>')
     words = (
         "Help is up. Bars: your values ± 95%. Hatched: took part, not computed. Dot: absent. Grey: the mean of the "
         "lowest and of the highest third of the others, only in epochs with at least five others."
@@ -108,26 +105,24 @@ def _series(content: dict[str, Any]) -> str:
 
 def own_chart(content: dict[str, Any], utility: str) -> Chart:
     """Bars per epoch with the band of the others, and the probability of a change below."""
-    series, epochs = content["utilities"][utility], content["epochs"]
-    x = Scale(0, epochs + 0.5, LEFT, RIGHT)
+    series = content["utilities"][utility]
     sign = _sign(series)
-    words = {STATE_NAMES[CellState.COMPUTED]: STATE_COMPUTED, STATE_NAMES[CellState.ABSENT]: STATE_ABSENT}
-    state = np.array([words.get(s, STATE_SKIPPED) for s in content["state"]])
-    state[0] = STATE_ABSENT
-    values = np.where(state == STATE_COMPUTED, sign * _array(series["per_epoch"]), np.nan)
-    ends = sorted([sign * _array(series["others_low"]), sign * _array(series["others_high"])], key=np.nansum)
-    half = 1.96 * _array(series["standard_error"])
-    marks = []
-    for alert in content["alerts"]:
-        if alert["window"] is not None:
-            first, last = (x(alert["window"][0] - 0.5), x(alert["window"][1] + 0.5))
-            marks.append(box(first, 10, last - first, 350, "window c0"))
-    marks += bars_row(values, half, state, x, 16, 200, (ends[0], ends[1]))
-    marks += change_row(_array(content["change_points"]), x, "c0", 270, 80)
-    marks += epoch_axis(x, epochs, 356)
-    marks.append(text(RIGHT + 8, 120, "grey: others", "small second"))
-    alt = f"{utility} per epoch of {content['client']} with the anonymous band of the others"
-    return Chart(f"own-{utility}", alt, alt, WIDTH, 404, "".join(marks))
+    codes = {STATE_NAMES[CellState.COMPUTED]: CellState.COMPUTED, STATE_NAMES[CellState.ABSENT]: CellState.ABSENT}
+    state = np.array([CellState.ABSENT, *(codes.get(s, CellState.NOT_COMPUTED) for s in content["state"][1:])])
+    ends = sign * _array(series["others_low"]), sign * _array(series["others_high"])
+    facts = OwnSeriesFacts(
+        client=content["client"],
+        axis=credited(utility, series["lower_is_better"]),
+        values=np.where(state == CellState.COMPUTED, sign * _array(series["per_epoch"]), np.nan),
+        half_widths=1.96 * _array(series["standard_error"]),
+        state=state,
+        low=np.minimum(*ends),
+        high=np.maximum(*ends),
+        change=_array(content["change_points"]),
+        windows=tuple((a["window"][0], a["window"][1]) for a in content["alerts"] if a["window"] is not None),
+    )
+    title = f"{facts.axis.capitalize()} per epoch"
+    return Chart(f"own-{utility}", title, own_series_alt(facts), draw_own_series(facts, "light"))
 
 
 def _table(content: dict[str, Any]) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.heat_map import MOST_ROWS
+from flcontrib_core.charts.of_report import MOST_ALERTS_DRAWN, Chart, has_epoch_values, report_charts
 from flcontrib_core.detection.findings import Alert
-from flcontrib_core.reports.chart_facts import RunFacts, run_facts
-from flcontrib_core.reports.charts import MOST_ROWS, cumulative_chart, ranking_chart
-from flcontrib_core.reports.client_charts import evidence_chart
-from flcontrib_core.reports.drawing import Chart, markup
-from flcontrib_core.reports.heat_map import heat_map_chart
-from flcontrib_core.reports.page import badge, bullets, drawn, grid, page, paragraph, section
+from flcontrib_core.reports.page import badge, bullets, drawn, grid, markup, page, paragraph, section
 from flcontrib_core.reports.sections import (
     Seal,
     axioms_section,
@@ -26,8 +23,6 @@ from flcontrib_core.reports.sections import (
 from flcontrib_core.words import report_words as phrases
 from flcontrib_core.words.numbers import count, probability, several, signed
 
-MOST_ALERTS_DRAWN = 12
-
 
 def write_html_report(report: AuditReport, path: Path, *, chain_head: str | None = None) -> Path:
     """Writes the page alone (``write_report`` writes it with its JSON twin); the path written."""
@@ -38,42 +33,16 @@ def write_html_report(report: AuditReport, path: Path, *, chain_head: str | None
     return path
 
 
-def report_charts(report: AuditReport) -> dict[str, Chart]:
-    """Every chart of the report by name; none of the per-epoch ones for methods that give totals only."""
-    facts = run_facts(report)
-    charts = [ranking_chart(facts)] if facts.ranking() else []
-    if facts.has_epoch_values:
-        charts += [cumulative_chart(facts), heat_map_chart(facts)]
-        for n, alert in enumerate(report.detection.alerts[:MOST_ALERTS_DRAWN], start=1):
-            charts.append(evidence_chart(facts, alert.client, alert.window, n))
-    return {chart.name: chart for chart in charts}
-
-
-def write_charts(report: AuditReport, folder: Path) -> list[Path]:
-    """Each chart as an SVG file of its own.
-
-    Departure: no PNG here. A raster needs a browser or a drawing library that would be the heaviest dependency of the
-    house; the dashboard makes PNGs in the reader's own browser, and an SVG prints at any size.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, chart in report_charts(report).items():
-        path = folder / f"{name}.svg"
-        path.write_text(chart.as_file(), encoding="utf-8")
-        written.append(path)
-    return written
-
-
 def html_report(report: AuditReport, seal: Seal) -> str:
     """The page as text."""
-    facts, charts = run_facts(report), report_charts(report)
+    charts = report_charts(report)
     return page(
         f"{report.run_name}: audit of contributions",
         [
             _head(report),
             _alerts(report, charts),
-            _run_charts(report, facts, charts),
-            totals_section(report),
+            _run_charts(report, charts),
+            totals_section(report, charts.get("ranking")),
             verdicts_section(report),
             schedule_section(report),
             server_share_section(report),
@@ -155,30 +124,27 @@ def alert_card(alert: Alert, chart: Chart | None, title: str, why: str, against:
     )
 
 
-def _run_charts(report: AuditReport, facts: RunFacts, charts: dict[str, Chart]) -> str:
+def _run_charts(report: AuditReport, charts: dict[str, Chart]) -> str:
     parts = []
-    if not facts.has_epoch_values:
+    if not has_epoch_values(report):
         return section("Contributions", paragraph("This method gives totals only: there are no values per epoch."))
-    for name, title, words in (
+    for name, words in (
         (
             "cumulative",
-            f"Running {facts.axis} per client",
             "Coloured: clients with an alert. Grey: median, middle 50% and 80% of the others. A sign stands at every "
             "computed epoch; a thin dotted stretch is filled in, not computed.",
         ),
         (
             "heat-map",
-            f"{facts.axis.capitalize()} per client and epoch",
             "Filled: computed (neutral colour = 0). Hatched: took part, not computed. Dot: absent, exactly 0.",
         ),
     ):
-        parts.append(
-            f'<div class="card"><h3>{markup(title)}</h3>{paragraph(words, "second small")}{drawn(charts[name])}</div>'
-        )
-    if len(facts.client_ids) > MOST_ROWS:
+        title = markup(charts[name].title)
+        parts.append(f'<div class="card"><h3>{title}</h3>{paragraph(words, "second small")}{drawn(charts[name])}</div>')
+    if len(report.history.client_ids) > MOST_ROWS:
         parts.append(
             paragraph(
-                f"{MOST_ROWS} of {count(len(facts.client_ids))} clients are drawn: alerted ones and the "
+                f"{MOST_ROWS} of {count(len(report.history.client_ids))} clients are drawn: alerted ones and the "
                 "largest totals. The JSON beside this file holds all.",
                 "second small",
             )

@@ -5,28 +5,46 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
+from html import escape
 
-from flcontrib_core.reports.drawing import CHART_STYLE, COLOUR_STYLE, HATCH_ONCE, Chart, markup
+from flcontrib_core.charts.of_report import Chart
+from flcontrib_core.charts.palette import DARK, LIGHT, Palette
+from flcontrib_core.charts.style import FONT
+from flcontrib_core.charts.svg import CHART_RULES, dark_rules
+from flcontrib_core.words.numbers import visible
+
+
+def _variables(p: Palette) -> str:
+    """The palette as the page's style names it."""
+    return ";".join(f"--{name.replace('_', '-')}:{value}" for name, value in vars(p).items() if isinstance(value, str))
+
+
+_COLOURS = (
+    f":root{{color-scheme:light dark;{_variables(LIGHT)}}}"
+    f"@media screen and (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}"
+)
 
 _PAGE_STYLE = (
     "*{box-sizing:border-box}html{background:var(--page)}"
     "body{margin:0 auto;max-width:1080px;padding:40px 28px 64px;background:var(--page);color:var(--ink);"
-    "font:.94rem/1.5 'Source Sans 3','Source Sans Pro',system-ui,'Segoe UI',Helvetica,Arial,sans-serif;"
+    ""
+    f"font:.94rem/1.5 {FONT};"
     "overflow-wrap:anywhere}"
     "h1{font-size:1.75rem;line-height:1.25;font-weight:600;margin:6px 0 8px}"
     "h2{font-size:1.25rem;font-weight:600;margin:44px 0 10px}h3{font-size:1.05rem;font-weight:600;margin:0 0 6px}"
-    "p{margin:0 0 10px}.second{color:var(--second)}.small{font-size:.87rem}"
-    ".crumbs{color:var(--second);font-size:.87rem;margin:0}.badges{display:flex;flex-wrap:wrap;gap:8px;margin:12px 0}"
-    ".badge{border-radius:6px;padding:2px 9px;background:var(--soft);color:var(--second);font-size:.87rem}"
+    "p{margin:0 0 10px}.second{color:var(--secondary)}.small{font-size:.87rem}"
+    ".crumbs{color:var(--secondary);font-size:.87rem;margin:0}"
+    ".badges{display:flex;flex-wrap:wrap;gap:8px;margin:12px 0}"
+    ".badge{border-radius:6px;padding:2px 9px;background:var(--soft);color:var(--secondary);font-size:.87rem}"
     ".badge.alert{background:var(--alert-soft);color:var(--alert)}"
     ".badge.care{background:var(--care-soft);color:var(--care)}"
     ".card{border:1px solid var(--border);border-radius:8px;padding:18px 20px;margin:0 0 14px}"
     ".pair{display:grid;grid-template-columns:1fr 1fr;gap:14px;margin:12px 0 0}"
     ".pair>div{border-radius:8px;padding:14px 16px;background:var(--soft)}"
     ".pair+p{margin:12px 0 0}.pair ul{margin:0;padding-left:1.1em}.pair li{margin:0 0 6px}"
-    ".chart{overflow-x:auto;margin:6px 0 0}.chart svg{display:block;width:100%;min-width:680px;height:auto}"
+    ".chart{margin:6px 0 0}"
     "table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}"
-    "th{text-align:left;font-weight:600;color:var(--second);border-bottom:1px solid var(--axis)}"
+    "th{text-align:left;font-weight:600;color:var(--secondary);border-bottom:1px solid var(--axis)}"
     "th,td{padding:5px 12px 5px 0;vertical-align:top}td{border-bottom:1px solid var(--border)}"
     "td.n,th.n{text-align:right;white-space:nowrap}.wide{overflow-x:auto}"
     "code,pre{font:.82rem/1.5 ui-monospace,'SF Mono',Menlo,Consolas,monospace}"
@@ -34,21 +52,26 @@ _PAGE_STYLE = (
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 18px;margin:0;font-size:.9rem}"
     ""
     "dl.two{grid-template-columns:max-content 1fr max-content 1fr}dl+*,ul+h3{margin-top:14px}"
-    "dt{color:var(--second)}dd{margin:0}footer{margin-top:44px;color:var(--second);font-size:.87rem}"
-    "details summary{cursor:pointer;color:var(--second);font-size:.9rem;margin:8px 0}"
+    "dt{color:var(--secondary)}dd{margin:0}footer{margin-top:44px;color:var(--secondary);font-size:.87rem}"
+    "details summary{cursor:pointer;color:var(--secondary);font-size:.9rem;margin:8px 0}"
     ".harm-word{color:var(--harm)}.help-word{color:var(--help)}"
     "@media screen and (max-width:720px){body{padding:22px 16px 40px}.pair{grid-template-columns:1fr}"
     "dl,"
     "dl.two{grid-template-columns:1fr}dd{margin-bottom:6px}}"
     "@media print{html{font-size:11px}body{max-width:none;padding:0}h2{margin-top:22px}"
-    ".card,.chart,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}.chart svg{min-width:0}"
-    ".wide,.chart{overflow:visible}"
+    ".card,.chart,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}"
+    ".wide{overflow:visible}"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}@page{margin:15mm 14mm}"
 )
-STYLE = COLOUR_STYLE + CHART_STYLE + _PAGE_STYLE
+STYLE = _COLOURS + CHART_RULES + dark_rules() + _PAGE_STYLE
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
 """The browser itself refuses scripts, pictures, fonts and requests, should a name ever slip through as markup."""
+
+
+def markup(text: str) -> str:
+    """Text for HTML: made visible, then escaped."""
+    return escape(visible(text), quote=True)
 
 
 def page(title: str, parts: Iterable[str]) -> str:
@@ -58,7 +81,7 @@ def page(title: str, parts: Iterable[str]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
-        f"<title>{markup(title)}</title><style>{STYLE}</style></head>\n<body>{HATCH_ONCE}\n"
+        f"<title>{markup(title)}</title><style>{STYLE}</style></head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"
     )
@@ -82,7 +105,7 @@ def bullets(sentences: Sequence[str]) -> str:
 
 
 def drawn(chart: Chart | None) -> str:
-    return "" if chart is None else f'<div class="chart">{chart.inline()}</div>'
+    return "" if chart is None else chart.inline()
 
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

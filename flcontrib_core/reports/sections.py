@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import fill_of, total_credit
+from flcontrib_core.charts.of_report import Chart, main_utility
 from flcontrib_core.detection.findings import VerdictKind
-from flcontrib_core.reports.chart_facts import STATE_ABSENT, STATE_COMPUTED, run_facts
-from flcontrib_core.reports.charts import ranking_chart
-from flcontrib_core.reports.drawing import markup
-from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, paragraph, section
+from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, markup, paragraph, section
 from flcontrib_core.words import report_words as phrases
 from flcontrib_core.words.numbers import count, probability, several, signed
 from flcontrib_core.words.report_words import total_status
@@ -28,40 +27,39 @@ class Seal:
     chain_head: str | None = None
 
 
-def totals_section(report: AuditReport) -> str:
-    history = report.history
-    facts = {u: run_facts(report, u) for u in history.utilities}
-    first = facts[phrases.main_utility(history)]
+def totals_section(report: AuditReport, ranking: Chart | None) -> str:
+    history, first, fill = report.history, main_utility(report), fill_of(report.history)
+    totals = {u: total_credit(history, u, fill) for u in history.utilities}
+    errors = {u: history.total_standard_errors(u) for u in history.utilities}
+    worst = {u: history.worst_case_errors(u) for u in history.utilities}
+    took_part = history.participated.sum(axis=0)
+    computed = (history.of(first).computed & history.participated).sum(axis=0)
     header = ["Client", "Data size", "Took part", "Computed"]
     for u in history.utilities:
         header += [f"{phrases.credited(history, u).capitalize()}", "95%", "Worst case"]
     rows = []
-    ranked = first.ranking()
-    never = [i for i in range(len(history.client_ids)) if i not in set(ranked)]
-    for i in [*ranked, *never][:MOST_TABLE_ROWS]:
-        took_part = int((first.state[1:, i] != STATE_ABSENT).sum())
-        row = [history.client_ids[i], count(history.data_sizes[i]) if history.data_sizes else "–", str(took_part)]
-        row.append(str(int((first.state[1:, i] == STATE_COMPUTED).sum())))
-        for u, f in facts.items():
-            worst = float(history.worst_case_errors(u)[i])
-            skipped = took_part - int(row[3])
-            row.append(signed(float(f.totals[i])) if took_part else "never took part")
-            row.append(total_status(float(f.total_errors[i]), skipped) if took_part else "–")
-            row.append("–" if worst != worst else "0" if worst == 0 else f"{worst:.3f}")
+    order = sorted(
+        range(len(history.client_ids)), key=lambda i: (not took_part[i], -totals[first][i], history.client_ids[i])
+    )
+    for i in order[:MOST_TABLE_ROWS]:
+        row = [history.client_ids[i], count(history.data_sizes[i]) if history.data_sizes else "–"]
+        row += [str(took_part[i]), str(computed[i])]
+        for u in history.utilities:
+            far = float(worst[u][i])
+            row.append(signed(float(totals[u][i])) if took_part[i] else "never took part")
+            row.append(total_status(float(errors[u][i]), int(took_part[i] - computed[i])) if took_part[i] else "–")
+            row.append("–" if far != far else "0" if far == 0 else f"{far:.3f}")
         rows.append(row)
     words = (
         "Help is up; the initial model's share v(F⁰)/m is left out. "
-        f"{phrases.worst_status(history, first.utility).capitalize()} "
+        f"{phrases.worst_status(history, first).capitalize()} "
         f"({phrases.methods(history)}). 95%: 1.96 · √Σ SE² over epochs; worst case: the linear sum of the half-widths."
     )
     if not history.computed.all():
-        words += (
-            f" Skipped epochs are filled by the policy '{first.fill}' in totals only; no detector sees filled values."
-        )
+        words += f" Skipped epochs are filled by the policy '{fill}' in totals only; no detector sees filled values."
     more = len(history.client_ids) - MOST_TABLE_ROWS
     shown = paragraph(f"{count(more)} more clients stand in the JSON.", "second small") if more > 0 else ""
-    ranking = drawn(ranking_chart(first)) if ranked else ""
-    picture = f'<div class="card"><h3>{markup(f"Ranking by {first.axis}")}</h3>{ranking}</div>'
+    picture = "" if ranking is None else f'<div class="card"><h3>{markup(ranking.title)}</h3>{drawn(ranking)}</div>'
     return section("Totals", paragraph(words, "second small"), picture, grid(header, rows), shown)
 
 

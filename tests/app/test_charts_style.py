@@ -11,9 +11,10 @@ import pytest
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.change_points import change_point_facts
+from flcontrib_core.charts.credit import looks_of
 from flcontrib_core.charts.cumulative import cumulative_facts
 from flcontrib_core.charts.evidence import evidence_facts
-from flcontrib_core.charts.palette import DARK, LIGHT, client_styles
+from flcontrib_core.charts.palette import DARK, LIGHT, Looks, palette
 from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up, signed_ticks
 from tests.app.drawn import (
     draw_change_points,
@@ -51,20 +52,43 @@ def test_lines_and_words_can_be_seen(look: object) -> None:
         assert contrast(words, p.page) >= 4.5, words
 
 
-def test_twenty_clients_differ_in_colour_dash_or_mark() -> None:
-    names = tuple(f"c{i:02d}" for i in range(20))
-    styles = client_styles(names, "light")
-    assert len({(s.colour, s.dash) for s in styles.values()}) == 20
-    assert styles == client_styles(tuple(reversed(names)), "light"), "the order of a log does not matter"
-    same_colour = [s for s in styles.values() if s.colour == styles["c02"].colour]
-    assert len({s.marker for s in same_colour}) > 1
+def looks(count: int, *alerted: int) -> Looks:
+    names = tuple(f"c{i:03d}" for i in range(count))
+    return Looks(names, frozenset(names[i] for i in alerted))
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("alerted", [(), (3,), (1, 5, 6), (0, 1, 2, 3, 4, 7)])
+def test_nobody_else_has_the_colour_of_a_client_with_an_alert(mode: str, alerted: tuple[int, ...]) -> None:
+    given = looks(40, *alerted)
+    accused = {given.of(c, mode).colour for c in given.alerted}
+    others = {given.of(c, mode).colour for c in given.clients if c not in given.alerted}
+    assert not accused & others
+    assert len(accused) == min(4, len(alerted))
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_eight_followed_clients_have_eight_colours_and_signs(mode: str) -> None:
+    given = looks(8, 2, 6)
+    styles = [given.of(c, mode) for c in given.clients]
+    assert len({s.colour for s in styles}) == len({s.marker for s in styles}) == 8
+    hard_to_tell = {s.colour for s in styles if s.dash == "solid"} - {*palette(mode).clients[:5]}
+    assert not hard_to_tell, "the three nearest colours are dashed too"
+
+
+def test_many_clients_differ_in_colour_dash_or_mark() -> None:
+    given = looks(180, 7, 8)
+    styles = {(s.colour, s.dash, s.marker) for c in given.clients for s in [given.of(c, "light")]}
+    assert len(styles) == 180
+    turned = Looks(tuple(reversed(given.clients)), given.alerted)
+    assert all(turned.of(c, "dark") == given.of(c, "dark") for c in given.clients), "the order of a log does not matter"
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_client_looks_the_same_on_every_page(mode: str) -> None:
     report = grouped_report()
     client = report.history.client_ids[1]
-    style = client_styles(report.history.client_ids, mode)[client]
+    style = looks_of(report).of(client, mode)
     curve = draw_cumulative(cumulative_facts(report, "loss", (client,)), mode)
     evidence = draw_evidence(evidence_facts(report, client, None), mode)
     changes = draw_change_points(change_point_facts(report, focus=(client,)), mode)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import itertools
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,13 +13,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from flcontrib_core.reports.chart_facts import run_facts
-from flcontrib_core.reports.client_charts import change_groups
-from flcontrib_core.reports.drawing import HEAT_LEVELS, spread_apart, visible
-from flcontrib_core.reports.heat_map import heat_level, heat_map_chart
-from flcontrib_core.reports.html import html_report, report_charts, write_charts, write_html_report
+from flcontrib_core.charts.of_report import report_charts, write_charts
+from flcontrib_core.reports.html import html_report, write_html_report
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.reports.twin import write_report
+from flcontrib_core.words.numbers import visible
 from tests.detection.made_histories import made_history
 from tests.reports.hostile import HOSTILE_NAMES
 from tests.reports.made_reports import made_report, with_names
@@ -94,10 +91,11 @@ def test_nothing_is_fetched_and_nothing_runs() -> None:
     page = html_report(made_report(), SEAL)
     reader = Reader(page)
     assert not {"script", "img", "link", "iframe", "object", "embed", "form", "a", "video"} & set(reader.tags)
-    assert not [name for name, _ in reader.attributes if name.startswith("on") or name in ("src", "href", "style")]
+    assert not [name for name, _ in reader.attributes if name.startswith("on") or name in ("src", "style")]
+    assert all((value or "").startswith("#") for name, value in reader.attributes if name == "href")
     assert "http://" not in page
     assert "https://" not in page
-    assert set(re.findall(r"url\([^)]*\)", page)) == {"url(#hatch)"}
+    assert all(inside.startswith("#") for inside in re.findall(r"url\(([^)]*)\)", page))
 
 
 def test_the_policy_allows_exactly_the_style_of_the_page() -> None:
@@ -121,58 +119,9 @@ def test_hostile_names_are_shown_literally() -> None:
 
 
 def test_invisible_characters_are_named() -> None:
-    assert visible("ab\u202egpj") == "ab⟨U+202E⟩gpj"
-    assert visible("two\nlines") == "two⟨U+000A⟩lines"
+    assert visible("ab\u202egpj") == "ab[U+202E]gpj"
+    assert visible("two\nlines") == "two[U+000A]lines"
     assert visible("1\u2009152 é 😀") == "1\u2009152 é 😀"
-
-
-def test_three_states_are_three_marks_of_the_heat_map() -> None:
-    report = made_report()
-    facts = run_facts(report)
-    history = report.history
-    took_part, computed = history.participated[1:], history.computed[1:, None]
-    assert int((facts.state[1:] == 1).sum()) == int((took_part & computed).sum())
-    assert int((facts.state[1:] == 2).sum()) == int((took_part & ~computed).sum())
-    assert int((facts.state[1:] == 0).sum()) == int((~took_part).sum())
-    marks = heat_map_chart(facts).marks
-
-    def cells(look: str) -> int:
-        return sum(path.count("M") for path in re.findall(rf'<path d="([^"]*)" class="{look}"', marks))
-
-    assert cells(r"h\d+") == int((took_part & computed).sum())
-    assert cells("hatched") == int((took_part & ~computed).sum())
-    assert cells("absent") == int((~took_part).sum())
-
-
-def test_zero_is_a_computed_cell_in_the_neutral_colour() -> None:
-    assert heat_level(0.0, 0.1) == HEAT_LEVELS // 2
-    assert heat_level(-5.0, 0.1) == 0
-    assert heat_level(5.0, 0.1) == HEAT_LEVELS - 1
-
-
-def test_help_is_up_for_loss_and_for_accuracy() -> None:
-    report = made_report()
-    loss, accuracy = run_facts(report, "loss"), run_facts(report, "accuracy")
-    harmed = report.history.of("loss").values[8, 1]
-    assert harmed > 0
-    assert loss.values[8, 1] == -harmed
-    assert accuracy.values[8, 1] == report.history.of("accuracy").values[8, 1] < 0
-    totals = report.history.totals("loss") - report.history.of("loss").values[0]
-    np.testing.assert_allclose(loss.totals, -totals)
-    np.testing.assert_allclose(loss.credit[-1], loss.totals)
-
-
-def test_neighbouring_epochs_share_one_change() -> None:
-    change = np.zeros(25)
-    change[20], change[21], change[7] = 0.49, 0.48, 0.1
-    assert change_groups(change) == [(20, 21, pytest.approx(0.97))]
-
-
-def test_labels_keep_their_distance_inside_the_sheet() -> None:
-    placed = spread_apart([50.0, 51.0, 99.0, 99.5], 15.0, 0.0, 100.0)
-    ordered = sorted(placed)
-    assert all(b - a >= 15.0 - 1e-9 for a, b in itertools.pairwise(ordered))
-    assert ordered[-1] <= 100.0
 
 
 def test_totals_only_methods_get_no_curve() -> None:

@@ -238,7 +238,7 @@ def test_progress_is_told_in_order() -> None:
 def test_the_front_door_does_not_load_a_solver() -> None:
     code = (
         "import sys, flcontrib_core.scheduling.choose, flcontrib_core.scheduling.explorer, "
-        "flcontrib_core.scheduling.picture; print(sorted({'pulp','highspy','torch','plotly'} & set(sys.modules)))"
+        "flcontrib_core.charts.schedule_file; print(sorted({'pulp','highspy','torch','plotly'} & set(sys.modules)))"
     )
     shown = subprocess.run(
         python_command("-c", code), capture_output=True, text=True, check=True, env=child_environment()

@@ -1,0 +1,50 @@
+"""Contributions as charts show them: help up, the initial model's share left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.palette import Looks
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.vocabulary import EpochByClient, FillPolicy, FloatArray
+
+BAND = (0.1, 0.25, 0.5, 0.75, 0.9)
+"""Of the other clients: the middle 80% and 50%, and the median."""
+
+
+def looks_of(report: AuditReport) -> Looks:
+    """How the report's clients look in every chart."""
+    return Looks(report.history.client_ids, frozenset(a.client for a in report.detection.alerts))
+
+
+def windows_of(report: AuditReport, client: str) -> tuple[tuple[int, int], ...]:
+    """A client's marked windows, strongest first."""
+    marked = [a.window for a in report.detection.alerts if a.client == client and a.window is not None]
+    return tuple(dict.fromkeys(marked))
+
+
+def fill_of(history: ContributionHistory) -> FillPolicy:
+    """How epochs without a value count in totals: as the result was asked to, and not at all while a job computes."""
+    if history.pending.any():
+        return FillPolicy.ZERO
+    return FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
+
+
+def total_credit(history: ContributionHistory, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> FloatArray:
+    """(clients,) over the whole run"""
+    return np.asarray(-history.harm_sign(utility) * (history.totals(utility, fill) - history.of(utility).values[0]))
+
+
+def running_credit(history: ContributionHistory, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:
+    """(T + 1, clients) up to each epoch"""
+    values = -history.harm_sign(utility) * history.filled(utility, fill)
+    values[0] = 0.0  # the initial model belongs to nobody in particular
+    return np.asarray(np.cumsum(values, axis=0))
+
+
+def band_of(credit: EpochByClient, clients: Sequence[int]) -> FloatArray:
+    """(5, T + 1) quantiles of these clients' credit; empty without any"""
+    return np.asarray(np.quantile(credit[:, clients], BAND, axis=1)) if len(clients) else np.empty((0, 0))
