@@ -15,7 +15,7 @@ COMMANDS = {
     "demo": ("serving", "Open the dashboard on the sample runs."),
     "serve": ("serving", "Open the dashboard on a workspace."),
     "check": ("logs", "Validate a run log and name every fault found."),
-    "simulate": ("logs", "Train a federation with known truth and record it."),
+    "simulate": ("simulating", "Train a federation with known truth and record it."),
     "assess": ("assessing", "Per-epoch Shapley values of every client."),
     "schedule": ("assessing", "Which epochs are worth computing under a budget."),
     "audit": ("assessing", "Who contributed what, who changed and when."),

@@ -10,7 +10,9 @@ import pytest
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.laboratory.simulation import Attack, SimulationSettings
-from flcontrib_core.laboratory.simulation.attacks import Attackers, with_trigger
+from flcontrib_core.laboratory.simulation.attacks import with_trigger
+from flcontrib_core.laboratory.simulation.attacks.attackers import Attackers
+from flcontrib_core.laboratory.simulation.behaviour import Memory
 from flcontrib_core.laboratory.simulation.settings import AttackKind, Privacy, parse_windows
 from flcontrib_core.laboratory.simulation.training import SimulatedEpoch, prepare, train
 
@@ -100,31 +102,39 @@ def test_a_copy_is_the_last_step_of_the_global_model() -> None:
 
 def attackers_with(kind: str, **changes: object) -> Attackers:
     settings = replace(HONEST, attack=kind, windows=WINDOW, dishonest=3, **changes)  # type: ignore[arg-type]
-    return Attackers.choose(settings, classes=10)
+    return prepare(settings).attackers
+
+
+def labels_of(attackers: Attackers, client: int, epoch: int, honest: np.ndarray) -> np.ndarray:
+    """The labels this client trains on."""
+    labels = honest
+    for behaviour, moment in attackers.behaviours(client, epoch, Memory()):
+        _, labels = behaviour.data(np.arange(len(honest)), labels, moment)
+    return labels
 
 
 def test_label_flips_come_with_the_given_probability_and_never_keep_the_class() -> None:
     attackers = attackers_with("label-flip", strength=0.6)
     bad = min(attackers.dishonest)
     labels = np.tile(np.arange(10), 400)
-    poisoned = attackers.labels(bad, 3, labels)
+    poisoned = labels_of(attackers, bad, 3, labels)
     changed = poisoned != labels
     assert changed.mean() == pytest.approx(0.6, abs=0.03)
     targets = np.bincount(poisoned[changed & (labels == 0)], minlength=10)
     assert targets[0] == 0
     assert (targets[1:] > 5).all(), "every other class is a target"
-    np.testing.assert_array_equal(attackers.labels(bad, 4, labels), poisoned)
-    np.testing.assert_array_equal(attackers.labels(bad, 5, labels), labels)
+    np.testing.assert_array_equal(labels_of(attackers, bad, 4, labels), poisoned)
+    np.testing.assert_array_equal(labels_of(attackers, bad, 5, labels), labels)
     good = min(set(range(5)) - attackers.dishonest)
-    np.testing.assert_array_equal(attackers.labels(good, 3, labels), labels)
-    assert (attackers_with("label-flip", strength=1.0).labels(bad, 3, labels) != labels).all()
+    np.testing.assert_array_equal(labels_of(attackers, good, 3, labels), labels)
+    assert (labels_of(attackers_with("label-flip", strength=1.0), bad, 3, labels) != labels).all()
 
 
 def test_targeted_flips_turn_one_class_into_one_other() -> None:
     attackers = attackers_with("targeted-flip", strength=1.0)
     labels = np.tile(np.arange(10), 50)
     for bad in attackers.dishonest:
-        poisoned = attackers.labels(bad, 3, labels)
+        poisoned = labels_of(attackers, bad, 3, labels)
         moved = poisoned != labels
         assert len(set(labels[moved])) == 1
         assert len(set(poisoned[moved])) == 1
@@ -134,11 +144,11 @@ def test_targeted_flips_turn_one_class_into_one_other() -> None:
 def test_a_colluding_group_has_one_plan(honest: list[SimulatedEpoch]) -> None:
     labels = np.tile(np.arange(10), 50)
     together = attackers_with("label-flip", collude=True, strength=1.0)
-    shared = [together.labels(bad, 3, labels) for bad in together.dishonest]
+    shared = [labels_of(together, bad, 3, labels) for bad in together.dishonest]
     np.testing.assert_array_equal(shared[0], shared[1])
     assert len(set((shared[0] - labels) % 10)) == 1
     apart = attackers_with("label-flip", strength=1.0)
-    one, two, _ = (apart.labels(bad, 3, labels) for bad in apart.dishonest)
+    one, two, _ = (labels_of(apart, bad, 3, labels) for bad in apart.dishonest)
     assert not np.array_equal(one, two)
     for kind in ("pure-noise", "additive-noise"):
         sent, real, _ = first_false_updates(honest, attack=kind, dishonest=2, collude=True)
@@ -204,11 +214,11 @@ def test_a_ramp_poisons_more_and_more_of_the_same_rows() -> None:
     federation = prepare(settings)
     (bad,) = federation.attackers.dishonest
     labels = np.tile(np.arange(10), 60)
-    moved = [federation.attackers.labels(bad, epoch, labels) != labels for epoch in (2, 3, 4)]
+    moved = [labels_of(federation.attackers, bad, epoch, labels) != labels for epoch in (2, 3, 4)]
     assert [m.mean() for m in moved] == pytest.approx([0.3, 0.6, 0.9], abs=0.06)
     assert not (moved[0] & ~moved[1]).any()
     assert not (moved[1] & ~moved[2]).any()
-    assert (federation.attackers.labels(bad, 5, labels) == labels).all()
+    assert (labels_of(federation.attackers, bad, 5, labels) == labels).all()
 
 
 def test_a_ramp_without_windows_takes_the_whole_run() -> None:

@@ -167,3 +167,25 @@ def test_a_synthetic_outcome_can_be_learned_but_not_without_error() -> None:
         guess.append(max(data.y_validation.mean(), 1 - data.y_validation.mean()))
     assert np.mean(right) > np.mean(guess) + 0.05
     assert max(right) < 0.92
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "positive", "right"),
+    [(DatasetName.ADULT_LIKE, 91, 0.24, (0.8, 0.9)), (DatasetName.COMPAS_LIKE, 15, 0.455, (0.6, 0.72))],
+)
+def test_made_up_tables_are_as_wide_and_as_hard_as_the_known_ones(
+    name: DatasetName, columns: int, positive: float, right: tuple[float, float]
+) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    accuracies = []
+    for seed in range(3):
+        data = load_dataset(name, rng(seed), train_rows=3000, validation_rows=1000)
+        assert data.x_train.shape[1] == columns
+        assert data.y_train.mean() == pytest.approx(positive, abs=0.01)
+        assert data.group_validation is not None
+        fitted = LogisticRegression(max_iter=1000).fit(data.x_train, data.y_train)
+        accuracies.append(fitted.score(data.x_validation, data.y_validation))
+    assert right[0] < np.mean(accuracies) < right[1]
+    first, other = (load_dataset(name, rng(seed), train_rows=100).x_train for seed in (0, 1))
+    assert not np.array_equal(first, other), "every seed has people of its own"

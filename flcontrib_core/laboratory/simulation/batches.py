@@ -7,10 +7,12 @@ trains on all of its rows at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.laboratory.simulation.local_training import LocalTraining
 from flcontrib_core.vocabulary import IntArray
 
 
@@ -36,13 +38,26 @@ class LocalBatches:
         own = slice(self.cuts[number], self.cuts[number + 1])
         return self.rows[own], self.labels[own]
 
+    def only(self, steps: Sequence[int]) -> LocalBatches:
+        """The same client taking only these of its steps."""
+        parts = [slice(self.cuts[s], self.cuts[s + 1]) for s in steps]
+        ends = np.cumsum([0, *(p.stop - p.start for p in parts)])
+        rows = [self.rows[p] for p in parts] or [self.rows[:0]]
+        labels = [self.labels[p] for p in parts] or [self.labels[:0]]
+        return LocalBatches(np.concatenate(rows), np.concatenate(labels), tuple(int(e) for e in ends))
 
-def local_batches(
-    rows: IntArray, labels: IntArray, batch: int, local_epochs: int, drop_last: bool, rng: np.random.Generator
-) -> LocalBatches:
-    """The shuffled mini-batches of one client for one epoch; every local epoch is shuffled anew."""
-    size = min(batch, len(rows))
-    kept = len(rows) - len(rows) % size if drop_last else len(rows)
-    order = np.concatenate([rng.permutation(len(rows))[:kept] for _ in range(local_epochs)])
-    starts = [e * kept + s for e in range(local_epochs) for s in range(0, kept, size)]
-    return LocalBatches(rows[order], labels[order], (*starts, kept * local_epochs))
+
+def local_batches(rows: IntArray, labels: IntArray, training: LocalTraining, rng: np.random.Generator) -> LocalBatches:
+    """The mini-batches of one client for one epoch; every local epoch is shuffled anew. At least one step is taken."""
+    size = min(training.batch, len(rows))
+    kept = len(rows) - len(rows) % size if training.drop_last else len(rows)
+    shuffled = [
+        (rng.permutation(len(rows)) if training.shuffle else np.arange(len(rows)))[:kept]
+        for _ in range(training.local_epochs)
+    ]
+    order = np.concatenate(shuffled)
+    starts = [e * kept + s for e in range(training.local_epochs) for s in range(0, kept, size)]
+    whole = LocalBatches(rows[order], labels[order], (*starts, kept * training.local_epochs))
+    if training.step_share >= 1:
+        return whole
+    return whole.only(range(max(1, round(training.step_share * whole.steps))))

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flcontrib_core.errors import SettingsError
 from flcontrib_core.laboratory.simulation.batches import LocalBatches
-from flcontrib_core.laboratory.simulation.settings import Optimizer
+from flcontrib_core.laboratory.simulation.kinds import Optimizer
+from flcontrib_core.laboratory.simulation.local_training import LocalTraining
+from flcontrib_core.laboratory.simulation.optimizers import MOMENTUM
+from flcontrib_core.laboratory.simulation.precision import to_bfloat16
 from flcontrib_core.runs.encoding import split_flat
 from flcontrib_core.runs.run_log import ParameterSpec
-from flcontrib_core.vocabulary import Float32Array
+from flcontrib_core.vocabulary import BoolArray, Float32Array
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +62,11 @@ class Cnn:
             ParameterSpec(f"{head}.bias", (self.classes,)),
         ]
         return tuple(specs)
+
+    @property
+    def statistics(self) -> BoolArray:
+        """(P,) BatchNorm's running means and variances."""
+        return np.concatenate([np.full(p.count, p.name.rpartition(".")[2] in _STATISTICS) for p in self.parameters])
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -104,22 +113,20 @@ class Cnn:
         start: Float32Array,
         x: Float32Array,
         batches: Sequence[LocalBatches],
-        optimizer: Optimizer,
-        lr: float,
+        training: LocalTraining,
+        noise: Sequence[np.random.Generator] = (),
     ) -> Float32Array:
-        """Δ of every client (clients, P), all starting from ``start``."""
+        """Δ of every client (clients, P), all starting from ``start``; one client after the other."""
         import torch
 
+        if training.row_privacy is not None:
+            raise SettingsError("DP-SGD with the cnn: BatchNorm mixes the rows of a batch; choose the mlp")
         updates = np.empty((len(batches), len(start)), dtype=np.float32)
         network = self._network()
         for client, own in enumerate(batches):
             self._load(network, start)
             network.train()
-            rule: torch.optim.Optimizer = (
-                torch.optim.Adam(network.parameters(), lr=lr)
-                if optimizer is Optimizer.ADAM
-                else torch.optim.SGD(network.parameters(), lr=lr)
-            )
+            rule = _torch_rule(training, network)
             for step in range(own.steps):
                 rows, labels = own.step(step)
                 if len(rows) < 2:
@@ -127,9 +134,42 @@ class Cnn:
                 rule.zero_grad(set_to_none=True)
                 logits = network(self._images(x[rows]))
                 torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels)).backward()  # type: ignore[no-untyped-call]
+                self._modify_gradients(network, training, start)
                 rule.step()
-            updates[client] = self._flat(network) - start
+            after = self._flat(network)
+            if training.trainable is not None:
+                after = np.where(training.trainable.mask, after, start)
+            updates[client] = after - start
         return updates
+
+    def _modify_gradients(self, network: torch.nn.Sequential, training: LocalTraining, start: Float32Array) -> None:
+        """Turned, pulled back, frozen, shortened, rounded, in the order of the fully connected network's rules."""
+        import torch
+
+        if training.trainable is None and not (
+            training.ascend or training.half_gradients or training.proximal or training.gradient_clip
+        ):
+            return
+        origin = split_flat(start, self.parameters)
+        mask = None
+        if training.trainable is not None:
+            mask = split_flat(training.trainable.mask.astype(np.float32), self.parameters)
+        weights = dict(network.named_parameters())
+        for name, weight in weights.items():
+            gradient = weight.grad
+            assert gradient is not None
+            if training.ascend:
+                gradient.neg_()
+            if training.proximal:
+                gradient.add_(training.proximal * (weight.detach() - torch.from_numpy(origin[name].copy())))
+            if mask is not None:
+                gradient.mul_(torch.from_numpy(mask[name]))
+        if training.gradient_clip is not None:
+            torch.nn.utils.clip_grad_norm_(list(weights.values()), training.gradient_clip)
+        if training.half_gradients:
+            for weight in weights.values():
+                assert weight.grad is not None
+                weight.grad.copy_(torch.from_numpy(to_bfloat16(weight.grad.contiguous().numpy())))
 
     def logits(self, models: Float32Array, x: Float32Array) -> Float32Array:
         """(models, rows, classes) for flat models (models, P), BatchNorm in evaluation mode."""
@@ -182,3 +222,15 @@ class Cnn:
 
 
 _STATISTICS = ("running_mean", "running_var")
+
+
+def _torch_rule(training: LocalTraining, network: torch.nn.Sequential) -> torch.optim.Optimizer:
+    import torch
+
+    weights, decay = network.parameters(), training.weight_decay
+    if training.optimizer is Optimizer.ADAM:
+        return torch.optim.Adam(weights, lr=training.lr, weight_decay=decay)
+    if training.optimizer is Optimizer.ADAMW:
+        return torch.optim.AdamW(weights, lr=training.lr, weight_decay=decay)
+    momentum = MOMENTUM if training.optimizer is Optimizer.MOMENTUM else 0.0
+    return torch.optim.SGD(weights, lr=training.lr, momentum=momentum, weight_decay=decay)

@@ -1,8 +1,8 @@
 """Which rows does a simulated federation learn from?
 
-Digits, breast cancer and wine come with scikit-learn; ``synthetic`` is drawn anew for each seed; Adult, COMPAS,
-CIFAR-10, MNIST and Fashion-MNIST are read from a data folder. Each gets its standard preprocessing, and a seeded split
-into training rows and validation rows.
+Digits, breast cancer and wine come with scikit-learn; ``synthetic``, ``adult-like`` and ``compas-like`` are drawn anew
+for each seed; Adult, COMPAS, CIFAR-10, MNIST and Fashion-MNIST are read from a data folder. Each gets its standard
+preprocessing, and a seeded split into training rows and validation rows.
 
 Scaling never divides by a deviation close to zero: digits and images are divided by their constant range, and a
 column that hardly varies is only centred. Otherwise an unseen row would explode the loss, and an honest client that
@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.laboratory.simulation.settings import DatasetName
-from flcontrib_core.laboratory.simulation.synthetic_table import draw_table
+from flcontrib_core.laboratory.simulation.kinds import DatasetName
+from flcontrib_core.laboratory.simulation.synthetic_table import ADULT_SCHEMA, COMPAS_SCHEMA, draw_like, draw_table
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
 DATA_VARIABLE = "FLCONTRIB_DATA"
@@ -88,8 +88,8 @@ def load_dataset(
     Raises ``MissingPart`` where the data folder or the file is not there, ``SettingsError`` where more rows are asked
     for than exist.
     """
-    if name is DatasetName.SYNTHETIC:
-        source = _drawn(rng)
+    if name in _DRAWN:
+        source = _drawn(name, rng)
     else:
         source = _read(name, str(_folder(data_dir)) if name not in _BUNDLED else "")
     everything = np.arange(len(source.y))
@@ -175,8 +175,14 @@ def _read(name: DatasetName, folder: str) -> _Source:
 _BUNDLED = (DatasetName.DIGITS, DatasetName.BREAST_CANCER, DatasetName.WINE)
 
 
-def _drawn(rng: np.random.Generator) -> _Source:
-    table = draw_table(rng)
+_DRAWN = (DatasetName.SYNTHETIC, DatasetName.ADULT_LIKE, DatasetName.COMPAS_LIKE)
+
+
+def _drawn(name: DatasetName, rng: np.random.Generator) -> _Source:
+    if name is DatasetName.SYNTHETIC:
+        table = draw_table(rng)
+    else:
+        table = draw_like(ADULT_SCHEMA if name is DatasetName.ADULT_LIKE else COMPAS_SCHEMA, rng)
     return _Source(table.x, table.y, table.group, None, tuple(range(table.numeric)))
 
 

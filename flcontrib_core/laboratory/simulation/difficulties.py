@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.laboratory.simulation.kinds import DifficultyKind
 from flcontrib_core.laboratory.simulation.random_streams import Purpose, stream
-from flcontrib_core.laboratory.simulation.settings import DifficultyKind, SimulationSettings
+from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.vocabulary import IntArray
 
 DRIFT_STARTS = (0.35, 0.65)

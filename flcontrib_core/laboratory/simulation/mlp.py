@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.laboratory.simulation.batches import LocalBatches
-from flcontrib_core.laboratory.simulation.settings import Optimizer
+from flcontrib_core.laboratory.simulation.local_training import LocalTraining, RowPrivacy
+from flcontrib_core.laboratory.simulation.optimizers import step_rule
 from flcontrib_core.runs.run_log import ParameterSpec
-from flcontrib_core.vocabulary import Float32Array, IntArray
+from flcontrib_core.vocabulary import BoolArray, Float32Array, IntArray
 
 TOGETHER = 2**18
 """Weights trained side by side (clients × parameters): about a second-level cache."""
-ADAM_MEAN, ADAM_SQUARE, ADAM_FLOOR = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Mlp:
                 ParameterSpec(f"{2 * layer}.bias", (fan_out,)),
             ]
         return tuple(specs)
+
+    @property
+    def statistics(self) -> BoolArray:
+        """(P,) none: every parameter is a weight."""
+        return np.zeros(sum(p.count for p in self.parameters), dtype=bool)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -61,10 +66,13 @@ class Mlp:
         start: Float32Array,
         x: Float32Array,
         batches: Sequence[LocalBatches],
-        optimizer: Optimizer,
-        lr: float,
+        training: LocalTraining,
+        noise: Sequence[np.random.Generator] = (),
     ) -> Float32Array:
-        """Δ of every client (clients, P), all starting from ``start``; ``batches[i]`` are client i's steps."""
+        """Δ of every client (clients, P), all starting from ``start``; ``batches[i]`` are client i's steps.
+
+        ``noise[i]`` is where client i's private gradients get theirs from; only DP-SGD needs it.
+        """
         updates = np.empty((len(batches), len(start)), dtype=np.float32)
         # The clients with the most steps first, so that those still training are always the first rows.
         order = sorted(range(len(batches)), key=lambda i: -batches[i].steps)
@@ -72,7 +80,8 @@ class Mlp:
         for first in range(0, len(order), at_once):
             chunk = order[first : first + at_once]
             weights = np.repeat(start[None], len(chunk), axis=0)
-            self._train_together(weights, x, [batches[i] for i in chunk], optimizer, lr)
+            own_noise = [noise[i] for i in chunk] if training.row_privacy else []
+            self._train_together(weights, x, [batches[i] for i in chunk], training, start, own_noise)
             updates[chunk] = weights - start
         return updates
 
@@ -100,14 +109,15 @@ class Mlp:
         weights: Float32Array,
         x: Float32Array,
         batches: Sequence[LocalBatches],
-        optimizer: Optimizer,
-        lr: float,
+        training: LocalTraining,
+        start: Float32Array,
+        noise: Sequence[np.random.Generator],
     ) -> None:
         """Trains the rows of ``weights`` in place."""
         widest = max(b.width for b in batches)
         steps = np.array([b.steps for b in batches])
         gradient = np.empty_like(weights)
-        step_rule = _Adam(weights, lr) if optimizer is Optimizer.ADAM else _Sgd(lr)
+        rule, private = step_rule(training, start, weights), training.row_privacy
         for step in range(int(steps.max(initial=0))):
             active = int((steps > step).sum())
             rows = np.zeros((active, widest), dtype=np.int64)
@@ -117,11 +127,20 @@ class Mlp:
                 own_rows, own_labels = batches[i].step(step)
                 rows[i, : len(own_rows)], labels[i, : len(own_rows)] = own_rows, own_labels
                 share[i, : len(own_rows)] = 1.0 / len(own_rows)  # rows beyond a short batch weigh nothing
-            self._gradient(weights[:active], x[rows], labels, share, gradient[:active])
-            step_rule.step(weights[:active], gradient[:active])
+            self._gradient(weights[:active], x[rows], labels, share, gradient[:active], private)
+            if private is not None:
+                for own, deviates, rng in zip(gradient[:active], share.max(axis=1), noise, strict=False):
+                    own += rng.normal(0.0, private.noise * private.clip * deviates, size=len(own)).astype(np.float32)
+            rule.step(weights[:active], gradient[:active])
 
     def _gradient(
-        self, weights: Float32Array, x: Float32Array, labels: IntArray, share: Float32Array, out: Float32Array
+        self,
+        weights: Float32Array,
+        x: Float32Array,
+        labels: IntArray,
+        share: Float32Array,
+        out: Float32Array,
+        private: RowPrivacy | None = None,
     ) -> None:
         """The gradient of every client's mean cross-entropy over its batch, written into ``out`` (clients, P)."""
         layers, gradients = self._views(weights), self._views(out)
@@ -138,6 +157,8 @@ class Mlp:
         error /= error.sum(axis=2, keepdims=True)
         clients, width = labels.shape
         error[np.arange(clients)[:, None], np.arange(width)[None, :], labels] -= 1.0
+        if private is not None:
+            error *= _shortening(layers, inputs, error, private.clip)[:, :, None]
         error *= share[:, :, None]  # ∂loss/∂logits
         for depth in range(len(layers) - 1, -1, -1):
             to_weight, to_bias = gradients[depth]
@@ -148,37 +169,17 @@ class Mlp:
                 error *= inputs[depth] > 0
 
 
-class _Sgd:
-    def __init__(self, lr: float) -> None:
-        self._lr = np.float32(lr)
+def _shortening(
+    layers: list[tuple[Float32Array, Float32Array]], inputs: list[Float32Array], error: Float32Array, clip: float
+) -> Float32Array:
+    """(clients, batch) by which factor each row's gradient has to shrink to be no longer than ``clip``.
 
-    def step(self, weights: Float32Array, gradient: Float32Array) -> None:
-        gradient *= self._lr
-        weights -= gradient
-
-
-class _Adam:
-    """Adam without weight decay; every epoch starts with fresh moments, as clients keep no state."""
-
-    def __init__(self, weights: Float32Array, lr: float) -> None:
-        self._lr = lr
-        self._mean = np.zeros_like(weights)
-        self._square = np.zeros_like(weights)
-        self._steps = 0
-
-    def step(self, weights: Float32Array, gradient: Float32Array) -> None:
-        active = len(weights)
-        mean, square = self._mean[:active], self._square[:active]
-        self._steps += 1
-        mean *= np.float32(ADAM_MEAN)
-        mean += np.float32(1 - ADAM_MEAN) * gradient
-        square *= np.float32(ADAM_SQUARE)
-        np.multiply(gradient, gradient, out=gradient)
-        gradient *= np.float32(1 - ADAM_SQUARE)
-        square += gradient
-        np.sqrt(square, out=gradient)
-        gradient /= np.float32(np.sqrt(1 - ADAM_SQUARE**self._steps))
-        gradient += np.float32(ADAM_FLOOR)
-        np.divide(mean, gradient, out=gradient)
-        gradient *= np.float32(self._lr / (1 - ADAM_MEAN**self._steps))
-        weights -= gradient
+    A row's gradient of a linear layer is the outer product of its error and its input, so its length is the product
+    of their lengths: no row's gradient has to be formed (Goodfellow, arXiv 1510.01799).
+    """
+    squared = np.zeros(error.shape[:2], dtype=np.float32)
+    for depth in range(len(layers) - 1, -1, -1):
+        squared += (error**2).sum(axis=2) * ((inputs[depth] ** 2).sum(axis=2) + 1)
+        if depth:
+            error = np.matmul(error, layers[depth][0]) * (inputs[depth] > 0)
+    return np.minimum(1.0, clip / np.maximum(np.sqrt(squared), 1e-12)).astype(np.float32)

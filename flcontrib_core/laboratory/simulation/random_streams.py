@@ -24,6 +24,10 @@ class Purpose(IntEnum):
     CHOICE_OF_DIFFICULTY = 8
     DIFFICULTY = 9
     PRIVACY = 10
+    CHOICE_OF_CHANGED = 11
+    CHANGE = 12
+    ROW_PRIVACY = 13
+    SERVER_NOISE = 14
 
 
 def stream(seed: int, purpose: Purpose, *keys: int) -> np.random.Generator:

@@ -6,118 +6,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.laboratory.simulation.attacks.plan import Attack
+from flcontrib_core.laboratory.simulation.changes.plan import Change, parse_changes
+from flcontrib_core.laboratory.simulation.kinds import (
+    Aggregation,
+    AttackKind,
+    ChangeKind,
+    DatasetName,
+    DifficultyKind,
+    ModelKind,
+    Optimizer,
+    Sizes,
+    Split,
+    named,
+)
+from flcontrib_core.laboratory.simulation.windows import WHOLE, Window, check_windows, parse_windows
 
-Window = tuple[int, int]
-"""First and last epoch, 1-based, inclusive."""
-WHOLE = "whole"
+__all__ = [
+    "WHOLE",
+    "Aggregation",
+    "Attack",
+    "AttackKind",
+    "Change",
+    "ChangeKind",
+    "DatasetName",
+    "DifficultyKind",
+    "ModelKind",
+    "Optimizer",
+    "Privacy",
+    "SimulationSettings",
+    "Sizes",
+    "Split",
+    "Window",
+    "paper_settings",
+    "parse_changes",
+    "parse_windows",
+]
 
-
-class DatasetName(StrEnum):
-    DIGITS = "digits"
-    BREAST_CANCER = "breast-cancer"
-    WINE = "wine"
-    SYNTHETIC = "synthetic"
-    """A table of made-up people, drawn anew for each seed."""
-    ADULT = "adult"
-    COMPAS = "compas"
-    CIFAR10 = "cifar10"
-    MNIST = "mnist"
-    FASHION_MNIST = "fashion-mnist"
-
-
-class Split(StrEnum):
-    """How the classes are shared out among the clients."""
-
-    IID = "iid"
-    DIRICHLET = "dirichlet"
-    BETA = "beta"
-
-
-class Sizes(StrEnum):
-    EQUAL = "equal"
-    UNEQUAL = "unequal"
-
-
-class ModelKind(StrEnum):
-    MLP = "mlp"
-    PAPER_MLP = "paper-mlp"
-    CNN = "cnn"
-
-
-class Optimizer(StrEnum):
-    SGD = "sgd"
-    ADAM = "adam"
-
-
-class Aggregation(StrEnum):
-    FEDAVG = "fedavg"
-    GREEDY = "greedy"
-
-
-class AttackKind(StrEnum):
-    """What a dishonest client does inside its windows; ``strength`` means the number in brackets."""
-
-    LABEL_FLIP = "label-flip"
-    """Trains on labels changed with probability [p]."""
-    TARGETED_FLIP = "targeted-flip"
-    """Trains on labels of one class changed into one other with probability [p]."""
-    SIGN_FLIP = "sign-flip"
-    """Sends −[factor]·Δ."""
-    SCALE = "scale"
-    """Sends [factor]·Δ."""
-    ADDITIVE_NOISE = "additive-noise"
-    """Adds Gaussian noise of [factor]·‖Δ‖ to Δ."""
-    PURE_NOISE = "pure-noise"
-    """Sends Gaussian noise of [factor]·‖Δ‖ instead of Δ."""
-    ZERO = "zero"
-    """Sends nothing but zeros: a free rider."""
-    REPEAT = "repeat"
-    """Sends its own last update again, with relative noise [level]."""
-    COPY = "copy"
-    """Sends the last step of the global model as its own, with relative noise [level]."""
-    HIDDEN_FLIP = "hidden-flip"
-    """Trains on labels changed with probability [p], and hides it: half of what it sends is the mean of the other
-    participants' updates, which it is assumed to know, and the length is their median length."""
-    BACKDOOR = "backdoor"
-    """Trains on a share [p] of its rows with a trigger (a few columns set to their largest value) and one label."""
-
-
-class DifficultyKind(StrEnum):
-    """What makes honest clients look different; ``difficulty_strength`` means the number in brackets."""
-
-    NONE = "none"
-    LOW_QUALITY = "low-quality"
-    """Some clients' labels are wrong with probability [p], over the whole run."""
-    DRIFT = "drift"
-    """Some clients' class mix moves away during the run, until a share [s] of their rows follows the new mix."""
-    RARE = "rare"
-    """Some clients can be asked only in a share [s] of the epochs."""
-    DROP_OUT = "drop-out"
-    """Every client that was asked fails to answer with probability [p]."""
-
-
-DEFAULT_STRENGTH: dict[AttackKind, float | None] = {
-    AttackKind.LABEL_FLIP: 0.7,
-    AttackKind.TARGETED_FLIP: 1.0,
-    AttackKind.SIGN_FLIP: 1.0,
-    AttackKind.SCALE: 5.0,
-    AttackKind.ADDITIVE_NOISE: 1.0,
-    AttackKind.PURE_NOISE: 1.0,
-    AttackKind.ZERO: None,
-    AttackKind.REPEAT: 0.0,
-    AttackKind.COPY: 0.0,
-    AttackKind.HIDDEN_FLIP: 0.7,
-    AttackKind.BACKDOOR: 0.5,
-}
-PROBABILITIES = (AttackKind.LABEL_FLIP, AttackKind.TARGETED_FLIP, AttackKind.HIDDEN_FLIP, AttackKind.BACKDOOR)
-"""Kinds whose strength is a probability or a share."""
 DEFAULT_DIFFICULTY: dict[DifficultyKind, float | None] = {
     DifficultyKind.NONE: None,
     DifficultyKind.LOW_QUALITY: 0.3,
@@ -127,51 +57,6 @@ DEFAULT_DIFFICULTY: dict[DifficultyKind, float | None] = {
 }
 PAPER_HIDDEN = (64, 128, 256, 512)
 PAPER_ALPHA = {DatasetName.ADULT: 50.0, DatasetName.COMPAS: 0.5, DatasetName.CIFAR10: 0.25}
-
-_Named = TypeVar("_Named", bound=StrEnum)
-
-
-@dataclass(frozen=True)
-class Attack:
-    """One kind of dishonesty, carried out by ``dishonest`` clients chosen by the seed, or by ``clients`` by position.
-
-    No windows means the whole run. ``collude``: the group agrees on one plan (one label map, one noise). ``ramp``: the
-    strength rises evenly over each window and is full in its last epoch.
-    """
-
-    kind: AttackKind
-    dishonest: int = 1
-    clients: tuple[int, ...] | None = None
-    windows: tuple[Window, ...] = ()
-    strength: float | None = None
-    collude: bool = False
-    ramp: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", named(AttackKind, self.kind, "attack"))
-        if self.strength is None:
-            object.__setattr__(self, "strength", DEFAULT_STRENGTH[self.kind])
-        if self.strength is not None and self.strength < 0:
-            raise SettingsError(f"strength {self.strength}: an attack's strength is at least 0")
-        if self.kind in PROBABILITIES and (self.strength or 0.0) > 1:
-            raise SettingsError(f"strength {self.strength}: a flipping probability lies between 0 and 1")
-        if self.clients is not None:
-            object.__setattr__(self, "dishonest", len(self.clients))
-
-    def active(self, epoch: int) -> bool:
-        return not self.windows or any(first <= epoch <= last for first, last in self.windows)
-
-    def window_of(self, epoch: int) -> int:
-        """The position of the window this epoch lies in; 0 where the attack has none."""
-        return next((i for i, (first, last) in enumerate(self.windows) if first <= epoch <= last), 0)
-
-    def strength_in(self, epoch: int, epochs: int) -> float:
-        """The strength in this epoch of a run of ``epochs``: with a ramp, the share of its window that has passed."""
-        full = self.strength or 0.0
-        if not self.ramp:
-            return full
-        first, last = self.windows[self.window_of(epoch)] if self.windows else (1, epochs)
-        return full * (epoch - first + 1) / (last - first + 1)
 
 
 @dataclass(frozen=True)
@@ -236,6 +121,10 @@ class SimulationSettings:
     ramp: bool = False
     """Of ``attack``: its strength rises over each window."""
     privacy: Privacy | None = None
+    changes: tuple[Change, ...] = ()
+    """What honest sites, or the server, do otherwise at some time."""
+    server_rate: float | None = None
+    """Of the server's step; where None, 1 for means and 0.01 for adaptive rules."""
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -257,13 +146,15 @@ class SimulationSettings:
             object.__setattr__(self, "hidden", PAPER_HIDDEN)
         self._check_ranges()
         self._check_attacks()
+        for change in self.changes:
+            change.check(self.clients, self.epochs)
 
     def _check_ranges(self) -> None:
         for key in ("clients", "epochs", "local_epochs", "batch", "width"):
             if getattr(self, key) < 1:
                 raise SettingsError(f"{key} = {getattr(self, key)}: at least 1 is needed")
-        for key in ("alpha", "lr"):
-            if not getattr(self, key) > 0:
+        for key in ("alpha", "lr", "server_rate"):
+            if getattr(self, key) is not None and not getattr(self, key) > 0:
                 raise SettingsError(f"{key} = {getattr(self, key)}: a positive number is needed")
         if not 0 < self.participation <= 1:
             raise SettingsError(f"participation = {self.participation}: a share above 0 and up to 1 is needed")
@@ -279,9 +170,7 @@ class SimulationSettings:
         if attackers > self.clients or any(a.dishonest < 1 for a in self.attacks()):
             raise SettingsError(f"{attackers} dishonest clients among {self.clients}: choose between 1 and all of them")
         for attack in self.attacks():
-            for first, last in attack.windows:
-                if not 1 <= first <= last <= self.epochs:
-                    raise SettingsError(f"window {first}:{last}: a window lies within the epochs 1 to {self.epochs}")
+            check_windows(attack.windows, self.epochs)
             for position in attack.clients or ():
                 if not 0 <= position < self.clients:
                     raise SettingsError(f"client position {position}: the federation has {self.clients} clients")
@@ -292,29 +181,6 @@ class SimulationSettings:
             return self.more_attacks
         flat = Attack(self.attack, self.dishonest, None, self.windows, self.strength, self.collude, self.ramp)
         return (flat, *self.more_attacks)
-
-
-def named(kind: type[_Named], value: object, setting: str) -> _Named:
-    """An enum's member by its text, or an error that lists the choices."""
-    try:
-        return kind(str(value))
-    except ValueError:
-        choices = ", ".join(member.value for member in kind)
-        raise SettingsError(f"{setting} = {value!r}: choose one of {choices}") from None
-
-
-def parse_windows(texts: Iterable[str], epochs: int) -> tuple[Window, ...]:
-    """Windows from the command line: ``"12:20"`` (inclusive, 1-based) or ``"whole"``."""
-    windows: list[Window] = []
-    for text in texts:
-        if text == WHOLE:
-            windows.append((1, epochs))
-            continue
-        first, colon, last = text.partition(":")
-        if not colon or not first.strip().isdecimal() or not last.strip().isdecimal():
-            raise SettingsError(f"window {text!r}: write FIRST:LAST, for example 12:20, or {WHOLE}")
-        windows.append((int(first), int(last)))
-    return tuple(windows)
 
 
 def paper_settings(dataset: DatasetName | str, **changes: Any) -> SimulationSettings:

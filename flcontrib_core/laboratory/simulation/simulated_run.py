@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.laboratory.simulation.settings import Aggregation, DifficultyKind, SimulationSettings
+from flcontrib_core.laboratory.simulation.change_truth import KEY, ChangeTruth
+from flcontrib_core.laboratory.simulation.settings import DifficultyKind, SimulationSettings
 from flcontrib_core.laboratory.simulation.training import Federation, SimulatedEpoch, prepare, train
 from flcontrib_core.runs import encoding
 from flcontrib_core.runs.recorder import RunRecorder
@@ -30,18 +31,19 @@ from flcontrib_core.runs.run_log import (
 from flcontrib_core.vocabulary import Float32Array, OnProgress, no_progress
 
 BUNDLE_SUFFIX = ".flrun"
-RECORDED_WHEN_USED = ("ramp", "privacy")
+RECORDED_WHEN_USED = ("ramp", "privacy", "changes", "server_rate")
 """Settings that came later: a run that does not use them keeps the manifest, and so the digest, it had before."""
 DROPPED_OUT = "dropped out"
 
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """A recorded simulation: where it lies, what it is, and who was dishonest when."""
+    """A recorded simulation: where it lies, what it is, who was dishonest when, and what honest sites changed."""
 
     run: Path
     digest: str
     truth: Truth
+    changes: tuple[ChangeTruth, ...] = ()
 
 
 def simulate(settings: SimulationSettings, out: Path, on_progress: OnProgress = no_progress) -> SimulationResult:
@@ -76,12 +78,12 @@ def _record(
                 recorder.epoch(
                     done.updates,
                     participants=[ids[c] for c in done.participants],
-                    global_model=_stored_global(federation, done),
+                    global_model=_stored_global(done),
                     **_circumstances(federation, done),
                 )
             on_progress(done.epoch, settings.epochs, f"validation loss {done.loss:.3f}")
         run = folder if bundle is None else recorder.bundle(bundle)
-        return SimulationResult(run, recorder.digest(), federation.truth)
+        return SimulationResult(run, recorder.digest(), federation.truth, federation.honest_changes)
 
 
 def simulate_in_memory(settings: SimulationSettings) -> RunLog:
@@ -112,7 +114,7 @@ def in_memory_run(federation: Federation, epochs: Iterator[SimulatedEpoch]) -> R
     )
     records, numbers, lines = [], [], []
     for done in epochs:
-        server = _stored_global(federation, done)
+        server = _stored_global(done)
         line = _line(federation, done, server)
         lines.append(encoding.json_bytes(line))
         records.append(_epoch_record(federation, done, line))
@@ -176,8 +178,14 @@ def _description(federation: Federation) -> dict[str, Any]:
         "classes": federation.data.classes,
         "name": settings.name or _title(settings),
         "source": _source(federation),
-        "truth": encoding.truth_record(federation.truth),
+        "truth": _truth_record(federation),
     }
+
+
+def _truth_record(federation: Federation) -> dict[str, Any]:
+    """Who was dishonest and, under a key of its own and only where there are any, what honest sites changed."""
+    changes = [change.to_json() for change in federation.honest_changes]
+    return encoding.truth_record(federation.truth) | ({KEY: changes} if changes else {})
 
 
 def _source(federation: Federation) -> dict[str, Any]:
@@ -196,6 +204,7 @@ def _source(federation: Federation) -> dict[str, Any]:
 def _title(settings: SimulationSettings) -> str:
     parts = [str(settings.dataset), f"{settings.clients} clients"]
     parts += [f"{a.dishonest} {a.kind}" for a in settings.attacks()] or ["all honest"]
+    parts += [f"{c.kind} at {c.changed or 'all'}" if c.changed != 0 else str(c.kind) for c in settings.changes]
     if settings.difficulty is not DifficultyKind.NONE:
         parts.append(str(settings.difficulty))
     return ", ".join(parts)
@@ -213,9 +222,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _stored_global(federation: Federation, done: SimulatedEpoch) -> Float32Array | None:
+def _stored_global(done: SimulatedEpoch) -> Float32Array | None:
     """The server's model, where the updates' weighted mean does not explain it."""
-    return done.global_model if federation.settings.aggregation is Aggregation.GREEDY else None
+    return None if done.explained else done.global_model
 
 
 def _circumstances(federation: Federation, done: SimulatedEpoch) -> dict[str, Any]:
@@ -225,6 +234,10 @@ def _circumstances(federation: Federation, done: SimulatedEpoch) -> dict[str, An
     if len(done.asked) > len(done.participants):
         said["asked"] = [ids[c] for c in done.asked]
         said["failed"] = {ids[c]: DROPPED_OUT for c in done.asked if c not in done.participants}
+    usual = {c: federation.clients[c].data_size for c in done.participants}
+    own = {ids[c]: n for c, n in zip(done.participants, done.data_sizes, strict=True) if n != usual[c]}
+    if own:
+        said["data_sizes"] = own
     return said
 
 
@@ -241,10 +254,10 @@ def _epoch_record(federation: Federation, done: SimulatedEpoch, line: Mapping[st
     return EpochRecord(
         epoch=done.epoch,
         participants=done.participants,
-        data_sizes=tuple(federation.clients[c].data_size for c in done.participants),
+        data_sizes=done.data_sizes,
         file=line["file"],
         sha256=line["sha256"],
-        has_global=federation.settings.aggregation is Aggregation.GREEDY,
+        has_global=not done.explained,
         asked=tuple(line.get("asked", ())),
         failed=tuple(FailedClient(f["client"], f["reason"]) for f in line.get("failed", ())),
         metrics=dict(line["metrics"]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.laboratory.simulation.settings import Sizes, Split
+from flcontrib_core.laboratory.simulation.kinds import Sizes, Split
 from flcontrib_core.vocabulary import FloatArray, IntArray
 
 SPREAD_OF_SIZES = 4.0

@@ -6,84 +6,28 @@ here: the same epochs go to a recorder or stay in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.laboratory.simulation.aggregation import best_subset, fedavg, subset_models
-from flcontrib_core.laboratory.simulation.attacks import Attackers, Memory, with_trigger
-from flcontrib_core.laboratory.simulation.batches import LocalBatches, local_batches
+from flcontrib_core.laboratory.simulation.behaviour import Memory
+from flcontrib_core.laboratory.simulation.changes.change import Sent
 from flcontrib_core.laboratory.simulation.cnn import Cnn
-from flcontrib_core.laboratory.simulation.datasets import Dataset, load_dataset
-from flcontrib_core.laboratory.simulation.difficulties import Difficulties
-from flcontrib_core.laboratory.simulation.mlp import Mlp
+from flcontrib_core.laboratory.simulation.federation import Federation, TrainableModel, prepare
+from flcontrib_core.laboratory.simulation.local_updates import local_updates
 from flcontrib_core.laboratory.simulation.random_streams import Purpose, stream
-from flcontrib_core.laboratory.simulation.settings import (
-    Aggregation,
-    AttackKind,
-    ModelKind,
-    Optimizer,
-    Privacy,
-    SimulationSettings,
-)
-from flcontrib_core.laboratory.simulation.splits import share_out
-from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth, Validation
+from flcontrib_core.laboratory.simulation.server import Server, rule_of
 from flcontrib_core.vocabulary import Float32Array, FloatArray, IntArray
+
+__all__ = ["Federation", "SimulatedEpoch", "prepare", "train", "validation_losses"]
 
 EVALUATED_TOGETHER = 64
 """Sub-models whose validation logits are held at once."""
-
-
-class TrainableModel(Protocol):
-    """A network as the simulator needs it; ``Mlp`` and ``Cnn`` are the two there are."""
-
-    @property
-    def parameters(self) -> tuple[ParameterSpec, ...]: ...
-
-    @property
-    def spec(self) -> dict[str, Any]: ...
-
-    def initial(self, rng: np.random.Generator) -> Float32Array: ...
-
-    def train(
-        self, start: Float32Array, x: Float32Array, batches: Sequence[LocalBatches], optimizer: Optimizer, lr: float
-    ) -> Float32Array: ...
-
-    def logits(self, models: Float32Array, x: Float32Array) -> Float32Array: ...
-
-
-@dataclass(frozen=True)
-class Federation:
-    """Everything that is fixed before epoch 1."""
-
-    settings: SimulationSettings
-    data: Dataset
-    model: TrainableModel
-    initial: Float32Array
-    clients: tuple[Client, ...]
-    rows: tuple[IntArray, ...]
-    """Per client: its training rows."""
-    attackers: Attackers
-    difficulties: Difficulties
-    x: Float32Array
-    """What clients train on: the training rows, and all of them once more with a trigger where one is used."""
-
-    @property
-    def validation(self) -> Validation:
-        """The validation set in the shape the model reads."""
-        x = self.data.x_validation
-        if isinstance(self.model, Cnn):
-            x = x.reshape(len(x), *self.model.image)
-        return Validation(x, self.data.y_validation, self.data.group_validation)
-
-    @property
-    def truth(self) -> Truth:
-        return self.attackers.truth(tuple(c.id for c in self.clients), self.settings.epochs)
 
 
 @dataclass(frozen=True)
@@ -93,52 +37,16 @@ class SimulatedEpoch:
     epoch: int
     asked: tuple[int, ...]
     participants: tuple[int, ...]
+    data_sizes: tuple[int, ...]
+    """Per participant: the rows it says it trained on."""
     updates: Float32Array
     """(participants, P), as sent."""
     global_model: Float32Array
     """(P,) the server's model after the epoch."""
+    explained: bool
+    """Does the server's model follow from updates and data sizes?"""
     loss: float
     accuracy: float
-
-
-def prepare(settings: SimulationSettings) -> Federation:
-    """The federation before its first epoch. Raises ``MissingPart`` or ``SettingsError`` where it cannot exist."""
-    seed = settings.seed
-    data = load_dataset(
-        settings.dataset,
-        stream(seed, Purpose.DATA),
-        settings.data_dir,
-        settings.train_rows,
-        settings.validation_rows,
-    )
-    rows = share_out(
-        data.y_train, settings.clients, settings.split, settings.alpha, settings.sizes, stream(seed, Purpose.SPLIT)
-    )
-    model = _model(settings, data)
-    attackers = Attackers.choose(settings, data.classes)
-    digits = max(2, len(str(settings.clients)))
-    x = data.x_train
-    if any(attack.kind is AttackKind.BACKDOOR for attack in settings.attacks()):
-        x = np.concatenate([x, with_trigger(x, image=data.image is not None)])
-    return Federation(
-        settings,
-        data,
-        model,
-        model.initial(stream(seed, Purpose.INITIAL_MODEL)),
-        tuple(Client(f"client-{i + 1:0{digits}d}", len(own)) for i, own in enumerate(rows)),
-        rows,
-        attackers,
-        Difficulties.choose(settings, data.classes, attackers.dishonest),
-        x,
-    )
-
-
-def _model(settings: SimulationSettings, data: Dataset) -> TrainableModel:
-    if settings.model is not ModelKind.CNN:
-        return Mlp((data.x_train.shape[1], *settings.hidden, data.classes))
-    if data.image is None:
-        raise SettingsError(f"model cnn on {data.name}: it needs images; choose mlp or an image data set")
-    return Cnn(data.image, settings.width, data.classes)
 
 
 def train(federation: Federation) -> Iterator[SimulatedEpoch]:
@@ -147,21 +55,63 @@ def train(federation: Federation) -> Iterator[SimulatedEpoch]:
     Runs on one thread: the last bits of a matrix product may depend on how many threads shared it.
     """
     settings, memory = federation.settings, Memory()
-    model = federation.initial
+    model, usual = federation.initial, rule_of(federation.settings)
+    server = Server(lambda models: validation_losses(federation, models), federation.model.statistics)
     for epoch in range(1, settings.epochs + 1):
         with _one_thread(federation.model):
-            asked, present = _participants(federation, epoch)
+            asked, present = _participants(federation, epoch, memory)
             with np.errstate(over="ignore", invalid="ignore"):
-                honest = _local_updates(federation, epoch, present, model)
-                sent = federation.attackers.updates(epoch, present, honest, memory)
+                sizes, sent = _sent(federation, epoch, present, model, memory)
             if not np.isfinite(sent).all():
                 raise SettingsError(f"epoch {epoch}: the training diverged (update not finite); lower lr or strength")
-            sizes = np.array([federation.clients[c].data_size for c in present], dtype=np.int64)
-            after = _aggregate(federation, model, sent, sizes)
+            rule = federation.changes.server_rule(epoch, usual, memory)
+            noise = stream(settings.seed, Purpose.SERVER_NOISE, epoch)
+            stepped = server.step(model, sent, sizes, rule, noise)
+            after = federation.changes.server_model(epoch, stepped, memory)
             loss, accuracy = _judge(federation, after)
-        memory.remember(present, sent, after - model)
+        memory.remember(present, sent, model, after)
         model = after
-        yield SimulatedEpoch(epoch, tuple(asked), tuple(present), sent, after, loss, accuracy)
+        yield SimulatedEpoch(
+            epoch,
+            tuple(asked),
+            tuple(present),
+            tuple(int(size) for size in sizes),
+            sent,
+            after,
+            rule.plain and after is stepped,
+            loss,
+            accuracy,
+        )
+
+
+def _sent(
+    federation: Federation, epoch: int, present: list[int], model: Float32Array, memory: Memory
+) -> tuple[IntArray, Float32Array]:
+    """The data sizes and updates (participants, P) that reach the server.
+
+    Honest clients filter what they trained. Attackers see that, make theirs, and send it through the filters that are
+    theirs too: who must compress, compresses a lie as well.
+    """
+    trained = local_updates(federation, epoch, present, model, memory)
+    changes, dishonest = federation.changes, federation.attackers
+    sizes = np.array([federation.clients[c].data_size for c in present], dtype=np.int64)
+    for place, client in enumerate(present):
+        if changes.reports_own_size(client, epoch, memory):
+            sizes[place] = trained.rows_used[place]
+    updates = trained.updates
+
+    def through_filters(updates: Float32Array, attacking: bool) -> Float32Array:
+        filtered = updates.copy()
+        for place, client in enumerate(present):
+            if (dishonest.active(client, epoch) is not None) == attacking:
+                own = Sent(updates[place], model, trained.steps[place])
+                filtered[place] = changes.sent(epoch, client, own, memory)
+        return filtered
+
+    if changes.changes:
+        updates = through_filters(updates, attacking=False)
+    updates = dishonest.updates(epoch, present, updates, model, sizes, memory)
+    return sizes, through_filters(updates, attacking=True) if changes.changes else updates
 
 
 def validation_losses(federation: Federation, models: Float32Array) -> FloatArray:
@@ -173,49 +123,16 @@ def validation_losses(federation: Federation, models: Float32Array) -> FloatArra
     return np.concatenate(pieces)
 
 
-def _participants(federation: Federation, epoch: int) -> tuple[list[int], list[int]]:
+def _participants(federation: Federation, epoch: int, memory: Memory) -> tuple[list[int], list[int]]:
     """Who is asked, and who of them answers; client positions, ascending."""
     settings = federation.settings
     count = max(1, int(settings.participation * settings.clients + 0.5))
     if epoch == 1 and settings.first_epoch_all:
         count = settings.clients
     drawn = stream(settings.seed, Purpose.PARTICIPATION, epoch).permutation(settings.clients)[:count]
-    asked = federation.difficulties.available(epoch, sorted(int(c) for c in drawn))
+    there = federation.changes.available(epoch, sorted(int(c) for c in drawn), memory)
+    asked = federation.difficulties.available(epoch, there)
     return asked, federation.difficulties.answering(epoch, asked)
-
-
-def _local_updates(federation: Federation, epoch: int, present: list[int], model: Float32Array) -> Float32Array:
-    """Δ of every participant as trained (participants, P); labels may be poisoned, updates are not yet."""
-    settings, data = federation.settings, federation.data
-    batches = []
-    for client in present:
-        own = federation.rows[client]
-        rows, labels = federation.difficulties.data(client, epoch, own, data.y_train[own])
-        labels = federation.attackers.labels(client, epoch, labels)
-        rows = rows + len(data.x_train) * federation.attackers.triggered(client, epoch, len(rows))
-        rng = stream(settings.seed, Purpose.BATCHES, epoch, client)
-        batches.append(local_batches(rows, labels, settings.batch, settings.local_epochs, settings.drop_last, rng))
-    trained = federation.model.train(model, federation.x, batches, settings.optimizer, settings.lr)
-    if settings.privacy is None:
-        return trained
-    streams = [stream(settings.seed, Purpose.PRIVACY, epoch, client) for client in present]
-    return np.stack([_private(u, settings.privacy, rng) for u, rng in zip(trained, streams, strict=True)])
-
-
-def _private(update: Float32Array, privacy: Privacy, rng: np.random.Generator) -> Float32Array:
-    """The update shortened to the clip at most, with noise of expected length noise·clip."""
-    length = float(np.linalg.norm(update))
-    kept = update * min(1.0, privacy.clip / max(length, 1e-12))
-    noise = rng.normal(0.0, privacy.noise * privacy.clip / len(update) ** 0.5, size=len(update))
-    return (kept + noise).astype(np.float32)
-
-
-def _aggregate(federation: Federation, model: Float32Array, sent: Float32Array, sizes: IntArray) -> Float32Array:
-    if federation.settings.aggregation is Aggregation.FEDAVG:
-        return fedavg(model, sent, sizes)
-    chosen = best_subset(model, sent, sizes, lambda models: validation_losses(federation, models))
-    after: Float32Array = subset_models(model, sent, sizes, chosen)[0]
-    return after
 
 
 def _judge(federation: Federation, model: Float32Array) -> tuple[float, float]:
