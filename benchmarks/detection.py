@@ -48,14 +48,14 @@ from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memor
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
-from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.shapley import Complementary
 
 FRESH = CalibrationPlan.test_base
 TABLES, OTHER_REGIME, BUDGET = 43100, 43200, 43300
 STRONG_FLIPS = ("flip .5", "flip .7", "flip 1")
 EXACT = AssessSettings(utilities=("loss",))
 HALF = AssessSettings(utilities=("loss",), budget=BudgetSettings(budget=0.5, fairness=FairnessMode.TWO_SIDED))
-ESTIMATED = AssessSettings(utilities=("loss",), estimator="complementary", estimation=EstimatorSettings(evaluations=80))
+ESTIMATED = AssessSettings(utilities=("loss",), estimator=Complementary(evaluations=80))
 
 
 @dataclass(frozen=True)

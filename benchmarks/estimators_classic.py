@@ -13,8 +13,7 @@ import time
 import numpy as np
 
 from benchmarks.measurement import Measurement
-from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.vocabulary import CoalitionMatrix, FloatArray, UtilityMatrix
@@ -97,12 +96,13 @@ def _accuracy(epochs: list[DigitsEpoch]) -> list[Measurement]:
     measured = []
     for name, options in METHODS:
         for multiple in (2, 4, 8, 32):
-            settings = EstimatorSettings(evaluations=multiple * 10, **options)
             errors: list[FloatArray] = []
             inside: list[bool] = []
             for number, (epoch, truth) in enumerate(zip(epochs, truths, strict=True)):
                 rng = np.random.default_rng(number)
-                estimate = epoch_estimator(name).estimate(CoalitionOracle(epoch), rng, settings)
+                estimate = epoch_estimator(name, evaluations=multiple * 10, **options).estimate(
+                    CoalitionOracle(epoch), rng
+                )
                 errors.append(((estimate.values - truth) ** 2).mean(axis=0) / truth.var(axis=0))
                 given = ~np.isnan(estimate.half_widths)
                 inside.extend((np.abs(estimate.values - truth) <= estimate.half_widths)[given])

@@ -24,7 +24,7 @@ from flcontrib_core.history.trajectory import evaluator_for, walk
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
 from flcontrib_core.runs.run_log import RunLog
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.flagged import flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import FloatArray, PlayerByUtility

@@ -26,8 +26,8 @@ from flcontrib_core.blas import one_blas_thread
 from flcontrib_core.games.submodels import EpochGame
 from flcontrib_core.laboratory.simulation.settings import AttackKind, SimulationSettings, Split, paper_settings
 from flcontrib_core.shapley.coalitions import everybody
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import exact_estimate
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.exact_values import exact_estimate
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley
@@ -89,8 +89,7 @@ def paper_epochs(players: int, dataset: str, seed: int, epochs: Sequence[int]) -
 
 
 def estimate(oracle: CoalitionOracle, evaluations: int | None = None) -> ShapleyEstimate:
-    settings = EstimatorSettings(evaluations=evaluations)
-    return epoch_estimator("surrogate").estimate(oracle, np.random.default_rng(0), settings)
+    return epoch_estimator("surrogate", evaluations=evaluations).estimate(oracle, np.random.default_rng(0))
 
 
 def accuracy(
@@ -160,8 +159,10 @@ def _sampling_need(epoch: BenchmarkEpoch, method: str, n: int) -> FloatArray:
     budgets = budgets[budgets < 2**n - 1]
 
     def error(budget: int) -> FloatArray:
-        settings = EstimatorSettings(evaluations=budget)
-        draws = [epoch_estimator(method).estimate(oracle, np.random.default_rng(seed), settings) for seed in range(3)]
+        draws = [
+            epoch_estimator(method, evaluations=budget).estimate(oracle, np.random.default_rng(seed))
+            for seed in range(3)
+        ]
         return np.asarray(np.median([epoch.nmse(draw.values) for draw in draws], axis=0))
 
     return _first_below(error, [*budgets.tolist(), 2**n - 1])

@@ -27,8 +27,9 @@ from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.laboratory.simulation.settings import paper_settings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
 from flcontrib_core.runs.run_log import RunLog
+from flcontrib_core.shapley import Auto
 from flcontrib_core.shapley.coalitions import everybody
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures
@@ -58,7 +59,7 @@ def run(scale: str) -> list[Measurement]:
         gtg_error = _errors([found.values for found in estimates], references)
         gtg_cpu = float(np.mean(theirs)) * epochs
         for evaluations, words in ((None, "as it is"), (2 * games[0].game.players, "with 2n evaluations")):
-            wanted = replace(AssessSettings(), observe=False, estimation=EstimatorSettings(evaluations=evaluations))
+            wanted = replace(AssessSettings(), observe=False, estimator=Auto(evaluations=evaluations))
             history, ours = cpu(assess_contributions, log, wanted)
             spent = f"{ours:.1f} s for {int(history.evaluations.sum())} evaluations"
             told = f"{spent}; GTG-Shapley's from {len(checked)} epochs"
@@ -90,7 +91,7 @@ def _values(history: ContributionHistory, log: RunLog, epoch: int) -> PlayerByUt
 
 
 def _gtg(epoch: BenchmarkEpoch) -> ShapleyEstimate:
-    return epoch_estimator("gtg").estimate(epoch.oracle(), np.random.default_rng(0), EstimatorSettings())
+    return epoch_estimator("gtg").estimate(epoch.oracle(), np.random.default_rng(0))
 
 
 def _reference(epoch: BenchmarkEpoch, samples: int) -> PlayerByUtility:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from flcontrib_core.scheduling.explorer import ScheduleExplorer
     from flcontrib_core.scheduling.frontier import Frontier
     from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule
-    from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
+    from flcontrib_core.shapley.estimate import ShapleyEstimate
     from flcontrib_core.shapley.registry import register
     from flcontrib_core.vocabulary import FillPolicy, WeightMode
     from flcontrib_core.workspace import (
@@ -67,7 +67,6 @@ _HOMES = {
     "CheckResult": "runs.bundle",
     "ClassMargins": "detection.class_evidence",
     "ContributionHistory": "history.contribution_history",
-    "EstimatorSettings": "shapley.estimate",
     "FLContribError": "errors",
     "FairnessMode": "scheduling.schedule",
     "FillPolicy": "vocabulary",
@@ -139,7 +138,6 @@ __all__ = [
     "CheckResult",
     "ClassMargins",
     "ContributionHistory",
-    "EstimatorSettings",
     "FLContribError",
     "FairnessMode",
     "FillPolicy",

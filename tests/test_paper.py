@@ -12,7 +12,7 @@ from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.submodels import EpochGame, WholeRunGame, aggregate, coalition_weights
 from flcontrib_core.runs.run_log import ParameterSpec, Validation
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.oracle import CoalitionOracle
 
 # =====================================================================================================================

@@ -1,17 +1,17 @@
-"""Which options do assess, schedule, audit and report share, and how do they become settings?"""
+"""The options that assess, schedule, audit and report share, and the settings they become."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.history.settings import PAPER_SETTINGS, AssessSettings
+from flcontrib_core.history.settings import PAPER_SETTINGS, AssessOptions, AssessSettings, assess_settings
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
-from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.shapley.registry import BUILT_IN
+from flcontrib_core.shapley.auto import Auto
+from flcontrib_core.shapley.registry import BUILT_IN, estimator_by_name
 from flcontrib_core.vocabulary import FillPolicy, WeightMode
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -29,6 +29,8 @@ BUDGET_OPTIONS = [
     click.option("--paper-denominator", is_flag=True, help="Keep |v(F0)| in the epoch weights' denominator."),
     click.option("--weight-utility", metavar="NAME", help="Utility whose movement weighs an epoch. Default: loss."),
 ]
+ESTIMATOR_KNOBS = ("evaluations", "precision", "truncate", "antithetic", "allow_unobserved")
+"""Options of single estimators; one that the chosen estimator does not have is refused."""
 ESTIMATOR_OPTIONS = [
     click.option("--estimator", metavar="NAME",
                  help=f"{', '.join(BUILT_IN)}, or shapiq:NAME for one of shapiq's. Default: auto (exact where that is "
@@ -37,7 +39,7 @@ ESTIMATOR_OPTIONS = [
                  help="Distinct coalition evaluations per epoch. Default: as many as the estimator needs."),
     click.option("--precision", type=float, metavar="X",
                  help="Stop when the largest 95% half-width is X times the spread (sd) of the values over clients. "
-                      f"Default: {EstimatorSettings().precision}."),
+                      f"Default: {Auto().precision}."),
     click.option("--truncate", is_flag=True, help="monte-carlo: stop a permutation when the rest adds nothing."),
     click.option("--antithetic", is_flag=True, help="monte-carlo: use each permutation with its reverse."),
     click.option("--allow-unobserved", is_flag=True, help="comfedsv: complete columns that were never observed."),
@@ -98,35 +100,10 @@ def parse_epochs(text: str | None) -> tuple[int, ...] | None:
 def settings_from(options: dict[str, Any]) -> AssessSettings:
     """Command-line options -> settings; what was not given keeps its default (or the paper's with --paper)."""
     base = PAPER_SETTINGS if options.get("paper") else AssessSettings()
-
-    def given(name: str, default: Any) -> Any:
-        value = options.get(name)
-        return default if value is None or value == () or value is False else value
-
-    b, e = base.budget, base.estimation
-    return AssessSettings(
-        utilities=tuple(given("utilities", base.utilities)),
-        estimator=given("estimator", base.estimator),
-        estimation=EstimatorSettings(
-            evaluations=given("evaluations", e.evaluations),
-            precision=given("precision", e.precision),
-            truncate=bool(options.get("truncate")),
-            antithetic=bool(options.get("antithetic")),
-            allow_unobserved=bool(options.get("allow_unobserved")),
-        ),
-        budget=BudgetSettings(
-            budget=parse_budget(options.get("budget")),
-            fairness=FairnessMode(given("fairness", b.fairness)),
-            gamma=options["gamma"] if options.get("gamma") is not None else b.gamma,
-            at_most=bool(options.get("at_most")) or b.at_most,
-            paper_denominator=bool(options.get("paper_denominator")) or b.paper_denominator,
-            prove=bool(options.get("prove")),
-            seed=int(options.get("seed") or 0),
-            epochs=parse_epochs(options.get("epochs")),
-        ),
-        weights=WeightMode(given("weights", base.weights)),
-        weight_utility=given("weight_utility", base.weight_utility),
-        fill=FillPolicy(given("fill", base.fill)),
-        nonfinite=str(options.get("nonfinite") or "refuse"),
-        seed=int(options.get("seed") or 0),
-    )
+    given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
+    flat = {name: given[name] for name in AssessOptions.__annotations__ if name in given}
+    flat |= {"budget": parse_budget(options.get("budget")), "epochs": parse_epochs(options.get("epochs"))}
+    knobs = {name: given[name] for name in ESTIMATOR_KNOBS if name in given}
+    if knobs or "estimator" in flat:
+        flat["estimator"] = estimator_by_name(flat.get("estimator", base.estimator.name), **knobs)
+    return assess_settings(cast(AssessOptions, flat), base)

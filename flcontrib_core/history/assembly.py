@@ -225,7 +225,7 @@ def history_from_utilities(
 
 def _table_answer(t: int, utilities: UtilityMatrix, players: int, chosen: bool, best: int) -> EpochAnswer:
     """The answer of an epoch whose coalitions are all in a table, in the order of their bit masks."""
-    from flcontrib_core.shapley.exact import shapley_from_table
+    from flcontrib_core.shapley.exact_values import shapley_from_table
 
     everyone = len(utilities) - 1
     estimate = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,8 @@ from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import evaluator_for, scheduling_problem, walk
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
 from flcontrib_core.scheduling.schedule import Schedule
+from flcontrib_core.shapley.costs import cost_of
+from flcontrib_core.shapley.estimate import RunEstimator
 from flcontrib_core.vocabulary import (
     FillPolicy,
     OnProgress,
@@ -73,19 +75,16 @@ def assess_contributions(
     judge = evaluator or evaluator_for(run, wanted.utilities)
     plan = schedule or _plan(run, wanted, judge, on_progress)
     chosen = set(plan.chosen) if plan else {e.epoch for e in run.epochs}
-    from flcontrib_core.shapley.registry import cost_of, epoch_estimator, is_run_estimator
-
-    if is_run_estimator(wanted.estimator):
+    if isinstance(wanted.estimator, RunEstimator):
         from flcontrib_core.history.whole_run import assess_whole_run
 
-        return assess_whole_run(run, wanted, judge, began, on_progress)
+        return assess_whole_run(run, wanted, wanted.estimator, judge, began, on_progress)
     largest = max((len(e.participants) for e in run.epochs if e.epoch in chosen), default=0)
     if largest:  # an exponential request is refused with its price before anything starts
-        cost_of(wanted.estimator, largest, judge.multiply_adds(largest), wanted.estimation)
+        cost_of(wanted.estimator, largest, judge.multiply_adds(largest))
     bench = Workbench(
         evaluator=judge,
-        estimator=epoch_estimator(wanted.estimator),
-        settings=wanted.estimation,
+        estimator=wanted.estimator,
         weights=wanted.weights,
         seed=wanted.seed,
         weight_utility=judge.utilities.index(wanted.weight_utility) if wanted.weight_utility in judge.utilities else 0,
@@ -230,7 +229,7 @@ class EpochKeys:
 
     def answer(self, epoch: int, estimated: bool) -> str:
         s = self.settings
-        what = (s.estimator, asdict(s.estimation), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
+        what = (s.estimator.record(), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
         filled = s.fill is FillPolicy.LEAVE_ONE_OUT and not estimated
         version = (__version__, answer_layout())
         return digest_of("answer", version, self.digests[epoch], self.recipe, what, estimated, filled)

@@ -1,4 +1,4 @@
-"""What is done for one epoch, in whichever process it happens?
+"""The assessment of one epoch, in whichever process it happens.
 
 An ``EpochTask`` carries all numbers of one epoch; ``assess_epoch`` turns it into an ``EpochAnswer`` that depends on
 nothing but the task and the workbench: not on the process, the order, or what was remembered from earlier runs.
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flcontrib_core.errors import NonFiniteUtility
-from flcontrib_core.shapley.estimate import EpochEstimator, EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import best_coalition
+from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
+from flcontrib_core.shapley.exact_values import best_coalition
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import Float32Array, FloatArray, PlayerByUtility, WeightMode
 
@@ -29,7 +29,6 @@ class Workbench:
 
     evaluator: Evaluator
     estimator: EpochEstimator
-    settings: EstimatorSettings
     weights: WeightMode
     seed: int
     weight_utility: int
@@ -119,7 +118,7 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     began = time.perf_counter()
     game = EpochGame(task.base, task.updates, task.data_sizes, bench.evaluator, weights=bench.weights)
     memory = _TaskMemory(task.remembered, task.remembered_logits)
-    oracle = CoalitionOracle(game, memory, where=f"epoch {task.epoch}", player_names=task.client_ids)
+    oracle = CoalitionOracle(game, memory, epoch=task.epoch, player_names=task.client_ids)
     players = len(task.data_sizes)
     everyone = np.ones((1, players), dtype=bool)
     start = game.empty_values
@@ -128,7 +127,7 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     if task.estimate:
         rng = np.random.default_rng([bench.seed, task.epoch])
         try:
-            estimate = bench.estimator.estimate(oracle, rng, bench.settings)
+            estimate = bench.estimator.estimate(oracle, rng)
         except NonFiniteUtility as diverged:
             if not bench.skip_diverged:
                 raise

@@ -44,7 +44,7 @@ def price_of(run: Run, settings: AssessSettings) -> Price:
     evaluator.evaluate(np.repeat(run.initial()[None, :], 8, axis=0))
     rate = 8 / max(time.perf_counter() - began, 1e-6)
     most = max(participants_per_epoch(run), default=0)
-    notes = [f"{settings.estimator}: up to {most} participants per epoch; {cheap} cheap observations come on top."]
+    notes = [f"{settings.estimator.name}: up to {most} participants per epoch; {cheap} cheap observations come on top."]
     if kept < epochs:
         notes.append(f"{kept} of {epochs} epochs are computed; the evaluations are those of the costliest ones.")
     if run.truth is not None:

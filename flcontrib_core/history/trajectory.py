@@ -107,10 +107,10 @@ def scheduling_problem(
 
 def predicted_cost(run: RunLog, settings: AssessSettings, evaluator: Evaluator) -> IntArray:
     """(T,) distinct evaluations that each epoch would take with these settings."""
-    from flcontrib_core.shapley.auto import predicted_evaluations
+    from flcontrib_core.shapley.costs import cost_of
 
     price = {
-        n: predicted_evaluations(n, evaluator.multiply_adds(n), settings.estimator, settings.estimation) if n else 0
+        n: cost_of(settings.estimator, n, evaluator.multiply_adds(n)).likely if n else 0
         for n in {len(e.participants) for e in run.epochs}
     }
     return np.array([price[len(e.participants)] for e in run.epochs], dtype=np.int64)

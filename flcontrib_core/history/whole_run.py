@@ -15,7 +15,7 @@ from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import WalkStep, walk
 from flcontrib_core.runs.run_log import RunLog
-from flcontrib_core.shapley.estimate import EpochOfRun, RunEstimate, ShapleyEstimate
+from flcontrib_core.shapley.estimate import EpochOfRun, RunEstimate, RunEstimator, RunGames, ShapleyEstimate
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import Float32Array, OnProgress
 
@@ -59,14 +59,17 @@ class EpochGames(Sequence[EpochOfRun]):
 
 
 def assess_whole_run(
-    run: RunLog, settings: AssessSettings, evaluator: Evaluator, began: float, on_progress: OnProgress
+    run: RunLog,
+    settings: AssessSettings,
+    estimator: RunEstimator,
+    evaluator: Evaluator,
+    began: float,
+    on_progress: OnProgress,
 ) -> ContributionHistory:
     """A history from a run-level estimator; its absent clients may have values (the method's own reading)."""
     from flcontrib_core.games.submodels import WholeRunGame
-    from flcontrib_core.shapley.registry import run_estimator
 
-    method = run_estimator(settings.estimator)
-    games = EpochGames(run, evaluator, settings, equal_sizes=getattr(method, "uniform_weights", False))
+    games = EpochGames(run, evaluator, settings, equal_sizes=getattr(estimator, "uniform_weights", False))
 
     def read_epochs() -> Iterator[tuple[Sequence[int], Sequence[int], Float32Array]]:
         for record in games.records:
@@ -74,34 +77,34 @@ def assess_whole_run(
 
     whole = CoalitionOracle(WholeRunGame(run.initial(), len(run.clients), read_epochs, evaluator, settings.weights))
     rng = np.random.default_rng([settings.seed, 0])
-    found = method.estimate_run(games, len(run.clients), rng, settings.estimation, whole)
+    estimate = estimator.estimate_run(RunGames(games, len(run.clients), whole), rng)
     answers: dict[int, EpochAnswer] = {}
     # The increments are the run's own, by its data sizes, even where the method's games weigh all clients alike.
     for row, epoch in enumerate(EpochGames(run, evaluator, settings, equal_sizes=False)):
-        answers[epoch.epoch] = _answer(epoch, found, row, settings)
+        answers[epoch.epoch] = _answer(epoch, estimate, row, estimator.name)
         on_progress(row + 1, len(games), f"epoch {epoch.epoch}")
     history = assemble_history(run, replace(settings, observe=False), evaluator, answers, None)
     values = history.values.copy()
     for row, record in enumerate(games.records):
-        given = np.isfinite(found.per_epoch[row])
-        values[record.epoch][given] = found.per_epoch[row][given]
+        given = np.isfinite(estimate.per_epoch[row])
+        values[record.epoch][given] = estimate.per_epoch[row][given]
     return replace(
         history,
         values=values,
-        totals_given=found.totals,
-        notes=(*found.notes, *history.notes),
+        totals_given=estimate.totals,
+        notes=(*estimate.notes, *history.notes),
         settings=settings.record(),
         seconds=time.perf_counter() - began,
     )
 
 
-def _answer(epoch: EpochOfRun, found: RunEstimate, row: int, settings: AssessSettings) -> EpochAnswer:
+def _answer(epoch: EpochOfRun, run: RunEstimate, row: int, method: str) -> EpochAnswer:
     oracle = epoch.oracle
     members = list(epoch.participants)
-    values = found.per_epoch[row][members]
+    values = run.per_epoch[row][members]
     increment = oracle.evaluate(np.ones((1, oracle.players), dtype=bool))[0]
     nothing = np.full_like(values, np.nan)
-    estimate = ShapleyEstimate(values, nothing, int(found.evaluations[row]), False, settings.estimator)
+    estimate = ShapleyEstimate(values, nothing, int(run.evaluations[row]), False, method)
     start = oracle.game.empty_values  # type: ignore[attr-defined]
     return EpochAnswer(
         epoch.epoch, estimate, start, increment, np.zeros_like(increment), nothing, None, None, {}, 0, 0.0

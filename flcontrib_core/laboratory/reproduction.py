@@ -21,7 +21,7 @@ from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.laboratory.simulation import SimulationSettings, paper_settings, simulate_in_memory
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
-from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.shapley.registry import estimator_by_name
 from flcontrib_core.vocabulary import FillPolicy, OnProgress, no_progress
 
 Row = dict[str, Any]
@@ -148,7 +148,8 @@ def methods(stage: Stage, on_progress: OnProgress = no_progress) -> Figure:
                     n * len(stage.repeats) + seed, len(sizes) * len(stage.repeats), f"{name}, {clients} clients"
                 )
                 began = time.process_time()
-                found = _values(run, estimator=name, estimation=EstimatorSettings(allow_unobserved=name == "comfedsv"))
+                options = {"allow_unobserved": True} if name == "comfedsv" else {}
+                found = _values(run, estimator=estimator_by_name(name, **options))
                 seconds = time.process_time() - began
                 truth = truth or found
                 row: Row = {"method": name, "clients": clients, "seed": seed, "cpu_seconds": seconds}
@@ -197,7 +198,7 @@ def approximations(stage: Stage, on_progress: OnProgress = no_progress) -> Figur
         for n, factor in enumerate((4, 8, 16)):
             on_progress(seed * 3 + n, 3 * len(stage.repeats), f"{factor} n evaluations")
             for name in ("complementary", "monte-carlo"):
-                found = _values(run, estimator=name, estimation=EstimatorSettings(evaluations=factor * 8))
+                found = _values(run, estimator=estimator_by_name(name, evaluations=factor * 8))
                 row: Row = {"seed": seed, "method": name, "evaluations_per_epoch": factor * 8}
                 for u in found.utilities:
                     row[f"mse_{u}"] = float(np.mean((found.totals(u) - truth.totals(u)) ** 2))

@@ -1,32 +1,34 @@
-"""Which estimator does an epoch get when nobody chose one?
+"""The estimator of an epoch for which nobody chose one: exact where that is cheap, otherwise the surrogate.
 
 A fixed rule, never a measured rate, so that a result does not depend on the machine's load:
 
 1. exact where it is cheap: n ≤ 5, or 2^n × multiply-adds per evaluation ≤ ``exact_multiply_adds``; a game that does
    not tell its multiply-adds: n ≤ 12;
 2. exact in a *flagged* epoch (some ‖Δ_i‖ > 3 × the median) up to n = 12, where the surrogate is not to be trusted;
-3. otherwise the surrogate (the black-box one without logits), which adds evaluations until its precision is reached
-   or its cap;
+3. otherwise the surrogate (of the utilities where there are no logits), which adds evaluations until its precision is
+   reached or its cap;
 4. where it ended above the requested precision, or marked a utility unreliable: exact if 2^n × multiply-adds ≤
    ``rescue_multiply_adds`` (opaque: n ≤ 12), else the surrogate's answer with its honest, wide interval.
 
-``--evaluations N`` overrides the rule: exact if N pays for all coalitions, otherwise the surrogate with N.
+``evaluations = N`` overrides the rule: exact if N pays for all coalitions, otherwise the surrogate with N.
 What was done stands in ``method`` and ``notes``.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.shapley.base import BaseEstimator
 from flcontrib_core.shapley.coalitions import distinct_coalitions
-from flcontrib_core.shapley.costs import Cost, refuse_foreign_options
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import exact_estimate
+from flcontrib_core.shapley.costs import Cost
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.exact_values import exact_estimate
 from flcontrib_core.shapley.flagged import flag_words, flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.shapley.registry import cost_of, epoch_estimator
+from flcontrib_core.shapley.surrogate import Surrogate
 from flcontrib_core.vocabulary import LogitGame
 
 ALWAYS_EXACT = 5
@@ -41,11 +43,6 @@ def within(players: int, multiply_adds: float | None, limit: float) -> bool:
     return 2.0**players * multiply_adds <= limit
 
 
-def exact_is_cheap(players: int, multiply_adds: float | None, settings: EstimatorSettings) -> bool:
-    """Step 1 of the rule."""
-    return players <= ALWAYS_EXACT or within(players, multiply_adds, settings.exact_multiply_adds)
-
-
 def precision_reached(estimate: ShapleyEstimate, precision: float, resolution: float = 0.0) -> bool:
     """Whether every utility's widest 95 % half-width is at most ``precision`` times the spread of its values.
 
@@ -57,66 +54,78 @@ def precision_reached(estimate: ShapleyEstimate, precision: float, resolution: f
     return bool(((relative <= precision) | flat).all())
 
 
-def predicted_evaluations(n: int, multiply_adds: float | None, name: str, settings: EstimatorSettings) -> int:
-    """How many distinct evaluations will an epoch with n participants take, whatever the estimator?
-
-    The likely number (see ``Cost.likely``) from the fixed cost model; ``registry.cost_of`` also tells the ceiling.
-    """
-    return cost_of(name, n, multiply_adds, settings).likely
-
-
-class Auto:
+@dataclass(frozen=True, kw_only=True)
+class Auto(BaseEstimator):
     """Exact where it is cheap, the surrogate where it is not, and exact again where the surrogate is not enough."""
+
+    precision: float = 0.3
+    """Stop when the largest 95 % half-width ≤ precision · sd of the values over clients."""
+    exact_multiply_adds: float = 2.5e10
+    """Exact where 2^n × multiply-adds per evaluation stays below this: about a second of one core, n ≤ 8 for the
+    paper's MLP on up to 500 validation rows, n ≤ 12 or 13 for small models."""
+    rescue_multiply_adds: float = 2.5e11
+    """Exact, where the precision was not reached, while 2^n × multiply-adds stays below this."""
 
     name = "auto"
 
-    def cost(self, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.surrogate(opaque=False)  # checks the precision
+        if min(self.exact_multiply_adds, self.rescue_multiply_adds) < 0:
+            raise SettingsError("auto: exact_multiply_adds and rescue_multiply_adds are not negative")
+
+    def surrogate(self, opaque: bool) -> Surrogate:
+        """What is used where exact is not cheap."""
+        return Surrogate(
+            evaluations=self.evaluations, precision=self.precision, outputs="utilities" if opaque else "logits"
+        )
+
+    def cost(self, players: int, multiply_adds: float | None) -> Cost:
+        """By the rule, as if nothing were flagged; a flagged epoch or a rescue is in ``most``."""
         everything = distinct_coalitions(players)
-        surrogate = "surrogate" if multiply_adds is not None else "surrogate-blackbox"
-        if settings.evaluations is not None:
-            if settings.evaluations >= everything:
+        surrogate = self.surrogate(opaque=multiply_adds is None)
+        if self.evaluations is not None:
+            if self.evaluations >= everything:
                 return Cost(everything, everything)
-            return cost_of(surrogate, players, multiply_adds, settings)
-        if exact_is_cheap(players, multiply_adds, settings):
+            return surrogate.cost(players, multiply_adds)
+        if self._exact_is_cheap(players, multiply_adds):
             return Cost(everything, everything)
-        likely, most = cost_of(surrogate, players, multiply_adds, settings)
+        likely, most = surrogate.cost(players, multiply_adds)
         may_be_flagged = multiply_adds is not None and players <= FLAGGED_EXACT
-        if may_be_flagged or within(players, multiply_adds, settings.rescue_multiply_adds):
+        if may_be_flagged or within(players, multiply_adds, self.rescue_multiply_adds):
             most = everything
         return Cost(likely, most)
 
-    def estimate(
-        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
-    ) -> ShapleyEstimate:
-        refuse_foreign_options(settings, self.name)
+    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
+        """By the rule."""
         n, game = oracle.players, oracle.game
         multiply_adds = game.multiply_adds if isinstance(game, LogitGame) else None
-        if settings.evaluations is not None:
-            if settings.evaluations >= distinct_coalitions(n):
+        if self.evaluations is not None:
+            if self.evaluations >= distinct_coalitions(n):
                 return exact_estimate(oracle, notes=("auto: the evaluations allowed pay for all coalitions",))
-            return self._surrogate(oracle, rng, settings, "auto: the evaluations allowed do not pay for all coalitions")
-        if exact_is_cheap(n, multiply_adds, settings):
+            return self._surrogate(oracle, rng, "auto: the evaluations allowed do not pay for all coalitions")
+        if self._exact_is_cheap(n, multiply_adds):
             return exact_estimate(oracle, notes=(f"auto: exact is cheap for {n} participants",))
         flagged = flagged_players(game)
         if flagged and n <= FLAGGED_EXACT:
             return exact_estimate(oracle, notes=(f"auto: exact, because {flag_words(flagged)}",))
         why = f"auto: {flag_words(flagged)}" if flagged else f"auto: exact is not cheap for {n} participants"
-        estimate = self._surrogate(oracle, rng, settings, why)
+        estimate = self._surrogate(oracle, rng, why)
         resolution = 0.1 / game.validation_rows if isinstance(game, LogitGame) else 0.0
-        if precision_reached(estimate, settings.precision, resolution) and not estimate.unreliable:
+        if precision_reached(estimate, self.precision, resolution) and not estimate.unreliable:
             return estimate
         if estimate.unreliable:
-            found = f"the surrogate cannot be trusted for {', '.join(estimate.unreliable)} here"
+            reason = f"the surrogate cannot be trusted for {', '.join(estimate.unreliable)} here"
         else:
-            found = f"{estimate.evaluations} evaluations did not bring the interval within {settings.precision:g} sd"
-        if within(n, multiply_adds, settings.rescue_multiply_adds):
-            return exact_estimate(oracle, notes=(*estimate.notes, f"auto: {found}; computed exactly instead"))
-        return replace(estimate, notes=(*estimate.notes, f"auto: {found}, and exact is out of reach"))
+            reason = f"{estimate.evaluations} evaluations did not bring the interval within {self.precision:g} sd"
+        if within(n, multiply_adds, self.rescue_multiply_adds):
+            return exact_estimate(oracle, notes=(*estimate.notes, f"auto: {reason}; computed exactly instead"))
+        return replace(estimate, notes=(*estimate.notes, f"auto: {reason}, and exact is out of reach"))
 
-    @staticmethod
-    def _surrogate(
-        oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings, why: str
-    ) -> ShapleyEstimate:
-        name = "surrogate" if isinstance(oracle.game, LogitGame) else "surrogate-blackbox"
-        estimate = epoch_estimator(name).estimate(oracle, rng, settings)
+    def _exact_is_cheap(self, players: int, multiply_adds: float | None) -> bool:
+        """Step 1 of the rule."""
+        return players <= ALWAYS_EXACT or within(players, multiply_adds, self.exact_multiply_adds)
+
+    def _surrogate(self, oracle: CoalitionOracle, rng: np.random.Generator, why: str) -> ShapleyEstimate:
+        estimate = self.surrogate(opaque=not isinstance(oracle.game, LogitGame)).estimate(oracle, rng)
         return replace(estimate, notes=(why, *estimate.notes))

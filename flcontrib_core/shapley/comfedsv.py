@@ -1,4 +1,4 @@
-"""What does the completed federated Shapley value say (ComFedSV, Fan et al. 2022)?
+"""The completed federated Shapley value (ComFedSV, Fan et al. 2022).
 
 The utilities form a matrix, epochs × coalitions of ALL clients. An entry is observed where the whole coalition took
 part in that epoch; the others are guessed by a low-rank completion (alternating least squares, rank 5, ridge 0.1,
@@ -8,7 +8,7 @@ estimate is refused unless ``allow_unobserved`` is set, when such a column count
 
 The original averages local models without data sizes, in the run as well as in its utilities: the caller builds the
 epoch games with equal sizes (``uniform_weights``). Where the recorded sizes differ, the values therefore share out
-other increments than the run's own, and do not add up to them. ``--evaluations N`` takes as many orders as keep every
+other increments than the run's own, and do not add up to them. ``evaluations = N`` takes as many orders as keep every
 epoch within N.
 
 Departure: the observed entries are scaled to mean square 1 before the completion, because a fixed ridge would
@@ -24,15 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.errors import CostRefusal, SettingsError
+from flcontrib_core.shapley.base import BaseEstimator
 from flcontrib_core.shapley.coalitions import distinct_coalitions, prefix_coalitions, random_permutations
-from flcontrib_core.shapley.costs import Cost, refuse_foreign_options
-from flcontrib_core.shapley.estimate import EpochOfRun, EstimatorSettings, RunEstimate
-from flcontrib_core.shapley.oracle import CoalitionOracle, coalition_keys
+from flcontrib_core.shapley.costs import Cost
+from flcontrib_core.shapley.estimate import RunEstimate, RunGames
+from flcontrib_core.shapley.oracle import coalition_keys
 from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, IntArray
 
-RANK = 5
-RIDGE = 0.1
-ITERATIONS = 60
 LARGEST_TABLE = 10**9
 """Cells of the (orders, positions, clients) table above which the request is refused."""
 
@@ -90,14 +88,19 @@ class PrefixColumns:
 
 
 def complete(
-    matrix: FloatArray, observed: BoolArray, rng: np.random.Generator, rank: int = RANK, ridge: float = RIDGE
+    matrix: FloatArray,
+    observed: BoolArray,
+    rng: np.random.Generator,
+    rank: int = 5,
+    ridge: float = 0.1,
+    iterations: int = 60,
 ) -> tuple[FloatArray, FloatArray]:
     """W (rows, rank) and H (columns, rank) with W Hᵀ ≈ ``matrix`` where ``observed``; unobserved columns get H = 0."""
     seen = observed.astype(np.float64)
     filled = np.where(observed, matrix, 0.0)
     scale = math.sqrt(float((filled**2).sum()) / max(int(observed.sum()), 1)) or 1.0
     right = rng.normal(size=(matrix.shape[1], rank)) / math.sqrt(rank)
-    for _ in range(ITERATIONS):
+    for _ in range(iterations):
         left = _ridge_rows(seen, filled / scale, right, ridge)
         right = _ridge_rows(seen.T, filled.T / scale, left, ridge)
     return left * scale, right
@@ -111,53 +114,60 @@ def _ridge_rows(seen: FloatArray, filled: FloatArray, factor: FloatArray, ridge:
     return np.asarray(np.linalg.solve(normal, (filled @ factor)[:, :, None])[:, :, 0])
 
 
-class ComFedSV:
+@dataclass(frozen=True, kw_only=True)
+class ComFedSV(BaseEstimator):
     """Shapley values of all clients from a completed utility matrix."""
+
+    allow_unobserved: bool = False
+    """Whether a coalition that never took part together may count 0."""
+    orders: int | None = None
+    """Random orders of all clients; None = max(10, ⌈m ln m⌉)."""
+    rank: int = 5
+    ridge: float = 0.1
+    iterations: int = 60
 
     name = "comfedsv"
     uniform_weights = True
     """The epoch games are to be built with equal data sizes."""
 
-    def cost(self, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.rank, self.iterations, self.orders or 1) < 1 or not self.ridge > 0:
+            raise SettingsError("comfedsv: rank, iterations and orders are at least 1, and the ridge is positive")
+
+    def cost(self, players: int, multiply_adds: float | None) -> Cost:
         """Of an epoch in which all ``players`` clients take part; one with fewer costs less."""
         ceiling = distinct_coalitions(players)
-        if settings.evaluations is not None:
-            ceiling = min(ceiling, settings.evaluations)
-        most = min(ceiling, 1 + order_count(players) * (players - 1))
+        if self.evaluations is not None:
+            ceiling = min(ceiling, self.evaluations)
+        most = min(ceiling, 1 + (self.orders or order_count(players)) * (players - 1))
         return Cost(most, most)
 
-    def estimate_run(
-        self,
-        epochs: Sequence[EpochOfRun],
-        clients: int,
-        rng: np.random.Generator,
-        settings: EstimatorSettings,
-        whole_run: CoalitionOracle | None = None,
-    ) -> RunEstimate:
-        refuse_foreign_options(settings, self.name, "allow_unobserved")
-        if not len(epochs):
+    def estimate_run(self, run: RunGames, rng: np.random.Generator) -> RunEstimate:
+        """Values of every client in every epoch, absent ones included."""
+        if not len(run.epochs):
             raise SettingsError("comfedsv needs at least one epoch to observe")
-        participants = [epoch.participants for epoch in epochs]
-        columns = self._columns(participants, clients, rng, settings)
+        participants = [epoch.participants for epoch in run.epochs]
+        columns = self._columns(participants, run.clients, rng)
         observed = columns.observed(participants)
         unobserved = float((~observed.any(axis=0)).mean())
-        if unobserved and not settings.allow_unobserved:
+        if unobserved and not self.allow_unobserved:
             raise SettingsError(
                 f"comfedsv: {unobserved:.1%} of the {len(columns.members)} coalitions never took part together in one "
-                "epoch, so nothing can be said about them. Simulate with --first-epoch-all, use another estimator, "
-                "or accept zeros there with --allow-unobserved."
+                "epoch, so nothing can be said about them. Record a run whose first epoch has all clients, use "
+                "another estimator, or allow unobserved coalitions, which then count 0."
             )
         # one pass: an epoch's game may be read from disk and is not needed again
         rows = [
             epoch.oracle.evaluate(columns.members[seen][:, list(epoch.participants)])
-            for epoch, seen in zip(epochs, observed, strict=True)
+            for epoch, seen in zip(run.epochs, observed, strict=True)
         ]
         utilities = rows[0].shape[1]
-        per_epoch = np.empty((len(rows), clients, utilities))
+        per_epoch = np.empty((len(rows), run.clients, utilities))
         for k in range(utilities):
             matrix = np.zeros(observed.shape)
             matrix[observed] = np.concatenate([row[:, k] for row in rows])
-            left, right = complete(matrix, observed, rng)
+            left, right = complete(matrix, observed, rng, self.rank, self.ridge, self.iterations)
             per_epoch[:, :, k] = left @ columns.player_factors(right).T
         notes = (f"{len(columns.orders)} orders, {unobserved:.1%} of the coalitions never observed",)
         return RunEstimate(
@@ -169,12 +179,11 @@ class ComFedSV:
             method=self.name,
         )
 
-    @staticmethod
     def _columns(
-        participants: Sequence[tuple[int, ...]], clients: int, rng: np.random.Generator, settings: EstimatorSettings
+        self, participants: Sequence[tuple[int, ...]], clients: int, rng: np.random.Generator
     ) -> PrefixColumns:
         """The prefixes of the orders there are evaluations for."""
-        count = order_count(clients)
+        count = self.orders or order_count(clients)
         if count * clients**2 > LARGEST_TABLE:
             raise CostRefusal(
                 f"comfedsv over {clients} clients needs {count * clients:,} coalitions of up to {clients} members. "
@@ -183,11 +192,11 @@ class ComFedSV:
                 offered="auto, fedsv or complementary",
             )
         columns = PrefixColumns.of(random_permutations(rng, count, clients))
-        if settings.evaluations is None:
+        if self.evaluations is None:
             return columns
-        fitting = columns.orders_within(settings.evaluations, columns.observed(participants))
+        fitting = columns.orders_within(self.evaluations, columns.observed(participants))
         if not fitting:
             raise SettingsError(
-                f"comfedsv: {settings.evaluations} evaluations per epoch do not pay for one order of {clients} clients"
+                f"comfedsv: {self.evaluations} evaluations per epoch do not pay for one order of {clients} clients"
             )
         return PrefixColumns.of(columns.orders[:fitting])

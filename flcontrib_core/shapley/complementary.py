@@ -1,92 +1,85 @@
-"""What do complementary contributions say (Zhang et al. 2023, the paper's default estimator)?
+"""Complementary contributions (Zhang et al. 2023, the paper's default estimator).
 
 Budget: u(N) costs one evaluation, a pair two. The border stratum (every singleton with its complement) is evaluated
-exactly first, 2n + 1 evaluations in all, and the other sizes share the rest: equally (``complementary``), or in
-proportion to what a pilot says about their spread (``complementary-neyman``). Default: ``costs.default_evaluations``.
+exactly first, 2n + 1 evaluations in all, and the other sizes share the rest by ``allocation``: equally, or in
+proportion to what a pilot says about their spread (Neyman, the original's CCN).
 
 Departure: the original draws the size uniformly from 1 … n and leaves empty strata at 0, which biases small budgets.
 Here the borders are exact, only sizes ≥ n/2 are drawn (a pair serves both its halves), no pair is drawn twice, and an
 empty stratum of a player takes the mean of its size.
 A budget below 2n + 1 cannot pay for the borders: then all sizes are drawn alike, there is no standard error, and a
 note says so.
+
+Neyman's pilot gives every (player, stratum) m0 = max(2, ⌊m / 2n²⌋) samples, m the pairs there are, or all there is.
+Departure: it tiles random orders instead of forcing one player into each draw, so that nobody's samples
+over-represent somebody else, and ends with the budget if that comes first. Several utilities share one allocation:
+their variances, each scaled to sum 1, are added.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
-from flcontrib_core.shapley.coalitions import distinct_coalitions, everybody
+from flcontrib_core.shapley.base import Sample, SamplingEstimator, one_of
+from flcontrib_core.shapley.coalitions import everybody
 from flcontrib_core.shapley.complementary_strata import PairSample, apportion, pair_count, pair_sizes, stratum_moments
-from flcontrib_core.shapley.costs import Cost, evaluation_budget, refuse_foreign_options
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import exact_estimate
 from flcontrib_core.shapley.ledger import Ledger
-from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import CoalitionMatrix, FloatArray
 
 
-class Complementary:
-    """Complementary contributions, the sizes sharing the budget equally."""
+@dataclass(frozen=True, kw_only=True)
+class Complementary(SamplingEstimator):
+    """Pairs of a coalition and its complement, stratified by size."""
 
-    name = "complementary"
+    allocation: Literal["equal", "neyman"] = "equal"
+    """How the sizes share the evaluations: equally, or more where a pilot saw more spread."""
 
-    def cost(self, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost:
-        budget = evaluation_budget(settings, players)
-        return Cost(budget, budget)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("allocation", self.allocation, ("equal", "neyman"))
 
-    def estimate(
-        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
-    ) -> ShapleyEstimate:
-        refuse_foreign_options(settings, self.name)
-        n = oracle.players
-        budget = evaluation_budget(settings, n)
-        if budget >= distinct_coalitions(n):
-            return exact_estimate(oracle, f"{self.name} (exact: all coalitions)")
-        ledger = Ledger(oracle, budget)
+    @property
+    def name(self) -> str:
+        """complementary, or complementary-neyman."""
+        return "complementary-neyman" if self.allocation == "neyman" else "complementary"
+
+    def sample(self, ledger: Ledger, rng: np.random.Generator) -> Sample:
+        """The borders exactly, the inner sizes by allocation."""
+        n, budget = ledger.oracle.players, ledger.budget
         ledger.evaluate(everybody(n))
         sample = PairSample(ledger)
-        notes: tuple[str, ...]
+        notes: tuple[str, ...] = ()
         if budget < 2 * n + 1:
             pairs = (budget - 1) // 2
             _share(sample, rng, pairs, dict.fromkeys(pair_sizes(n), 1.0))
             notes = (f"{budget} evaluations cannot pay for the exact borders (2n + 1 = {2 * n + 1}): all sizes drawn",)
         else:
             sample.draw(rng, {n - 1: pair_count(n, n - 1)})
-            notes = self._draw_inner(sample, rng, ledger.left // 2)
+            if self.allocation == "neyman":
+                notes = draw_by_spread(sample, rng, ledger.left // 2)
+            else:
+                _share(sample, rng, ledger.left // 2, dict.fromkeys(pair_sizes(n)[:-1], 1.0))
         values, errors, empty = sample.values()
         if budget < 2 * n + 1:
             errors = np.full_like(errors, np.nan)  # a border cell is its own population: nothing tells an empty one's
         if empty:
             notes = (*notes, f"{empty} of {n * (n - 1)} (player, size) cells are empty and take the mean of their size")
-        return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.name, notes=notes)
-
-    def _draw_inner(self, sample: PairSample, rng: np.random.Generator, pairs: int) -> tuple[str, ...]:
-        """Spends ``pairs`` on the sizes between the borders; returns what there is to say about it."""
-        _share(sample, rng, pairs, dict.fromkeys(pair_sizes(sample.players)[:-1], 1.0))
-        return ()
+        return Sample(values, errors, notes)
 
 
-class ComplementaryNeyman(Complementary):
-    """Complementary contributions with Neyman allocation: a pilot, then more pairs where they vary more (CCN).
-
-    The pilot gives every (player, stratum) m0 = max(2, ⌊m / 2n²⌋) samples, m the pairs there are, or all there is.
-    Departure: it tiles random orders instead of forcing one player into each draw, so that nobody's samples
-    over-represent somebody else, and ends with the budget if that comes first. Several utilities share one
-    allocation: their variances, each scaled to sum 1, are added.
-    """
-
-    name = "complementary-neyman"
-
-    def _draw_inner(self, sample: PairSample, rng: np.random.Generator, pairs: int) -> tuple[str, ...]:
-        n = sample.players
-        sizes = pair_sizes(n)[:-1]
-        m0 = max(2, (pairs + pair_count(n, n - 1)) // (2 * n**2))
-        left = _pilot(sample, rng, pairs, m0)
-        deviations = _deviation_of_sizes(sample)
-        if not any(deviations.values()):
-            return (f"the pilot ({pairs - left} pairs) saw no spread at all: stopped there",)
-        _share(sample, rng, left, {size: deviations[size] for size in sizes})
-        return (f"pilot of {pairs - left} pairs, {left} shared by spread",)
+def draw_by_spread(sample: PairSample, rng: np.random.Generator, pairs: int) -> tuple[str, ...]:
+    """Spends ``pairs`` on the sizes between the borders, a pilot first; returns what there is to say about it."""
+    n = sample.players
+    m0 = max(2, (pairs + pair_count(n, n - 1)) // (2 * n**2))
+    left = _pilot(sample, rng, pairs, m0)
+    deviations = _deviation_of_sizes(sample)
+    if not any(deviations.values()):
+        return (f"the pilot ({pairs - left} pairs) saw no spread at all: stopped there",)
+    _share(sample, rng, left, {size: deviations[size] for size in pair_sizes(n)[:-1]})
+    return (f"pilot of {pairs - left} pairs, {left} shared by spread",)
 
 
 def _share(sample: PairSample, rng: np.random.Generator, pairs: int, weights: dict[int, float]) -> None:
@@ -109,15 +102,15 @@ def tiled_halves(rng: np.random.Generator, players: int, size: int) -> Coalition
     return members
 
 
-def _pilot(sample: PairSample, rng: np.random.Generator, pairs: int, wanted: int) -> int:
-    """Tiles every inner size until each player has ``wanted`` samples in each stratum; returns the pairs left."""
+def _pilot(sample: PairSample, rng: np.random.Generator, pairs: int, count: int) -> int:
+    """Tiles every inner size until each player has ``count`` samples in each stratum; returns the pairs left."""
     n = sample.players
-    for round_ in range(20 * wanted):  # repeated pairs are left out, so small strata may need more rounds
+    for round_ in range(20 * count):  # repeated pairs are left out, so small strata may need more rounds
         counts = sample.counts()
         short = [
             size
             for size in pair_sizes(n)[:-1]
-            if sample.room(size) and min(counts[:, size - 1].min(), counts[:, n - size - 1].min()) < wanted
+            if sample.room(size) and min(counts[:, size - 1].min(), counts[:, n - size - 1].min()) < count
         ]
         if not short or (round_ and not pairs):
             break

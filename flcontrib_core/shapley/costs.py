@@ -1,8 +1,8 @@
-"""How many distinct evaluations may an estimator spend, and how many will it?
+"""Prices of estimates in distinct evaluations, before anything is evaluated.
 
-``--evaluations N`` always means N distinct coalitions per epoch, the empty one being free. Without it the sampling
+``evaluations = N`` always means N distinct coalitions per epoch, the empty one being free. Without it the sampling
 estimators take ``default_evaluations``: what max(30, 2n) permutations (FedSV's number) would cost if no prefix
-repeated, n·max(30, 2n), and never more than all 2^n − 1 coalitions. They spend it whatever ``--precision`` says (only
+repeated, n·max(30, 2n), and never more than all 2^n − 1 coalitions. They spend it whatever precision that gives (only
 the surrogates and ``auto`` stop by it); ``ShapleyEstimate.relative_half_width`` tells the precision they reached.
 """
 
@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from flcontrib_core.errors import SettingsError
+from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.shapley.coalitions import distinct_coalitions
-from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.shapley.estimate import Estimator
 
 
 class Cost(NamedTuple):
     """Distinct evaluations of one epoch."""
 
     likely: int
-    """What is spent when a stopping rule is content at its first look and nothing is truncated."""
+    """What is spent when a stopping rule is content at its first check and nothing is truncated."""
     most: int
     """The ceiling, rescues included."""
 
@@ -32,7 +32,22 @@ class PricedEstimator(Protocol):
     the estimate itself would.
     """
 
-    def cost(self, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost: ...
+    def cost(self, players: int, multiply_adds: float | None) -> Cost:
+        """Of an epoch with ``players`` participants."""
+        ...
+
+
+def cost_of(estimator: Estimator, players: int, multiply_adds: float | None) -> Cost:
+    """Likely and largest number of distinct evaluations of an epoch with ``players`` participants.
+
+    Raises CostRefusal or SettingsError where the estimate itself would. A third party's estimator that does not know
+    its price is taken at all coalitions. An epoch without participants costs nothing.
+    """
+    if players == 0:
+        return Cost(0, 0)
+    if isinstance(estimator, PricedEstimator):
+        return estimator.cost(players, multiply_adds)
+    return Cost(distinct_coalitions(players), distinct_coalitions(players))
 
 
 def default_permutations(players: int) -> int:
@@ -45,29 +60,22 @@ def default_evaluations(players: int) -> int:
     return min(distinct_coalitions(players), players * default_permutations(players))
 
 
-def evaluation_budget(settings: EstimatorSettings, players: int) -> int:
-    """The distinct evaluations a sampling estimator may spend on a game of ``players``."""
-    if settings.evaluations is None:
-        return default_evaluations(players)
-    return min(settings.evaluations, distinct_coalitions(players))
+def refuse_too_few(name: str, allowed: int, needed: int, purpose: str) -> None:
+    """Raises SettingsError where the evaluations allowed do not pay for one draw."""
+    if allowed < needed:
+        raise SettingsError(f"{name} needs {needed} evaluations for {purpose}; evaluations = {allowed} allows fewer")
 
 
-def surrogate_cost(players: int, settings: EstimatorSettings) -> Cost:
-    """The surrogates' stopping rule: never before 4n evaluations, never beyond min(16n, 2^n / 2)."""
-    everything = distinct_coalitions(players)
-    if settings.evaluations is not None:
-        given = min(settings.evaluations, everything)
-        return Cost(given, given)
-    first_look = min(4 * players, everything)
-    return Cost(first_look, max(first_look, min(16 * players, (everything + 1) // 2)))
-
-
-def refuse_foreign_options(settings: EstimatorSettings, estimator: str, *known: str) -> None:
-    """An option that belongs to another estimator is refused, never ignored."""
-    owners = {"truncate": "monte-carlo", "antithetic": "monte-carlo", "allow_unobserved": "comfedsv"}
-    for option, owner in owners.items():
-        if getattr(settings, option) and option not in known:
-            flag = "--" + option.replace("_", "-")
-            raise SettingsError(
-                f"{flag} belongs to the estimator {owner}; {estimator} has no such option. Leave it out."
-            )
+def exponential_cost(name: str, players: int, evaluations: int | None, most_players: int) -> Cost:
+    """2^n − 1; raises CostRefusal, naming the cost and what is offered instead, where that is out of reach."""
+    needed = distinct_coalitions(players)
+    if evaluations is not None and evaluations < needed:
+        offered = f"auto or complementary with evaluations = {evaluations}"
+        limit = f"evaluations = {evaluations:,} allows fewer"
+    elif players > most_players:
+        offered = "auto, surrogate or complementary"
+        limit = f"the limit is {most_players} participants"
+    else:
+        return Cost(needed, needed)
+    cost = f"{name} over {players} participants needs 2^{players} − 1 = {needed:,} evaluations"
+    raise CostRefusal(f"{cost}; {limit}. Use {offered}.", evaluations=needed, offered=offered)

@@ -1,42 +1,32 @@
-"""What does an estimator return, and what must it offer to be one?"""
+"""Estimates, and the two protocols that make an object an estimator.
+
+An estimator is any object with a ``name``, a ``record()`` and one of two methods::
+
+    class EqualShares:
+        name = "equal-shares"
+
+        def estimate(self, oracle, rng):
+            total = oracle.evaluate(np.ones((1, oracle.players), dtype=bool))
+            values = np.repeat(total / oracle.players, oracle.players, axis=0)
+            return ShapleyEstimate(values, np.full_like(values, np.nan), 1, exact=False, method=self.name)
+
+        def record(self):
+            return {"name": self.name}
+
+Pass one as ``estimator=`` wherever an estimator is taken; nothing has to be registered. It must be importable where
+work is spread over processes. ``cost(players, multiply_adds)`` is optional (see ``costs``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from flcontrib_core.errors import SettingsError
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import FloatArray, IntArray, PlayerByUtility
-
-
-@dataclass(frozen=True)
-class EstimatorSettings:
-    """Knobs shared by all estimators; each takes what it knows and ignores nothing silently (see its file)."""
-
-    evaluations: int | None = None
-    """Distinct evaluations per epoch; None = the estimator's own default."""
-    precision: float = 0.3
-    """Stop when the largest 95 % half-width ≤ precision · sd of the values over clients."""
-    truncate: bool = False
-    antithetic: bool = False
-    allow_unobserved: bool = False
-    exact_multiply_adds: float = 2.5e10
-    """``auto`` computes exactly where 2^n × multiply-adds per evaluation stays below this: about a second of one core,
-    n ≤ 8 for the paper's MLP on up to 500 validation rows, n ≤ 12 or 13 for small models."""
-    rescue_multiply_adds: float = 2.5e11
-    """``auto`` falls back to exact, where the precision was not reached, while 2^n × multiply-adds stays below this."""
-    exact_players: int = 24
-    """An exact request above this many participants is refused with its cost."""
-
-    def __post_init__(self) -> None:
-        if self.evaluations is not None and self.evaluations < 1:
-            raise SettingsError(f"evaluations is {self.evaluations}; give at least 1, or leave it out")
-        if not self.precision > 0:
-            raise SettingsError(f"precision is {self.precision}; give a positive share of the values' spread, e.g. 0.3")
 
 
 @dataclass(frozen=True)
@@ -70,14 +60,22 @@ class ShapleyEstimate:
         return np.asarray(np.divide(widest, spread, out=beyond, where=spread > 0))
 
 
+@runtime_checkable
 class EpochEstimator(Protocol):
     """Shapley values of one epoch from a coalition oracle and a random generator."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As results and messages call it."""
+        ...
 
-    def estimate(
-        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
-    ) -> ShapleyEstimate: ...
+    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
+        """Values of the oracle's game; all randomness comes from ``rng``."""
+        ...
+
+    def record(self) -> dict[str, object]:
+        """``name`` and every option as JSON values: all that, with the game and the seed, decides the values."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,16 @@ class EpochOfRun:
     participants: tuple[int, ...]
     oracle: CoalitionOracle
     """Oracle over the participants, in the order of ``participants``."""
+
+
+@dataclass(frozen=True)
+class RunGames:
+    """A run as a run-level estimator sees it."""
+
+    epochs: Sequence[EpochOfRun]
+    clients: int
+    whole_run: CoalitionOracle | None = None
+    """The game over all clients whose F_S is rebuilt through every epoch (one-round)."""
 
 
 @dataclass(frozen=True)
@@ -108,18 +116,26 @@ class RunEstimate:
     """What was really done."""
 
 
+@runtime_checkable
 class RunEstimator(Protocol):
-    """Shapley values from the whole sequence of epoch games (ComFedSV, one-round)."""
+    """Shapley values from the whole sequence of epoch games (ComFedSV, one-round).
 
-    name: str
+    One whose ``uniform_weights`` is True gets epoch games with equal data sizes.
+    """
 
-    def estimate_run(
-        self,
-        epochs: Sequence[EpochOfRun],
-        clients: int,
-        rng: np.random.Generator,
-        settings: EstimatorSettings,
-        whole_run: CoalitionOracle | None = None,
-    ) -> RunEstimate:
-        """``whole_run``: the game over all clients whose F_S is rebuilt over every epoch (one-round only)."""
+    @property
+    def name(self) -> str:
+        """As results and messages call it."""
         ...
+
+    def estimate_run(self, run: RunGames, rng: np.random.Generator) -> RunEstimate:
+        """Values of all clients of the run."""
+        ...
+
+    def record(self) -> dict[str, object]:
+        """``name`` and every option as JSON values."""
+        ...
+
+
+Estimator: TypeAlias = EpochEstimator | RunEstimator
+"""What ``estimator=`` takes."""

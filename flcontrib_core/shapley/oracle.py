@@ -1,4 +1,4 @@
-"""How does an estimator ask a game for values without ever paying twice?
+"""Coalition oracles: values of a game, asked by estimators and never paid for twice.
 
 A ``CoalitionOracle`` stands between an estimator and a game: one memo per epoch, a count of distinct
 evaluations, and (optionally) a memory that outlives the process. The cost of a method is ``evaluations``.
@@ -82,7 +82,7 @@ class CoalitionOracle:
 
     ``evaluations`` counts the distinct coalitions this oracle was asked for (∅ is free), whether they came from the
     game or from the memory, so that a result does not depend on what was remembered; ``computed`` counts those
-    the game really evaluated. ``where`` (such as "epoch 7") and ``player_names`` only make errors say more.
+    the game really evaluated. ``epoch`` says which the game is of; ``player_names`` only make errors say more.
     With ``keep_logits`` every evaluation of a LogitGame keeps its logits too.
     """
 
@@ -91,14 +91,14 @@ class CoalitionOracle:
         game: CoalitionGame,
         memory: EvaluationMemory | None = None,
         keep_logits: bool = False,
-        where: str = "",
+        epoch: int | None = None,
         player_names: Sequence[str] | None = None,
     ) -> None:
         self.game = game
         self.players = game.players
         self.utilities = game.utilities
         self.memory = memory
-        self.where = where
+        self.epoch = epoch
         self.player_names = player_names
         self.computed = 0
         self._logits: dict[bytes, NDArray[np.float32]] = {}
@@ -109,7 +109,13 @@ class CoalitionOracle:
 
     @property
     def evaluations(self) -> int:
+        """Distinct coalitions asked for so far, ∅ not counted."""
         return len(self._values) - 1
+
+    @property
+    def where(self) -> str:
+        """The epoch as messages name it."""
+        return "this game" if self.epoch is None else f"epoch {self.epoch}"
 
     def known(self, coalitions: CoalitionMatrix) -> BoolArray:
         """(coalitions,) True where the value is already in the memo."""
@@ -188,9 +194,9 @@ class CoalitionOracle:
             return
         recalled = self.memory.recall(list(missing))
         if recalled:
-            found = [key for key in missing if key in recalled]  # in the order asked, whatever the memory's order
-            self._values.add(found, np.array([recalled[key] for key in found]).reshape(len(found), -1))
-            for key in found:
+            keys = [key for key in missing if key in recalled]  # in the order asked, whatever the memory's order
+            self._values.add(keys, np.array([recalled[key] for key in keys]).reshape(len(keys), -1))
+            for key in keys:
                 del missing[key]
 
     def _remember(self, keys: list[bytes], values: UtilityMatrix) -> None:
@@ -212,11 +218,10 @@ class CoalitionOracle:
             members = np.flatnonzero(coalitions[row]).tolist()
             names = self.player_names
             who = members if names is None else [names[player] for player in members]
-            place = f"{self.where}: " if self.where else ""
             raise NonFiniteUtility(
-                f"{place}the sub-model of players {who} has a non-finite utility "
+                f"{self.where}: the sub-model of players {who} has a non-finite utility "
                 f"{dict(zip(self.utilities, values[row].tolist(), strict=True))}; the model diverged there. "
-                "Assess this run with --nonfinite absent, or leave the epoch out."
+                "Let diverged epochs count as not computed (nonfinite = absent), or leave the epoch out."
             )
         return values
 

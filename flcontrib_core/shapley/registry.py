@@ -1,50 +1,50 @@
-"""Which estimators are there, what does each cost, and how does a third party add one?
+"""Estimators by name: for the command line, for stored settings, and for third parties who want a name there.
 
-By name: ``estimator("exact")``. Adding needs no change here: call ``register("mine", MyEstimator)``, or declare an
-entry point in the group ``flcontrib.estimators`` whose value is such a factory. A built-in name cannot be replaced.
-``shapiq:NAME`` reaches shapiq's approximators. Modules are imported when their estimator is asked for.
+``estimator_by_name("monte-carlo", truncate=True)`` is ``MonteCarlo(truncate=True)``. From Python nothing has to be
+registered: an object is passed as it is. A third party's estimator gets a name by ``register("mine", MyEstimator)``,
+or by an entry point in the group ``flcontrib.estimators`` whose value is such a factory; then a stored result that was
+computed with it can be replayed. A built-in name cannot be replaced. ``shapiq:NAME`` reaches shapiq's approximators.
+Modules are imported when their estimator is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
 
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.shapley.coalitions import distinct_coalitions
-from flcontrib_core.shapley.costs import Cost, PricedEstimator, surrogate_cost
-from flcontrib_core.shapley.estimate import EpochEstimator, EstimatorSettings, RunEstimator
-from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS, PREFIX, ShapiqApproximator
+from flcontrib_core.shapley.estimate import EpochEstimator, Estimator, RunEstimator
 
-Factory = Callable[[], EpochEstimator | RunEstimator]
+Factory = Callable[..., Estimator]
 
 ENTRY_POINT_GROUP = "flcontrib.estimators"
+PREFIX = "shapiq:"
 
-BUILT_IN = {
-    "auto": "auto:Auto",
-    "exact": "exact:Exact",
-    "surrogate": "surrogate:LogitSurrogate",
-    "surrogate-blackbox": "surrogate_blackbox:BlackBoxSurrogate",
-    "complementary": "complementary:Complementary",
-    "complementary-neyman": "complementary:ComplementaryNeyman",
-    "monte-carlo": "permutation:MonteCarlo",
-    "gtg": "gtg:GTGShapley",
-    "mr": "mr:MultiRound",
-    "tmr": "mr:TruncatedMultiRound",
-    "one-round": "one_round:OneRound",
-    "fedsv": "fedsv:FedSV",
-    "fedsv-group-testing": "fedsv:FedSVGroupTesting",
-    "comfedsv": "comfedsv:ComFedSV",
+BUILT_IN: dict[str, tuple[str, str, dict[str, object]]] = {
+    "auto": ("auto", "Auto", {}),
+    "exact": ("exact", "Exact", {}),
+    "surrogate": ("surrogate", "Surrogate", {}),
+    "surrogate-blackbox": ("surrogate", "Surrogate", {"outputs": "utilities"}),
+    "complementary": ("complementary", "Complementary", {}),
+    "complementary-neyman": ("complementary", "Complementary", {"allocation": "neyman"}),
+    "monte-carlo": ("monte_carlo", "MonteCarlo", {}),
+    "gtg": ("gtg", "GTG", {}),
+    "mr": ("multi_round", "MultiRound", {}),
+    "tmr": ("multi_round", "TruncatedMultiRound", {}),
+    "one-round": ("one_round", "OneRound", {}),
+    "fedsv": ("fedsv", "FedSV", {}),
+    "fedsv-group-testing": ("fedsv", "FedSV", {"sampling": "group-testing"}),
+    "comfedsv": ("comfedsv", "ComFedSV", {}),
 }
-"""name -> module of this package and class"""
+"""name -> module of this package, class, and the options that the name stands for"""
 
 _registered: dict[str, Factory] = {}
 
 
 def register(name: str, factory: Factory) -> None:
-    """Adds an estimator under a new name; ``factory()`` builds it."""
+    """Gives a third party's estimator a name; ``factory(**options)`` builds it."""
     if name in BUILT_IN or name.startswith(PREFIX) or name in _registered:
         raise SettingsError(f"there is an estimator {name!r} already; register yours under another name")
     _registered[name] = factory
@@ -58,78 +58,63 @@ def unregister(name: str) -> None:
 
 
 def names() -> tuple[str, ...]:
-    """Every name ``estimator`` understands: built in, registered, from entry points, and shapiq's."""
+    """Every name ``estimator_by_name`` understands: built in, registered, from entry points, and shapiq's."""
+    from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS
+
     added = [*_registered, *(point.name for point in _entry_points())]
     return tuple(dict.fromkeys([*BUILT_IN, *added, *(PREFIX + name for name in APPROXIMATORS)]))
 
 
-def estimator(name: str) -> EpochEstimator | RunEstimator:
-    """A new estimator by name; raises SettingsError listing the names where there is none."""
+def estimator_by_name(name: str, **options: object) -> Estimator:
+    """A new estimator; raises SettingsError for a name that does not exist or an option it does not have."""
+    factory, preset = _factory(name)
+    known = inspect.signature(factory).parameters
+    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values()):
+        foreign = [option for option in options if option not in known]
+        if foreign:
+            own = ", ".join(option for option in known if option not in preset) or "none"
+            raise SettingsError(f"{name} has no option {', '.join(foreign)}; its options: {own}")
+    return factory(**{**preset, **options})
+
+
+def _factory(name: str) -> tuple[Factory, dict[str, object]]:
+    """What builds the estimator, and the options that the name stands for."""
     if name in BUILT_IN:
-        module, kind = BUILT_IN[name].split(":")
-        built: EpochEstimator | RunEstimator = getattr(import_module(f"flcontrib_core.shapley.{module}"), kind)()
-        return built
+        module, kind, preset = BUILT_IN[name]
+        return getattr(import_module(f"flcontrib_core.shapley.{module}"), kind), preset
     if name.startswith(PREFIX):
-        return ShapiqApproximator(name.removeprefix(PREFIX))
+        from flcontrib_core.shapley.shapiq_adapter import Shapiq
+
+        return Shapiq, {"name": name}
     if name in _registered:
-        return _registered[name]()
+        return _registered[name], {}
     for point in _entry_points():
         if point.name == name:
-            return _from_entry_point(point)
-    raise SettingsError(f"no estimator is called {name!r}; choose from {', '.join(names())}")
+            return _from_entry_point(point), {}
+    raise SettingsError(f"no estimator is called {name!r}; choose from {', '.join(names())}, or register yours")
 
 
-def is_run_estimator(name: str) -> bool:
-    """Whether the method needs the whole sequence of epochs (one-round, comfedsv)."""
-    return hasattr(estimator(name), "estimate_run")
+def estimator_from_record(record: Mapping[str, object]) -> Estimator:
+    """The inverse of an estimator's ``record()``."""
+    options = {option: value for option, value in record.items() if option != "name"}
+    return estimator_by_name(str(record["name"]), **options)
 
 
-def epoch_estimator(name: str) -> EpochEstimator:
-    """A method that works epoch by epoch; raises SettingsError for one that needs the whole run."""
-    if is_run_estimator(name):
+def epoch_estimator(name: str, **options: object) -> EpochEstimator:
+    """A new estimator that works epoch by epoch; raises SettingsError for one that needs the whole run."""
+    estimator = estimator_by_name(name, **options)
+    if isinstance(estimator, RunEstimator):
         raise SettingsError(f"{name} values the run as a whole, not one epoch")
-    return cast(EpochEstimator, estimator(name))
-
-
-def run_estimator(name: str) -> RunEstimator:
-    """A method that needs the whole run; raises SettingsError for one that works epoch by epoch."""
-    if not is_run_estimator(name):
-        raise SettingsError(f"{name} values one epoch at a time, not the run as a whole")
-    return cast(RunEstimator, estimator(name))
-
-
-def cost_of(name: str, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost:
-    """Likely and largest number of distinct evaluations of an epoch with ``players`` participants.
-
-    ``multiply_adds`` of one evaluation, None for an opaque game. Raises CostRefusal or SettingsError where the
-    estimate itself would. A third party's estimator that does not know its price is taken at its budget, or at all
-    coalitions. An epoch without participants costs nothing.
-    """
-    if players == 0:
-        return Cost(0, 0)
-    if name in ("surrogate", "surrogate-blackbox"):
-        return surrogate_cost(players, settings)
-    found = estimator(name)
-    if isinstance(found, PricedEstimator):
-        return found.cost(players, multiply_adds, settings)
-    ceiling = distinct_coalitions(players)
-    if settings.evaluations is not None:
-        ceiling = min(ceiling, settings.evaluations)
-    return Cost(ceiling, ceiling)
-
-
-def refuse_if_exponential(name: str, players: int, settings: EstimatorSettings) -> None:
-    """Raises before the first evaluation what the estimator would raise at the epoch with most participants."""
-    cost_of(name, players, None, settings)
+    return estimator
 
 
 def _entry_points() -> tuple[EntryPoint, ...]:
     return tuple(point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in BUILT_IN)
 
 
-def _from_entry_point(point: EntryPoint) -> EpochEstimator | RunEstimator:
+def _from_entry_point(point: EntryPoint) -> Factory:
     try:
         factory: Factory = point.load()
     except (ImportError, AttributeError) as error:
         raise MissingPart(f"the estimator {point.name!r} ({point.value}) cannot be loaded: {error}") from error
-    return factory()
+    return factory

@@ -1,4 +1,4 @@
-"""What do shapiq's own approximators say about an epoch's game?
+"""shapiq's own approximators as estimators of an epoch's game.
 
 ``shapiq:NAME`` runs the library's approximator of that name through the same oracle, budget and seed as ours, so
 that the field's best library estimators are peers at equal cost. The game is asked one utility at a time with the
@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.shapley.coalitions import distinct_coalitions
-from flcontrib_core.shapley.costs import Cost, evaluation_budget, refuse_foreign_options
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import exact_estimate
+from flcontrib_core.shapley.base import Sample, SamplingEstimator
+from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.registry import PREFIX
 from flcontrib_core.vocabulary import FloatArray
 
-PREFIX = "shapiq:"
 APPROXIMATORS = (
     "KernelSHAP",
     "kADDSHAP",
@@ -46,31 +45,30 @@ _INTERACTIONS = frozenset({"ProxySPEX", "SPEX"})
 Game = Callable[[np.ndarray], FloatArray]
 
 
-class ShapiqApproximator:
-    """One of shapiq's approximators of the Shapley value as an estimator of ours."""
+@dataclass(frozen=True, kw_only=True)
+class Shapiq(SamplingEstimator):
+    """One of shapiq's approximators of the Shapley value as an estimator of ours: ``Shapiq(name="SVARM")``."""
 
-    def __init__(self, approximator: str) -> None:
+    name: str = "SVARM"
+    """The approximator's name in shapiq; kept with the prefix of this adapter, 'shapiq:SVARM'."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         by_lower = {name.lower(): name for name in APPROXIMATORS}
-        if approximator.lower() not in by_lower:
-            raise SettingsError(
-                f"shapiq has no approximator {approximator!r} here; choose from {', '.join(APPROXIMATORS)}"
-            )
-        self.approximator = by_lower[approximator.lower()]
-        self.name = PREFIX + self.approximator
+        given = self.name.removeprefix(PREFIX)
+        if given.lower() not in by_lower:
+            raise SettingsError(f"shapiq has no approximator {given!r} here; choose from {', '.join(APPROXIMATORS)}")
+        object.__setattr__(self, "name", PREFIX + by_lower[given.lower()])
 
-    def cost(self, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost:
-        budget = evaluation_budget(settings, players)
-        return Cost(budget, budget)
+    @property
+    def approximator(self) -> str:
+        """The class in shapiq."""
+        return self.name.removeprefix(PREFIX)
 
-    def estimate(
-        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
-    ) -> ShapleyEstimate:
-        refuse_foreign_options(settings, self.name)
+    def sample(self, ledger: Ledger, rng: np.random.Generator) -> Sample:
+        """Every utility with the same draws; no standard errors."""
+        oracle = ledger.oracle
         build = self._builder(oracle.players, seed=int(rng.integers(2**31 - 1)))
-        budget = evaluation_budget(settings, oracle.players)
-        if budget >= distinct_coalitions(oracle.players):
-            return exact_estimate(oracle, f"{self.name} (exact: all coalitions)")
-        ledger = Ledger(oracle, budget)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             library_budget = self._library_budget(build, ledger)
@@ -79,16 +77,23 @@ class ShapiqApproximator:
                 columns.append(self._values(build(), library_budget, _one_utility(ledger, utility), oracle.players))
         notes = tuple(dict.fromkeys(f"shapiq: {warning.message}" for warning in caught))
         values = np.stack(columns, axis=1)
-        errors = np.full_like(values, np.nan)
-        return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.name, notes=notes)
+        return Sample(values, np.full_like(values, np.nan), notes)
 
-    def _builder(self, players: int, seed: int) -> Callable[[], Any]:
-        """A factory of freshly seeded approximators, so that each utility sees the same draws."""
+    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
+        """As every sampling method; refused without the package even where all coalitions are paid for."""
+        self._library()
+        return super().estimate(oracle, rng)
+
+    def _library(self) -> Any:
         try:
             import shapiq.approximator as library
         except ImportError as error:
             raise MissingPart(f"{self.name} needs the package shapiq; install it with: pip install shapiq") from error
-        kind = getattr(library, self.approximator)
+        return library
+
+    def _builder(self, players: int, seed: int) -> Callable[[], Any]:
+        """A factory of freshly seeded approximators, so that each utility sees the same draws."""
+        kind = getattr(self._library(), self.approximator)
         options: dict[str, object] = {"n": players, "random_state": seed}
         if self.approximator in _PAIRED:
             options["pairing_trick"] = True

@@ -1,4 +1,4 @@
-"""What are an epoch's Shapley values, from a few evaluations and a model of all the others?
+"""The surrogates: Shapley values from a few evaluations and a regression that predicts all the others.
 
 A coalition's value depends on it only through the point λ(S) of a simplex, and validation logits move smoothly with
 that point. The surrogate evaluates everybody, each alone and a designed sample, regresses the logits on λ(S), predicts
@@ -18,9 +18,14 @@ stop                  from 4n on, when the widest 95 % half-width is within ``pr
 ====================  ==========================================================================================
 
 Which coalitions are evaluated does not depend on when it stops, so a higher precision re-uses all of them;
-``--evaluations N`` spends N. A *flagged* epoch (some ‖Δ_i‖ > 3 × the median) with a utility that counts rows gets two
+``evaluations = N`` spends N. A *flagged* epoch (some ‖Δ_i‖ > 3 × the median) with a utility that counts rows gets two
 regressions, one for the coalitions without flagged players, at least 8n evaluations, and those utilities are marked
 ``unreliable``. Coalitions whose logits are not finite are named and never fitted.
+
+Where nothing but the utilities can be seen, ``outputs="utilities"`` regresses the utilities themselves, each with a
+kernel of its own. Where the game tells its weights and updates they place the coalitions; otherwise all players weigh
+the same and lie equally far apart. Less is known per evaluation than from logits, so intervals are wider and more
+evaluations are spent.
 
 Departure: the measured design starts with n + 2 evaluations and chooses the rest with a fitted kernel; the first n − 1
 of the rest are chosen here with a fixed one. Values are as good (median NMSE at 4n on the tuning seeds 4.1e-4 / 4.0e-3
@@ -32,69 +37,122 @@ flat where its spread is rounding.
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from flcontrib_core.errors import MissingPart
-from flcontrib_core.shapley.costs import Cost, refuse_foreign_options, surrogate_cost
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.logit_link import LogitLink
+from flcontrib_core.blas import one_blas_thread
+from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.shapley.base import BaseEstimator, one_of
+from flcontrib_core.shapley.coalitions import distinct_coalitions
+from flcontrib_core.shapley.costs import Cost
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.exact_values import exact_estimate
+from flcontrib_core.shapley.flagged import flag_words, flagged_players
+from flcontrib_core.shapley.game_views import GameView, LogitView, UtilityView
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.shapley.surrogate_study import Grounds, study_epoch
-from flcontrib_core.vocabulary import (
-    CoalitionMatrix,
-    CoalitionWeights,
-    Float32Array,
-    FloatArray,
-    LogitGame,
-    UtilityMatrix,
-)
+from flcontrib_core.shapley.surrogate_fit import Check, Prior, SurrogateFit, moves_in_steps
+from flcontrib_core.vocabulary import BoolArray, LogitGame
 
 
-class LogitSubject:
-    """A game whose outputs are its link-transformed validation logits (a ``Subject``)."""
+@dataclass(frozen=True, kw_only=True)
+class Surrogate(BaseEstimator):
+    """Regression of validation logits, or of the utilities, on coalition weights: the default where exact is slow."""
 
-    def __init__(self, oracle: CoalitionOracle, game: LogitGame) -> None:
-        self._oracle, self._game = oracle, game
+    precision: float = 0.3
+    """Stop when the largest 95 % half-width ≤ precision · sd of the values over clients."""
+    outputs: Literal["logits", "utilities"] = "logits"
+    """What is regressed; games without logits have utilities alone."""
 
-    @cached_property
-    def _link(self) -> LogitLink:
-        singletons = np.eye(self._oracle.players, dtype=bool)
-        return LogitLink.from_singletons(self._oracle.evaluate_with_logits(singletons)[1])
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("outputs", self.outputs, ("logits", "utilities"))
+        if not self.precision > 0:
+            raise SettingsError(f"precision is {self.precision}; give a positive share of the values' spread, e.g. 0.3")
 
     @property
-    def blocks(self) -> tuple[slice, ...]:
-        return (slice(None),)
+    def name(self) -> str:
+        """surrogate, or surrogate-blackbox."""
+        return "surrogate" if self.outputs == "logits" else "surrogate-blackbox"
 
-    def block_of_utility(self, utility: int) -> int:
-        return 0
+    def cost(self, players: int, multiply_adds: float | None) -> Cost:
+        """The stopping rule: never before 4n evaluations, never beyond min(16n, 2^n / 2)."""
+        everything = distinct_coalitions(players)
+        if self.evaluations is not None:
+            return Cost(min(self.evaluations, everything), min(self.evaluations, everything))
+        first_check = min(4 * players, everything)
+        return Cost(first_check, max(first_check, min(16 * players, (everything + 1) // 2)))
 
-    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights:
-        return self._game.weights(coalitions)
+    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
+        """Starts with 2n evaluations, grows in nested steps of 2n, checks from 4n (flagged: 8n) on, and stops."""
+        view, prior = self._view(oracle)
+        n = oracle.players
+        steps = np.array([moves_in_steps(utility) for utility in oracle.utilities])
+        flagged = np.zeros(n, dtype=bool)
+        if steps.any():
+            flagged[list(flagged_players(oracle.game))] = True
+        most = self.cost(n, None).most
+        if most >= distinct_coalitions(n):
+            note = f"{self.name}: {distinct_coalitions(n)} evaluations are all coalitions"
+            return exact_estimate(oracle, notes=(note,))
+        self._refuse_too_few(most, n, flagged)
+        with one_blas_thread():
+            seed = int(rng.integers(1 << 62))
+            fit = SurrogateFit(view, oracle, prior, steps, flagged, seed, first=min(2 * n, most))
+            first_check = most if self.evaluations is not None else min(most, (8 if flagged.any() else 4) * n)
+            for target in [*range(4 * n, most, 2 * n), most]:
+                fit.grow(target)
+                if target >= first_check:
+                    check = fit.check(self.precision)
+                    if not check.wide.any():
+                        break
+        early = fit.evaluated < 8 * n
+        unreliable = (steps | early) & flagged.any() | bool(fit.diverged())
+        return ShapleyEstimate(
+            check.values,
+            check.errors,
+            fit.evaluated,
+            exact=False,
+            method=self.name,
+            notes=tuple(self._notes(fit, check)),
+            unreliable=tuple(np.array(oracle.utilities)[unreliable].tolist()),
+        )
 
-    def evaluate(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, FloatArray]:
-        values, logits = self._oracle.evaluate_with_logits(coalitions)  # before the link, which needs a part of them
-        return values, self._link.outputs(logits)
-
-    def utilities(self, outputs: Float32Array | FloatArray) -> UtilityMatrix:
-        return self._game.utilities_of_logits(self._link.logits(outputs))
-
-
-class LogitSurrogate:
-    """Regression of validation logits on coalition weights: the default where exact is too slow."""
-
-    name = "surrogate"
-
-    def cost(self, players: int, multiply_adds: float | None, settings: EstimatorSettings) -> Cost:
-        return surrogate_cost(players, settings)
-
-    def estimate(
-        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
-    ) -> ShapleyEstimate:
-        refuse_foreign_options(settings, self.name)
+    def _view(self, oracle: CoalitionOracle) -> tuple[GameView, Prior]:
+        """The game as it is fitted, and what is known of it."""
         game = oracle.game
-        if not isinstance(game, LogitGame):
+        if isinstance(game, LogitGame):
+            prior = Prior(game.gram(), game.multiply_adds, 1.0 / game.validation_rows)
+            return LogitView(oracle, game) if self.outputs == "logits" else UtilityView(oracle), prior
+        if self.outputs == "logits":
             raise MissingPart("this game has no logits; use an estimator for opaque utilities (surrogate-blackbox)")
-        grounds = Grounds(game.gram(), game.multiply_adds, 1.0 / game.validation_rows)
-        return study_epoch(self.name, LogitSubject(oracle, game), oracle, grounds, rng, settings)
+        return UtilityView(oracle), Prior(np.eye(oracle.players), np.inf, 0.0)
+
+    def _refuse_too_few(self, most: int, players: int, flagged: BoolArray) -> None:
+        least = players + 1 + int(flagged.any())
+        if most < least:
+            raise SettingsError(
+                f"{self.name} starts with {least} evaluations for {players} participants (everybody and each alone); "
+                f"found evaluations = {most}. Allow at least {least}, better {4 * players}."
+            )
+
+    def _notes(self, fit: SurrogateFit, check: Check) -> list[str]:
+        """What a reader of the result should know."""
+        utilities = np.array(fit.oracle.utilities)
+        notes = []
+        if fit.flagged.any():
+            who = tuple(np.flatnonzero(fit.flagged).tolist())
+            notes.append(f"{self.name}: {flag_words(who)}; coalitions without it were fitted apart")
+        diverged = fit.diverged()
+        if diverged:
+            named = ", ".join(diverged[:5]) + (f" and {len(diverged) - 5} more" if len(diverged) > 5 else "")
+            notes.append(f"{self.name}: the sub-models of {named} have logits that are not finite; kept out of the fit")
+        if check.flat.any():
+            notes.append(f"{self.name}: no difference between clients in {', '.join(utilities[check.flat])}")
+        if check.wide.any():
+            notes.append(
+                f"{self.name}: after {fit.evaluated} evaluations the interval of {', '.join(utilities[check.wide])} "
+                f"is wider than {self.precision:g} sd"
+            )
+        return notes

@@ -25,12 +25,12 @@ _LEAST_NOISE = 1e-6
 """Keeps the greedy choice from chasing rounding errors where the regression interpolates."""
 
 
-PRIOR = Kernel(length=1.0, noise=1e-3)
+PRIOR_KERNEL = Kernel(length=1.0, noise=1e-3)
 """Guides the design before anything is evaluated."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class Stratum:
     """A family of coalitions with a regression of its own: all of them, or those with / without flagged players."""
 
     flagged: BoolArray
@@ -39,13 +39,13 @@ class Cell:
     """None: every coalition; otherwise those with at least one flagged player, or those with none."""
 
     def holds(self, coalitions: CoalitionMatrix) -> BoolArray:
-        """(coalitions,) True where the coalition belongs to this cell."""
+        """(coalitions,) True where the coalition belongs to this stratum."""
         if self.with_flagged is None:
             return np.ones(len(coalitions), dtype=bool)
         return np.asarray(coalitions[:, self.flagged].any(axis=1) == self.with_flagged)
 
     def count(self, size: int) -> int:
-        """How many coalitions of this size the cell has."""
+        """How many coalitions of this size the stratum has."""
         everyone, clean = len(self.flagged), int((~self.flagged).sum())
         if self.with_flagged is None:
             return math.comb(everyone, size)
@@ -58,7 +58,7 @@ class Cell:
             clean = np.flatnonzero(~self.flagged)
             members = np.zeros((0, players), dtype=bool)
             if size <= len(clean):
-                inner = Cell(np.zeros(len(clean), dtype=bool), None).candidates(rng, size, most)
+                inner = Stratum(np.zeros(len(clean), dtype=bool), None).candidates(rng, size, most)
                 members = np.zeros((len(inner), players), dtype=bool)
                 members[:, clean] = inner
             return members
@@ -103,7 +103,7 @@ def size_quotas(shares: FloatArray, capacities: Sequence[int], evaluated: IntArr
 class Guide:
     """What the design goes by in one family of coalitions."""
 
-    cell: Cell
+    stratum: Stratum
     factor: FloatArray
     """(players, dimensions) its metric: x = λA"""
     known: SimplexPoints
@@ -118,17 +118,17 @@ def next_coalitions(
     more: int,
     rng: np.random.Generator,
 ) -> CoalitionMatrix:
-    """Up to ``more`` coalitions of the guide's cell, in the order of choice, none of them among ``evaluated``."""
-    cell, players = guide.cell, evaluated.shape[1]
-    mine = evaluated[cell.holds(evaluated)]
+    """Up to ``more`` coalitions of the guide's stratum, in the order of choice, none of them among ``evaluated``."""
+    stratum, players = guide.stratum, evaluated.shape[1]
+    mine = evaluated[stratum.holds(evaluated)]
     counted = np.bincount(mine.sum(axis=1), minlength=players + 1)
-    capacities = [cell.count(size) for size in range(players + 1)]
+    capacities = [stratum.count(size) for size in range(players + 1)]
     quotas = size_quotas(size_shares(players), capacities, counted, more)
     wanted = np.flatnonzero(quotas)
     if len(wanted) == 0:
         return np.zeros((0, players), dtype=bool)
     most = int(np.clip(_CANDIDATES // len(wanted), _FEWEST_PER_SIZE, _MOST_PER_SIZE))
-    pool = np.concatenate([cell.candidates(rng, int(size), max(most, 2 * int(quotas[size]))) for size in wanted])
+    pool = np.concatenate([stratum.candidates(rng, int(size), max(most, 2 * int(quotas[size]))) for size in wanted])
     seen = set(coalition_keys(mine))
     pool = pool[np.array([key not in seen for key in coalition_keys(pool)], dtype=bool)]
     chosen = _most_uncertain(

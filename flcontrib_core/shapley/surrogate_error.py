@@ -29,7 +29,7 @@ import numpy as np
 from flcontrib_core.shapley.coalitions import coalitions_of_size, random_coalitions_of_size
 from flcontrib_core.shapley.oracle import coalition_keys
 from flcontrib_core.shapley.simplex_kernel import similarity
-from flcontrib_core.shapley.surrogate_model import FittedCell, SurrogateModel
+from flcontrib_core.shapley.surrogate_model import FittedStratum, SurrogateModel
 from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, PlayerByUtility
 
 SMOOTH, STEPS = 0.4, 0.6
@@ -58,9 +58,9 @@ def standard_errors(
     unevaluated = _sample_unevaluated(evidence.coalitions, rng)
     total = np.zeros(len(grain))
     shape = np.zeros((players, len(grain)))
-    for block in range(len(model.subject.blocks)):
-        own = [u for u in range(len(grain)) if model.subject.block_of_utility(u) == block]
-        for fitted, roughness in zip(model.cells, _roughness(model, block, residuals[:, own], inner), strict=True):
+    for block in range(len(model.view.blocks)):
+        own = [u for u in range(len(grain)) if model.view.block_of_utility(u) == block]
+        for fitted, roughness in zip(model.strata, _roughness(model, block, residuals[:, own], inner), strict=True):
             left = _posterior(model, fitted, block, unevaluated)
             total[own] += _shared_by_size(model, fitted, left, roughness, grain[own], independence[own])
             shape[:, own] += left.by_player[:, None] * roughness.mean(axis=0)
@@ -75,7 +75,7 @@ def _roughness(model: SurrogateModel, block: int, residuals: FloatArray, inner: 
     players = model.evidence.coalitions.shape[1]
     sizes = model.evidence.coalitions.sum(axis=1)
     found: list[FloatArray] = []
-    for fitted in model.cells:
+    for fitted in model.strata:
         used = inner[fitted.rows]
         rows = fitted.rows[used]
         strength = np.diag(fitted.regressions[block].precision)[used]
@@ -130,9 +130,9 @@ class _Posterior:
     """(players,) the diagonal of P aᵀ (posterior covariance) a P"""
 
 
-def _posterior(model: SurrogateModel, fitted: FittedCell, block: int, unevaluated: _Unevaluated) -> _Posterior:
+def _posterior(model: SurrogateModel, fitted: FittedStratum, block: int, unevaluated: _Unevaluated) -> _Posterior:
     players = unevaluated.coefficients.shape[1]
-    mine = fitted.cell.holds(unevaluated.coalitions)
+    mine = fitted.stratum.holds(unevaluated.coalitions)
     if not mine.any():
         return _Posterior(np.zeros(players + 1), np.zeros(players))
     regression = fitted.regressions[block]
@@ -153,7 +153,7 @@ def _posterior(model: SurrogateModel, fitted: FittedCell, block: int, unevaluate
 
 def _shared_by_size(
     model: SurrogateModel,
-    fitted: FittedCell,
+    fitted: FittedStratum,
     left: _Posterior,
     roughness: FloatArray,
     grain: FloatArray,
@@ -162,10 +162,10 @@ def _shared_by_size(
     """(utilities,) one family's part of b²."""
     coalitions = model.evidence.coalitions
     players = coalitions.shape[1]
-    evaluated = np.bincount(coalitions[fitted.cell.holds(coalitions)].sum(axis=1), minlength=players + 1)
+    evaluated = np.bincount(coalitions[fitted.stratum.holds(coalitions)].sum(axis=1), minlength=players + 1)
     total = np.zeros(len(grain))
     for size in range(2, players):
-        count = fitted.cell.count(size)
+        count = fitted.stratum.count(size)
         if count == 0:
             continue
         unseen = (count - int(evaluated[size])) / math.comb(players, size)

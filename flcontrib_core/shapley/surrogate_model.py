@@ -1,24 +1,18 @@
-"""What does the surrogate know after some evaluations, and what does it say about every other coalition?
-
-Evaluated coalitions carry *outputs*, the numbers that are regressed on λ(S): link-transformed validation logits for the
-logit surrogate, the utilities themselves for the black-box one. A ``Subject`` turns outputs into utilities.
-"""
+"""A surrogate's regressions after some evaluations, and what they predict for every other coalition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from flcontrib_core.shapley.game_views import GameView
 from flcontrib_core.shapley.simplex_kernel import Regression, SimplexPoints, points_of
-from flcontrib_core.shapley.surrogate_design import Cell
+from flcontrib_core.shapley.surrogate_design import Stratum
 from flcontrib_core.vocabulary import (
     BoolArray,
     CoalitionMatrix,
-    CoalitionWeights,
-    Float32Array,
     FloatArray,
     IntArray,
     UtilityMatrix,
@@ -26,27 +20,6 @@ from flcontrib_core.vocabulary import (
 
 _CELLS_AT_ONCE = 1 << 22
 """Predicted outputs held at a time (16 MiB of float32): 2^16 coalitions × rows × classes never exist at once."""
-
-
-class Subject(Protocol):
-    """A game as the surrogate studies it: where coalitions lie, their outputs, and what outputs are worth."""
-
-    @property
-    def blocks(self) -> tuple[slice, ...]:
-        """Columns of the outputs that share a kernel: one block for logits, one per utility otherwise."""
-        ...
-
-    def block_of_utility(self, utility: int) -> int: ...
-
-    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights: ...
-
-    def evaluate(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, FloatArray]:
-        """Utilities and outputs (coalitions, columns); outputs that are not finite are kept out of every fit."""
-        ...
-
-    def utilities(self, outputs: Float32Array | FloatArray) -> UtilityMatrix:
-        """What predicted outputs are worth, relative to F_prev."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,10 +46,10 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class FittedCell:
+class FittedStratum:
     """One family of coalitions, its evaluated members (rows of the evidence) and one regression per block."""
 
-    cell: Cell
+    stratum: Stratum
     factor: FloatArray
     rows: IntArray
     regressions: tuple[Regression, ...]
@@ -85,21 +58,21 @@ class FittedCell:
 class SurrogateModel:
     """A fit to the evidence that can be asked about any coalition."""
 
-    def __init__(self, subject: Subject, evidence: Evidence, cells: Sequence[tuple[Cell, FloatArray]]) -> None:
-        """``cells`` are families that cover all coalitions, each with its metric factor."""
-        self.subject = subject
+    def __init__(self, view: GameView, evidence: Evidence, strata: Sequence[tuple[Stratum, FloatArray]]) -> None:
+        """``strata`` are families that cover all coalitions, each with its metric factor."""
+        self.view = view
         self.evidence = evidence
-        self.cells = [self._fit(cell, factor) for cell, factor in cells]
+        self.strata = [self._fit(stratum, factor) for stratum, factor in strata]
 
-    def _fit(self, cell: Cell, factor: FloatArray) -> FittedCell:
+    def _fit(self, stratum: Stratum, factor: FloatArray) -> FittedStratum:
         evidence = self.evidence
-        rows = np.flatnonzero(cell.holds(evidence.coalitions) & evidence.usable)
+        rows = np.flatnonzero(stratum.holds(evidence.coalitions) & evidence.usable)
         points = self.points(evidence.coalitions[rows], factor)
-        regressions = tuple(Regression(points, evidence.outputs[rows, block]) for block in self.subject.blocks)
-        return FittedCell(cell, factor, rows, regressions)
+        regressions = tuple(Regression(points, evidence.outputs[rows, block]) for block in self.view.blocks)
+        return FittedStratum(stratum, factor, rows, regressions)
 
     def points(self, coalitions: CoalitionMatrix, factor: FloatArray) -> SimplexPoints:
-        return points_of(self.subject.weights(coalitions), factor)
+        return points_of(self.view.weights(coalitions), factor)
 
     def predict(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
         """(coalitions, utilities) as the surrogate sees them, evaluated ones included; ∅ is exactly 0."""
@@ -107,19 +80,19 @@ class SurrogateModel:
         values = np.zeros((len(coalitions), self.evidence.values.shape[1]))
         step = max(64, _CELLS_AT_ONCE // columns)
         occupied = coalitions.any(axis=1)
-        for fitted in self.cells:
-            rows = np.flatnonzero(fitted.cell.holds(coalitions) & occupied)
+        for fitted in self.strata:
+            rows = np.flatnonzero(fitted.stratum.holds(coalitions) & occupied)
             for start in range(0, len(rows), step):
                 some = rows[start : start + step]
                 points = self.points(coalitions[some], fitted.factor)
                 parts = [regression.predict(points) for regression in fitted.regressions]
-                values[some] = self.subject.utilities(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
+                values[some] = self.view.utilities(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
         return values
 
     def leave_one_out(self) -> UtilityMatrix:
         """(evaluated, utilities) what each was predicted to have without its own evaluation; NaN where not fitted."""
         values = np.full_like(self.evidence.values, np.nan)
-        for fitted in self.cells:
+        for fitted in self.strata:
             outputs = np.concatenate([regression.leave_one_out() for regression in fitted.regressions], axis=1)
-            values[fitted.rows] = self.subject.utilities(outputs)
+            values[fitted.rows] = self.view.utilities(outputs)
         return values

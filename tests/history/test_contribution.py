@@ -16,7 +16,7 @@ from flcontrib_core.history.trajectory import scheduling_problem, walk
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate_in_memory
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
 from flcontrib_core.scheduling import BudgetSettings
-from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.shapley import ComFedSV, Exact
 from flcontrib_core.vocabulary import FillPolicy
 
 EXACT = AssessSettings(estimator="exact")
@@ -212,7 +212,7 @@ def test_a_server_that_is_no_weighted_mean_has_its_own_share():
 
 def test_an_exponential_request_is_refused_before_it_starts(run):
     with pytest.raises(CostRefusal, match=r"2\^3|7 evaluations|3 participants"):
-        assess_contributions(run, replace(EXACT, estimation=EstimatorSettings(exact_players=2)))
+        assess_contributions(run, replace(EXACT, estimator=Exact(most_players=2)))
 
 
 def test_utility_table_gives_exact_values_and_the_servers_share():
@@ -249,7 +249,7 @@ def test_unknown_names_are_settings_errors(run):
 
 
 def test_comfedsv_weighs_clients_alike_but_reports_the_increments_of_the_run(run, history):
-    wanted = AssessSettings(estimator="comfedsv", estimation=EstimatorSettings(allow_unobserved=True))
+    wanted = AssessSettings(estimator=ComFedSV(allow_unobserved=True))
     completed = assess_contributions(run, wanted)
     for utility in history.utilities:
         np.testing.assert_allclose(completed.of(utility).increments, history.of(utility).increments, atol=1e-12)

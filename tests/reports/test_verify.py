@@ -21,7 +21,7 @@ from flcontrib_core.reports.twin import report_json, sealed, write_json, write_r
 from flcontrib_core.reports.verify import Verification, read_report, recorded_reading, verify_report
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.scheduling.schedule import BudgetSettings
-from flcontrib_core.shapley.estimate import EstimatorSettings
+from flcontrib_core.shapley import MonteCarlo
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
 TABLE = SAMPLES / "contributions-table.csv"
@@ -36,9 +36,8 @@ def table_report() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def sampled() -> AuditSettings:
     """Two epochs by a sampling estimator: every number hangs on the seed."""
-    estimation = EstimatorSettings(evaluations=24)
     budget = BudgetSettings(epochs=(2, 3))
-    return AuditSettings(AssessSettings(estimator="monte-carlo", estimation=estimation, budget=budget, seed=4))
+    return AuditSettings(AssessSettings(estimator=MonteCarlo(evaluations=24), budget=budget, seed=4))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import (
     CoalitionMatrix,

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 from flcontrib_core.shapley import auto
-from flcontrib_core.shapley.auto import Auto, exact_is_cheap, precision_reached
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.auto import Auto, precision_reached
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.flagged import flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from tests.shapley.closed_form import smooth_game
 from tests.shapley.logit_game import LinearEpoch
-
-DEFAULT = EstimatorSettings()
 
 
 @dataclass
@@ -27,11 +25,10 @@ class StandIn:
     unreliable: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list)
     name: str = "surrogate"
+    evaluations: int | None = None
 
-    def estimate(
-        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
-    ) -> ShapleyEstimate:
-        budget = settings.evaluations or 4 * oracle.players
+    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
+        budget = self.evaluations or 4 * oracle.players
         draws = rng.random((50 * oracle.players, oracle.players)) < 0.5
         oracle.evaluate(np.unique(draws, axis=0)[1 : budget + 1])
         spread = np.linspace(-1, 1, oracle.players)[:, None] * np.ones(len(oracle.utilities))
@@ -45,17 +42,17 @@ class StandIn:
 def surrogate(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn()
 
-    def find(name: str) -> StandIn:
-        stand_in.asked.append(name)
-        stand_in.name = name
+    def build(evaluations: int | None, precision: float, outputs: str) -> StandIn:
+        stand_in.name = "surrogate" if outputs == "logits" else "surrogate-blackbox"
+        stand_in.evaluations = evaluations
         return stand_in
 
-    monkeypatch.setattr(auto, "epoch_estimator", find)
+    monkeypatch.setattr(auto, "Surrogate", build)
     return stand_in
 
 
-def run(game: object, settings: EstimatorSettings = DEFAULT) -> ShapleyEstimate:
-    return Auto().estimate(CoalitionOracle(game), np.random.default_rng(0), settings)  # type: ignore[arg-type]
+def run(game: object, estimator: Auto | None = None) -> ShapleyEstimate:
+    return (estimator or Auto()).estimate(CoalitionOracle(game), np.random.default_rng(0))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +70,8 @@ def run(game: object, settings: EstimatorSettings = DEFAULT) -> ShapleyEstimate:
     ],
 )
 def test_exact_is_cheap_by_a_fixed_cost_model(players: int, multiply_adds: float | None, cheap: bool) -> None:
-    assert exact_is_cheap(players, multiply_adds, DEFAULT) is cheap
+    everything = 2**players - 1
+    assert (Auto().cost(players, multiply_adds).likely == everything) is cheap
 
 
 def test_cheap_epochs_are_exact_and_say_so(surrogate: StandIn) -> None:
@@ -145,17 +143,17 @@ def test_precision_not_reached_ends_in_an_honest_interval_where_exact_is_out_of_
     assert not estimate.exact
     assert estimate.relative_half_width() == pytest.approx([0.5, 0.5])
     assert "exact is out of reach" in estimate.notes[-1]
-    assert "out of reach" not in run(LinearEpoch(14), EstimatorSettings(precision=0.6)).notes[-1]
+    assert "out of reach" not in run(LinearEpoch(14), Auto(precision=0.6)).notes[-1]
 
 
 def test_the_evaluations_allowed_decide_over_the_rule(surrogate: StandIn) -> None:
-    assert run(LinearEpoch(7), EstimatorSettings(evaluations=127)).exact
-    limited = run(LinearEpoch(5), EstimatorSettings(evaluations=12))
+    assert run(LinearEpoch(7), Auto(evaluations=127)).exact
+    limited = run(LinearEpoch(5), Auto(evaluations=12))
     assert limited.method == "surrogate"
     assert limited.evaluations <= 12
     scaled = LinearEpoch(7)
     scaled.deltas[0] *= 100
-    assert run(scaled, EstimatorSettings(evaluations=30)).evaluations <= 30
+    assert run(scaled, Auto(evaluations=30)).evaluations <= 30
 
 
 def test_a_flat_utility_needs_no_resolution() -> None:
@@ -170,14 +168,13 @@ def test_a_flat_utility_needs_no_resolution() -> None:
 
 
 def test_the_price_covers_what_the_rule_may_do() -> None:
-    cost = Auto().cost
-    assert cost(5, 1e15, DEFAULT) == (31, 31)
-    assert cost(10, 1e15, DEFAULT) == (40, 1023)  # it may be flagged
-    assert cost(14, 1e15, DEFAULT) == (56, 224)
-    assert cost(14, 2.5e11 / 2**14, DEFAULT) == (56, 2**14 - 1)  # it may be rescued
-    assert cost(14, None, DEFAULT) == (56, 224)
-    assert cost(14, 1e15, EstimatorSettings(evaluations=100)) == (100, 100)
-    assert cost(5, 1e15, EstimatorSettings(evaluations=100)) == (31, 31)
+    assert Auto().cost(5, 1e15) == (31, 31)
+    assert Auto().cost(10, 1e15) == (40, 1023)  # it may be flagged
+    assert Auto().cost(14, 1e15) == (56, 224)
+    assert Auto().cost(14, 2.5e11 / 2**14) == (56, 2**14 - 1)  # it may be rescued
+    assert Auto().cost(14, None) == (56, 224)
+    assert Auto(evaluations=100).cost(14, 1e15) == (100, 100)
+    assert Auto(evaluations=100).cost(5, 1e15) == (31, 31)
 
 
 def test_the_whole_rule_with_the_real_surrogate() -> None:

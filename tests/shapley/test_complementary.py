@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from flcontrib_core.shapley.coalitions import everybody
-from flcontrib_core.shapley.complementary import Complementary, ComplementaryNeyman, tiled_halves
+from flcontrib_core.shapley.complementary import Complementary, draw_by_spread, tiled_halves
 from flcontrib_core.shapley.complementary_strata import PairSample, apportion, pair_count, pair_sizes
-from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.ledger import Ledger
 from tests.shapley.closed_form import Game, additive, random_table, smooth_game, table_game
 
@@ -91,20 +90,16 @@ def test_the_borders_are_exact_from_2n_plus_1_evaluations_on() -> None:
 
     game = Game(7, function)
     truth = shapley_from_table(evaluate_all(game.oracle()))
-    for kind in (Complementary(), ComplementaryNeyman()):
-        estimate = kind.estimate(game.oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=60))
+    for kind in (Complementary(evaluations=60), Complementary(evaluations=60, allocation="neyman")):
+        estimate = kind.estimate(game.oracle(), np.random.default_rng(0))
         assert np.allclose(estimate.values, truth, atol=1e-12)
 
 
 def test_a_budget_below_the_borders_says_so_and_fills_empty_cells() -> None:
-    estimate = Complementary().estimate(
-        smooth_game(0, 10).oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=13)
-    )
+    estimate = Complementary(evaluations=13).estimate(smooth_game(0, 10).oracle(), np.random.default_rng(0))
     assert "2n + 1 = 21" in estimate.notes[0]
     assert "cells are empty and take the mean" in estimate.notes[1]
-    one = Complementary().estimate(
-        additive(0, 10).game.oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=1)
-    )
+    one = Complementary(evaluations=1).estimate(additive(0, 10).game.oracle(), np.random.default_rng(0))
     assert np.allclose(one.values, additive(0, 10).values.sum() / 10)
     assert np.isnan(one.standard_errors).all()
 
@@ -165,7 +160,7 @@ def test_neymans_pilot_gives_every_cell_two_samples_before_it_shares() -> None:
     ledger.evaluate(everybody(9))
     sample = PairSample(ledger)
     sample.draw(np.random.default_rng(0), {8: 9})
-    ComplementaryNeyman()._draw_inner(sample, np.random.default_rng(0), ledger.left // 2)
+    draw_by_spread(sample, np.random.default_rng(0), ledger.left // 2)
     available = np.array([math.comb(8, s - 1) for s in range(1, 9)])
     assert (sample.counts() >= np.minimum(2, available)).all()
     assert ledger.spent <= 300
@@ -182,7 +177,7 @@ def test_neyman_spends_more_where_the_contributions_vary() -> None:
     ledger.evaluate(everybody(10))
     sample = PairSample(ledger)
     sample.draw(np.random.default_rng(0), {9: 10})
-    ComplementaryNeyman()._draw_inner(sample, np.random.default_rng(0), ledger.left // 2)
+    draw_by_spread(sample, np.random.default_rng(0), ledger.left // 2)
     drawn = {size: pair_count(10, size) - sample.room(size) for size in (5, 6, 7, 8)}
     assert drawn[7] == pair_count(10, 7)
     assert max(drawn[5], drawn[6], drawn[8]) <= 20
@@ -191,15 +186,11 @@ def test_neyman_spends_more_where_the_contributions_vary() -> None:
 def test_neyman_stops_after_the_pilot_when_nothing_varies() -> None:
     form = additive(0, 10)
     flat = Game(10, lambda s: s.sum(axis=1) * 0.25)
-    estimate = ComplementaryNeyman().estimate(
-        flat.oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=900)
-    )
+    estimate = Complementary(allocation="neyman", evaluations=900).estimate(flat.oracle(), np.random.default_rng(0))
     assert "no spread at all" in estimate.notes[0]
     assert estimate.evaluations < 150
     assert np.allclose(estimate.values, 0.25)
-    varied = ComplementaryNeyman().estimate(
-        form.game.oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=900)
-    )
+    varied = Complementary(allocation="neyman", evaluations=900).estimate(form.game.oracle(), np.random.default_rng(0))
     assert varied.evaluations > 890
 
 
@@ -213,8 +204,8 @@ def test_neyman_beats_equal_shares_where_one_size_holds_the_variance() -> None:
     truth = shapley_from_table(evaluate_all(game.oracle()))
 
     def error(kind: Complementary) -> float:
-        settings = EstimatorSettings(evaluations=220)
-        runs = [kind.estimate(game.oracle(), np.random.default_rng(seed), settings) for seed in range(10)]
+        runs = [kind.estimate(game.oracle(), np.random.default_rng(seed)) for seed in range(10)]
         return float(np.mean([((run.values - truth) ** 2).mean() for run in runs]))
 
-    assert error(ComplementaryNeyman()) < 0.6 * error(Complementary())
+    neyman, equal = Complementary(evaluations=220, allocation="neyman"), Complementary(evaluations=220)
+    assert error(neyman) < 0.6 * error(equal)

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flcontrib_core.errors import CostRefusal, SettingsError
-from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.shapley.exact import Exact, best_coalition, evaluate_all, shapley_from_table
+from flcontrib_core.shapley.exact import Exact
+from flcontrib_core.shapley.exact_values import best_coalition, evaluate_all, shapley_from_table
+from flcontrib_core.shapley.registry import epoch_estimator, estimator_by_name
 from tests.shapley.closed_form import (
     ClosedForm,
     all_closed_forms,
@@ -23,7 +24,6 @@ from tests.shapley.closed_form import (
 )
 
 RNG = np.random.default_rng(0)
-DEFAULT = EstimatorSettings()
 
 
 def by_all_orders(table: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_equals_the_mean_over_all_orders(players: int) -> None:
 
 @pytest.mark.parametrize("form", [*all_closed_forms(9), security_council(), gloves(1, 5)], ids=lambda f: f.name)
 def test_closed_form_games(form: ClosedForm) -> None:
-    estimate = Exact().estimate(form.game.oracle(), RNG, DEFAULT)
+    estimate = Exact().estimate(form.game.oracle(), RNG)
     assert np.allclose(estimate.values, form.values, atol=1e-12)
     assert estimate.exact
     assert not estimate.standard_errors.any()
@@ -132,27 +132,43 @@ def test_evaluate_all_is_in_mask_order() -> None:
 def test_too_many_participants_are_refused_with_the_cost_before_anything_is_evaluated() -> None:
     game = table_game(random_table(0, 6))
     with pytest.raises(CostRefusal, match=r"2\^6 − 1 = 63 evaluations; the limit is 5 participants") as refusal:
-        Exact().estimate(game.oracle(), RNG, EstimatorSettings(exact_players=5))
+        Exact(most_players=5).estimate(game.oracle(), RNG)
     assert refusal.value.evaluations == 63
     assert "auto" in refusal.value.offered
     assert game.evaluated == 0
 
 
 def test_a_budget_below_all_coalitions_is_refused_not_bent() -> None:
-    with pytest.raises(CostRefusal, match="--evaluations allows 30"):
-        Exact().estimate(table_game(random_table(0, 5)).oracle(), RNG, EstimatorSettings(evaluations=30))
-    assert Exact().estimate(table_game(random_table(0, 5)).oracle(), RNG, EstimatorSettings(evaluations=31)).exact
+    with pytest.raises(CostRefusal, match="evaluations = 30 allows fewer"):
+        Exact(evaluations=30).estimate(table_game(random_table(0, 5)).oracle(), RNG)
+    assert Exact(evaluations=31).estimate(table_game(random_table(0, 5)).oracle(), RNG).exact
 
 
 def test_an_option_of_another_estimator_is_refused() -> None:
-    with pytest.raises(SettingsError, match="--truncate belongs to the estimator monte-carlo; exact"):
-        Exact().estimate(table_game(random_table(0, 2)).oracle(), RNG, EstimatorSettings(truncate=True))
+    with pytest.raises(SettingsError, match="exact has no option truncate; its options: evaluations, most_players"):
+        epoch_estimator("exact", truncate=True)
 
 
-def test_settings_out_of_range_are_refused() -> None:
-    for wrong in ({"evaluations": 0}, {"precision": 0.0}, {"precision": float("nan")}):
-        with pytest.raises(SettingsError):
-            EstimatorSettings(**wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("exact", {"evaluations": 0}),
+        ("auto", {"precision": 0.0}),
+        ("surrogate", {"precision": float("nan")}),
+        ("surrogate", {"outputs": "gradients"}),
+        ("complementary", {"allocation": "equally"}),
+        ("fedsv", {"sampling": "orders"}),
+        ("tmr", {"decay": 0.0}),
+        ("tmr", {"threshold": -0.1}),
+        ("gtg", {"window": 0}),
+        ("gtg", {"round_threshold": -1.0}),
+        ("comfedsv", {"rank": 0}),
+        ("comfedsv", {"ridge": 0.0}),
+    ],
+)
+def test_options_out_of_range_are_refused(name: str, options: dict[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        estimator_by_name(name, **options)
 
 
 def test_the_best_coalition_comes_free_with_exact_values() -> None:

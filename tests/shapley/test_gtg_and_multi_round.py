@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flcontrib_core.errors import CostRefusal
+from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.shapley.coalitions import everybody
-from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.shapley.exact import shapley_from_table
-from flcontrib_core.shapley.gtg import GTGShapley, converged, led_orders
+from flcontrib_core.shapley.exact_values import shapley_from_table
+from flcontrib_core.shapley.gtg import GTG, led_orders
 from flcontrib_core.shapley.ledger import Ledger
-from flcontrib_core.shapley.mr import MultiRound, TruncatedMultiRound, total_with_decay
+from flcontrib_core.shapley.multi_round import MultiRound, TruncatedMultiRound
+from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.thresholds import utility_ranges
 from tests.shapley.closed_form import Game, random_table, table_game
-
-DEFAULT = EstimatorSettings()
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -26,12 +24,12 @@ def test_a_round_that_moves_accuracy_by_a_hundredth_is_skipped_for_one_evaluatio
     table = random_table(0, 5)
     table[-1] = 0.01
     game = table_game(table, ("accuracy",))
-    estimate = GTGShapley().estimate(game.oracle(), rng(), DEFAULT)
+    estimate = GTG().estimate(game.oracle(), rng())
     assert not estimate.values.any()
     assert estimate.evaluations == game.evaluated == 1
     assert "skipped" in estimate.notes[0]
     table[-1] = 0.0101
-    assert GTGShapley().estimate(table_game(table, ("accuracy",)).oracle(), rng(), DEFAULT).values.any()
+    assert GTG().estimate(table_game(table, ("accuracy",)).oracle(), rng()).values.any()
 
 
 def test_thresholds_follow_the_range_of_a_loss() -> None:
@@ -39,11 +37,11 @@ def test_thresholds_follow_the_range_of_a_loss() -> None:
     for scale in (1e-6, 1.0, 1e6):
         table = scale * random_table(0, 5)
         table[-1] = 0.005 * scale
-        skipped = GTGShapley().estimate(table_game(table, ("loss",)).oracle(), rng(), DEFAULT)
+        skipped = GTG().estimate(table_game(table, ("loss",)).oracle(), rng())
         assert not skipped.values.any()
         assert skipped.evaluations == 6  # u(N) and the singletons
         table[-1] = 0.5 * scale
-        assert GTGShapley().estimate(table_game(table, ("loss",)).oracle(), rng(), DEFAULT).values.any()
+        assert GTG().estimate(table_game(table, ("loss",)).oracle(), rng()).values.any()
 
 
 def test_ranges_are_one_for_utilities_between_zero_and_one() -> None:
@@ -66,18 +64,18 @@ def test_every_player_leads_one_order_of_a_sweep() -> None:
 
 def test_convergence_needs_thirty_orders_and_settled_means() -> None:
     steady = np.ones((29, 3, 1))
-    assert not converged(steady)[0]
-    assert converged(np.ones((30, 3, 1)))[0]
+    assert not GTG().converged(steady)[0]
+    assert GTG().converged(np.ones((30, 3, 1)))[0]
     drifting = np.linspace(0, 5, 60)[:, None, None] * np.ones((60, 3, 1))
-    assert not converged(drifting)[0]
+    assert not GTG().converged(drifting)[0]
     null_player = np.concatenate([np.ones((40, 2, 1)), np.zeros((40, 1, 1))], axis=1)
-    assert converged(null_player)[0]
+    assert GTG().converged(null_player)[0]
 
 
 def test_gtg_is_close_to_exact_and_stops_by_itself() -> None:
     table = random_table(1, 6) * 0.05 + np.bitwise_count(np.arange(64))[:, None] * 0.1
     table[0] = 0.0
-    estimate = GTGShapley().estimate(table_game(table, ("loss",)).oracle(), rng(), DEFAULT)
+    estimate = GTG().estimate(table_game(table, ("loss",)).oracle(), rng())
     assert "converged" in estimate.notes[0]
     assert np.allclose(estimate.values, shapley_from_table(table), atol=0.015)
     assert np.isnan(estimate.standard_errors).all()
@@ -87,7 +85,7 @@ def test_a_cut_is_made_per_utility_and_never_enters_the_memo() -> None:
     """The first utility saturates after two players; the second grows to the end and must stay right."""
     game = Game(6, lambda s: np.stack([np.minimum(s.sum(axis=1), 2), s.sum(axis=1)], axis=1), ("accuracy", "loss"))
     oracle = game.oracle()
-    estimate = GTGShapley().estimate(oracle, rng(), DEFAULT)
+    estimate = GTG().estimate(oracle, rng())
     members, values = oracle.known_coalitions()
     assert np.array_equal(values, game.evaluate(members))
     assert np.allclose(estimate.values[:, 1], 1.0)
@@ -97,13 +95,13 @@ def test_a_cut_is_made_per_utility_and_never_enters_the_memo() -> None:
 def test_one_and_two_participants() -> None:
     for players in (1, 2):
         table = random_table(players, players)
-        estimate = GTGShapley().estimate(table_game(table).oracle(), rng(), DEFAULT)
+        estimate = GTG().estimate(table_game(table).oracle(), rng())
         assert estimate.values.sum() == pytest.approx(table[-1, 0])
 
 
 def test_mr_is_exact_under_its_own_name() -> None:
     table = random_table(0, 6, utilities=2)
-    estimate = MultiRound().estimate(table_game(table).oracle(), rng(), DEFAULT)
+    estimate = MultiRound().estimate(table_game(table).oracle(), rng())
     assert (estimate.method, estimate.exact, estimate.evaluations) == ("mr", True, 63)
     assert np.allclose(estimate.values, shapley_from_table(table), atol=1e-12)
 
@@ -111,28 +109,33 @@ def test_mr_is_exact_under_its_own_name() -> None:
 def test_tmr_skips_utility_by_utility_and_does_not_call_that_exact() -> None:
     table = random_table(0, 5, utilities=2)
     table[-1] = [0.009, 0.5]
-    estimate = TruncatedMultiRound().estimate(table_game(table, ("accuracy", "macro-f1")).oracle(), rng(), DEFAULT)
+    estimate = TruncatedMultiRound().estimate(table_game(table, ("accuracy", "macro-f1")).oracle(), rng())
     assert not estimate.values[:, 0].any()
     assert np.isnan(estimate.standard_errors[:, 0]).all()
     assert np.allclose(estimate.values[:, 1], shapley_from_table(table)[:, 1], atol=1e-12)
     assert not estimate.exact
     assert estimate.notes == ("accuracy: epoch skipped, its increment is below the threshold",)
     table[-1] = [0.009, -0.01]
-    skipped = TruncatedMultiRound().estimate(table_game(table, ("accuracy", "macro-f1")).oracle(), rng(), DEFAULT)
+    skipped = TruncatedMultiRound().estimate(table_game(table, ("accuracy", "macro-f1")).oracle(), rng())
     assert (skipped.evaluations, skipped.values.any()) == (1, np.False_)
     table[-1] = [0.02, -0.02]
-    kept = TruncatedMultiRound().estimate(table_game(table, ("accuracy", "macro-f1")).oracle(), rng(), DEFAULT)
+    kept = TruncatedMultiRound().estimate(table_game(table, ("accuracy", "macro-f1")).oracle(), rng())
     assert kept.exact
     assert kept.method == "tmr"
 
 
 def test_mr_and_tmr_refuse_what_exact_refuses() -> None:
-    for kind in (MultiRound(), TruncatedMultiRound()):
+    for kind in (MultiRound(most_players=5), TruncatedMultiRound(most_players=5)):
         with pytest.raises(CostRefusal, match=f"{kind.name} over 6 participants"):
-            kind.estimate(table_game(random_table(0, 6)).oracle(), rng(), EstimatorSettings(exact_players=5))
+            kind.estimate(table_game(random_table(0, 6)).oracle(), rng())
 
 
 def test_decay_weighs_epoch_t_by_lambda_to_the_t() -> None:
-    per_epoch = np.arange(12.0).reshape(3, 2, 2)
-    assert np.array_equal(total_with_decay(per_epoch), per_epoch.sum(axis=0))
-    assert np.allclose(total_with_decay(per_epoch, 0.5), per_epoch[0] / 2 + per_epoch[1] / 4 + per_epoch[2] / 8)
+    game = table_game(random_table(0, 4))
+    plain = TruncatedMultiRound().estimate(CoalitionOracle(game, epoch=3), rng())
+    decayed = TruncatedMultiRound(decay=0.5).estimate(CoalitionOracle(game, epoch=3), rng())
+    assert np.allclose(decayed.values, plain.values / 8)
+    assert plain.exact
+    assert not decayed.exact
+    with pytest.raises(SettingsError, match="which epoch"):
+        TruncatedMultiRound(decay=0.5).estimate(CoalitionOracle(game), rng())

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from flcontrib_core.errors import NonFiniteUtility
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.permutation import small_sample_factor
 from flcontrib_core.shapley.registry import epoch_estimator
 from tests.shapley.closed_form import Game, random_table, smooth_game, table_game
@@ -31,10 +31,10 @@ METHODS = (
 
 
 def run(name: str, game: Game, evaluations: int | None = None) -> ShapleyEstimate:
-    settings = EstimatorSettings(evaluations=None if name in EXACT_KINDS else evaluations)
+    allowed = None if name in EXACT_KINDS else evaluations
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # 0/0, overflow: none of it
-        return epoch_estimator(name).estimate(game.oracle(), np.random.default_rng(0), settings)
+        return epoch_estimator(name, evaluations=allowed).estimate(game.oracle(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("players", [1, 2, 3])
@@ -111,7 +111,7 @@ def test_a_diverging_sub_model_is_named(name: str) -> None:
         return np.where(s.sum(axis=1) == 1, np.where(s[:, 3], np.nan, 0.1), s.sum(axis=1) / 8)
 
     with pytest.raises(NonFiniteUtility, match=r"players \[3\]"):
-        epoch_estimator(name).estimate(Game(8, function).oracle(), np.random.default_rng(0), EstimatorSettings())
+        epoch_estimator(name).estimate(Game(8, function).oracle(), np.random.default_rng(0))
 
 
 def test_sixteen_participants_within_a_budget() -> None:
@@ -143,7 +143,7 @@ def test_students_factor_against_scipy() -> None:
         assert 1.96 * small_sample_factor(degrees) == pytest.approx(t.ppf(0.975, degrees), rel=0.01)
 
 
-@pytest.mark.parametrize("module", ["coalitions", "exact", "permutation"])
+@pytest.mark.parametrize("module", ["coalitions", "exact_values", "permutation"])
 def test_the_examples_in_the_docstrings_run(module: str) -> None:
     result = doctest.testmod(importlib.import_module(f"flcontrib_core.shapley.{module}"))
     assert result.failed == 0

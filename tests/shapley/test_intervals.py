@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.registry import epoch_estimator
 from tests.shapley.closed_form import Game, random_table, smooth_game, table_game, unanimity_sum
 
@@ -38,13 +37,12 @@ def games() -> list[Game]:
     ],
 )
 def test_coverage(name: str, options: dict[str, bool], evaluations: int) -> None:
-    settings = EstimatorSettings(evaluations=evaluations, **options)  # type: ignore[arg-type]
     inside, widths, errors = [], [], []
     for number, game in enumerate(games()):
         truth = shapley_from_table(evaluate_all(game.oracle()))
         for seed in range(4):
             rng = np.random.default_rng([number, seed])
-            estimate = epoch_estimator(name).estimate(game.oracle(), rng, settings)
+            estimate = epoch_estimator(name, evaluations=evaluations, **options).estimate(game.oracle(), rng)
             assert not np.isnan(estimate.standard_errors).any()
             inside.append(np.abs(estimate.values - truth) <= estimate.half_widths)
             widths.append((estimate.half_widths**2).mean() / truth.var())
@@ -54,9 +52,7 @@ def test_coverage(name: str, options: dict[str, bool], evaluations: int) -> None
 
 
 def test_exact_values_have_no_error_and_no_relative_width() -> None:
-    estimate = epoch_estimator("exact").estimate(
-        smooth_game(0, 4).oracle(), np.random.default_rng(0), EstimatorSettings()
-    )
+    estimate = epoch_estimator("exact").estimate(smooth_game(0, 4).oracle(), np.random.default_rng(0))
     assert estimate.relative_half_width().tolist() == [0.0]
 
 

@@ -141,7 +141,7 @@ def test_a_non_finite_utility_is_refused_with_its_coalition(bad: float) -> None:
     game = table_game(table, ("loss", "accuracy"))
     with pytest.raises(NonFiniteUtility, match=r"players \[1, 2\] .*accuracy"):
         CoalitionOracle(game).evaluate(everything(4))
-    named = CoalitionOracle(game, where="epoch 7", player_names=["a", "b", "c", "d"])
+    named = CoalitionOracle(game, epoch=7, player_names=["a", "b", "c", "d"])
     with pytest.raises(NonFiniteUtility, match=r"epoch 7: .*\['b', 'c'\]"):
         named.evaluate(everything(4))
 

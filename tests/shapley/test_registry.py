@@ -1,7 +1,8 @@
-"""Are all estimators found by name, priced before they start, and open to a third party?"""
+"""Are all estimators found by name, priced before they start, recorded, and open to a third party?"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from importlib.metadata import EntryPoint
 
@@ -11,22 +12,13 @@ import pytest
 from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.shapley import registry
-from flcontrib_core.shapley.auto import predicted_evaluations
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.costs import cost_of
+from flcontrib_core.shapley.estimate import EpochEstimator, RunEstimator, ShapleyEstimate
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.shapley.registry import (
-    cost_of,
-    epoch_estimator,
-    estimator,
-    names,
-    refuse_if_exponential,
-    run_estimator,
-)
+from flcontrib_core.shapley.registry import epoch_estimator, estimator_by_name, estimator_from_record, names
 from tests.shapley.closed_form import additive
 
-DEFAULT = EstimatorSettings()
-SURROGATES = ("surrogate", "surrogate-blackbox")
-OURS = tuple(name for name in registry.BUILT_IN if name not in SURROGATES)
+OURS = tuple(registry.BUILT_IN)
 
 
 class EqualShares:
@@ -34,9 +26,10 @@ class EqualShares:
 
     name = "equal-shares"
 
-    def estimate(
-        self, oracle: CoalitionOracle, rng: np.random.Generator, settings: EstimatorSettings
-    ) -> ShapleyEstimate:
+    def record(self) -> dict[str, object]:
+        return {"name": self.name}
+
+    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
         total = oracle.evaluate(np.ones((1, oracle.players), dtype=bool))
         values = np.repeat(total / oracle.players, oracle.players, axis=0)
         return ShapleyEstimate(values, np.full_like(values, np.nan), 1, exact=False, method=self.name)
@@ -52,33 +45,59 @@ def test_every_name_of_the_interface_is_there() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_an_estimator_knows_its_own_name(name: str) -> None:
-    assert estimator(name).name == name
+    assert estimator_by_name(name).name == name
+
+
+OTHER_OPTIONS: dict[str, dict[str, object]] = {
+    "auto": {"precision": 0.1, "exact_multiply_adds": 1.0},
+    "exact": {"most_players": 12},
+    "surrogate": {"precision": 0.05},
+    "monte-carlo": {"truncate": True, "antithetic": True, "truncation": 0.05},
+    "gtg": {"round_threshold": 0.0, "order_threshold": 0.1, "tolerance": 0.2, "window": 5, "fewest_orders": 10},
+    "tmr": {"threshold": 0.5, "decay": 0.9},
+    "comfedsv": {"allow_unobserved": True, "rank": 3, "ridge": 1.0, "iterations": 7, "orders": 12},
+}
+
+
+@pytest.mark.parametrize("name", [*OURS, "shapiq:KernelSHAP"])
+def test_a_record_gives_the_same_estimator_again(name: str) -> None:
+    for options in ({}, {"evaluations": 77}, OTHER_OPTIONS.get(name, {})):
+        estimator = estimator_by_name(name, **options)
+        record = json.loads(json.dumps(estimator.record()))
+        assert record["name"] == name
+        assert options.items() <= record.items()
+        assert estimator_from_record(record) == estimator
+        assert hash(estimator) == hash(estimator_from_record(record))
+
+
+def test_a_record_with_an_option_of_another_time_is_refused() -> None:
+    with pytest.raises(SettingsError, match="gtg has no option temperature"):
+        estimator_from_record({"name": "gtg", "temperature": 3})
 
 
 def test_estimators_of_an_epoch_and_of_a_run_are_told_apart() -> None:
-    assert {name for name in OURS if registry.is_run_estimator(name)} == {"one-round", "comfedsv"}
-    assert run_estimator("comfedsv").name == "comfedsv"
+    whole = {name for name in OURS if isinstance(estimator_by_name(name), RunEstimator)}
+    assert whole == {"one-round", "comfedsv"}
+    assert {name for name in OURS if isinstance(estimator_by_name(name), EpochEstimator)} == set(OURS) - whole
     with pytest.raises(SettingsError, match="run as a whole"):
         epoch_estimator("one-round")
-    with pytest.raises(SettingsError, match="one epoch at a time"):
-        run_estimator("exact")
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(SettingsError, match=r"'shapely'.*complementary"):
-        estimator("shapely")
+        estimator_by_name("shapely")
 
 
 def test_a_third_party_registers_without_touching_our_code() -> None:
     registry.register("equal-shares", EqualShares)
     try:
         assert "equal-shares" in names()
-        found = epoch_estimator("equal-shares").estimate(
-            additive(0, 4).game.oracle(), np.random.default_rng(0), DEFAULT
-        )
-        assert found.values.sum() == pytest.approx(additive(0, 4).values.sum())
-        assert cost_of("equal-shares", 4, None, DEFAULT) == (15, 15)
-        assert cost_of("equal-shares", 4, None, EstimatorSettings(evaluations=3)) == (3, 3)
+        theirs = epoch_estimator("equal-shares")
+        estimate = theirs.estimate(additive(0, 4).game.oracle(), np.random.default_rng(0))
+        assert estimate.values.sum() == pytest.approx(additive(0, 4).values.sum())
+        assert cost_of(theirs, 4, None) == (15, 15)
+        with pytest.raises(SettingsError, match="no option evaluations; its options: none"):
+            epoch_estimator("equal-shares", evaluations=3)
         with pytest.raises(SettingsError, match="already"):
             registry.register("equal-shares", EqualShares)
     finally:
@@ -101,42 +120,40 @@ def test_entry_points_are_found_and_a_broken_one_is_named(monkeypatch: pytest.Mo
         EntryPoint("exact", f"{__name__}:EqualShares", registry.ENTRY_POINT_GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.ENTRY_POINT_GROUP else [])
-    assert estimator("theirs").name == "equal-shares"
+    assert estimator_by_name("theirs").name == "equal-shares"
     assert {"theirs", "broken"} <= set(names())
-    assert type(estimator("exact")).__name__ == "Exact"
+    assert type(estimator_by_name("exact")).__name__ == "Exact"
     with pytest.raises(MissingPart, match="'broken' \\(no_such_module:Thing\\)"):
-        estimator("broken")
+        estimator_by_name("broken")
 
 
-@pytest.mark.parametrize("name", [*OURS, *SURROGATES, "shapiq:SVARM"])
+@pytest.mark.parametrize("name", [*OURS, "shapiq:SVARM"])
 def test_every_estimator_has_a_price(name: str) -> None:
-    assert predicted_evaluations(0, 1e6, name, DEFAULT) == 0
+    assert cost_of(estimator_by_name(name), 0, 1e6) == (0, 0)
     for players in (1, 2, 3, 8, 16):
         for multiply_adds in (None, 1e5, 1e9):
-            likely, most = cost_of(name, players, multiply_adds, DEFAULT)
+            likely, most = cost_of(estimator_by_name(name), players, multiply_adds)
             assert 1 <= likely <= most <= 2**players - 1
-            assert predicted_evaluations(players, multiply_adds, name, DEFAULT) == likely
     if name not in ("exact", "mr", "tmr"):
-        limited = EstimatorSettings(evaluations=64)
-        assert cost_of(name, 16, 1e9, limited).most <= 64
+        assert cost_of(estimator_by_name(name, evaluations=64), 16, 1e9).most <= 64
 
 
 @pytest.mark.parametrize("name", ["exact", "mr", "tmr", "one-round"])
 def test_an_exponential_request_is_refused_before_it_starts(name: str) -> None:
     with pytest.raises(CostRefusal, match=r"1,073,741,823 evaluations"):
-        refuse_if_exponential(name, 30, DEFAULT)
-    refuse_if_exponential(name, 20, DEFAULT)
+        cost_of(estimator_by_name(name), 30, None)
+    assert cost_of(estimator_by_name(name), 20, None) == (2**20 - 1, 2**20 - 1)
 
 
 def test_a_budget_that_cannot_work_is_refused_before_it_starts() -> None:
     with pytest.raises(SettingsError, match="needs 20 evaluations"):
-        refuse_if_exponential("monte-carlo", 20, EstimatorSettings(evaluations=10))
+        cost_of(estimator_by_name("monte-carlo", evaluations=10), 20, None)
 
 
 def test_the_registry_stays_light() -> None:
     code = (
         "import sys, flcontrib_core.shapley.registry as r\n"
-        "r.names(); r.estimator('exact'); r.estimator('shapiq:SVARM')\n"
+        "r.names(); r.estimator_by_name('auto'); r.estimator_by_name('shapiq:SVARM')\n"
         "print([m for m in ('torch', 'shapiq', 'scipy', 'sklearn', 'pandas') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -10,13 +10,11 @@ import pytest
 from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
 from flcontrib_core.shapley.coalitions import random_permutations
 from flcontrib_core.shapley.comfedsv import ComFedSV, PrefixColumns, complete, order_count
-from flcontrib_core.shapley.estimate import EpochOfRun, EstimatorSettings
-from flcontrib_core.shapley.exact import shapley_from_table
-from flcontrib_core.shapley.fedsv import FedSVGroupTesting, group_tests
+from flcontrib_core.shapley.estimate import EpochOfRun, RunGames
+from flcontrib_core.shapley.exact_values import shapley_from_table
+from flcontrib_core.shapley.fedsv import FedSV, group_tests
 from flcontrib_core.shapley.one_round import OneRound
 from tests.shapley.closed_form import Game, additive, random_table, table_game, unanimity_sum
-
-DEFAULT = EstimatorSettings()
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -35,7 +33,7 @@ def test_group_tests_have_the_prescribed_sizes() -> None:
 def test_group_testing_is_the_mean_of_all_pairwise_differences() -> None:
     """D_ij as written, averaged over all n players j with D_ii = 0, from the very tests that were drawn."""
     players, table = 5, random_table(3, 5)
-    estimate = FedSVGroupTesting().estimate(table_game(table).oracle(), rng(4), EstimatorSettings(evaluations=20))
+    estimate = FedSV(sampling="group-testing", evaluations=20).estimate(table_game(table).oracle(), rng(4))
     count = int(estimate.notes[0].split()[0])
     tests = group_tests(rng(4), 256, players)[:count]
     assert len(tests) == count  # one batch was enough, so the same generator gives the same tests
@@ -50,7 +48,7 @@ def test_group_testing_is_the_mean_of_all_pairwise_differences() -> None:
 
 def test_group_testing_with_one_evaluation_shares_equally() -> None:
     form = additive(0, 6)
-    estimate = FedSVGroupTesting().estimate(form.game.oracle(), rng(), EstimatorSettings(evaluations=1))
+    estimate = FedSV(sampling="group-testing", evaluations=1).estimate(form.game.oracle(), rng())
     assert np.allclose(estimate.values, form.values.sum() / 6)
 
 
@@ -100,7 +98,7 @@ def test_prefix_columns_name_every_position_of_every_order() -> None:
 def test_with_everybody_present_comfedsv_agrees_with_the_truth() -> None:
     games, totals = low_rank_run(clients=6, epochs=8)
     everyone = [tuple(range(6))] * 8
-    runs = [ComFedSV().estimate_run(epochs_of(games, everyone), 6, rng(seed), DEFAULT) for seed in range(60)]
+    runs = [ComFedSV().estimate_run(RunGames(epochs_of(games, everyone), 6), rng(seed)) for seed in range(60)]
     for estimate in runs:
         assert estimate.extra == {"unobserved_columns": 0.0}
         assert estimate.per_epoch.shape == (8, 6, 1)
@@ -112,7 +110,7 @@ def test_with_everybody_present_comfedsv_agrees_with_the_truth() -> None:
 def test_with_everybody_present_comfedsv_is_the_mean_over_its_own_orders() -> None:
     """Nothing is missing, so the completion may only shrink a little: walk the same orders on the true games."""
     games, _ = low_rank_run(clients=6, epochs=8)
-    estimate = ComFedSV().estimate_run(epochs_of(games, [tuple(range(6))] * 8), 6, rng(3), DEFAULT)
+    estimate = ComFedSV().estimate_run(RunGames(epochs_of(games, [tuple(range(6))] * 8), 6), rng(3))
     orders = random_permutations(rng(3), order_count(6), 6)
     expected = np.zeros((8, 6))
     for t, game in enumerate(games):
@@ -129,8 +127,8 @@ def test_unobserved_columns_are_refused_with_their_share_unless_allowed() -> Non
     partial = [Game(3, lambda s, g=game: g.function(np.pad(s, ((0, 0), (0, 2))))) for game in games]
     epochs = epochs_of(partial, [(0, 1, 2)] * 3)
     with pytest.raises(SettingsError, match=r"\d+\.\d% of the \d+ coalitions never took part together"):
-        ComFedSV().estimate_run(epochs, 5, rng(), DEFAULT)
-    estimate = ComFedSV().estimate_run(epochs, 5, rng(), EstimatorSettings(allow_unobserved=True))
+        ComFedSV().estimate_run(RunGames(epochs, 5), rng())
+    estimate = ComFedSV(allow_unobserved=True).estimate_run(RunGames(epochs, 5), rng())
     assert 0 < estimate.extra["unobserved_columns"] < 1
     assert np.isfinite(estimate.totals).all()
 
@@ -139,7 +137,7 @@ def test_a_first_epoch_with_everybody_leaves_nothing_unobserved() -> None:
     games, _ = low_rank_run(clients=5, epochs=4)
     later = [Game(2, lambda s, g=game: g.function(np.pad(s, ((0, 0), (1, 2))))) for game in games[1:]]
     epochs = epochs_of([games[0], *later], [(0, 1, 2, 3, 4), *[(1, 2)] * 3])
-    estimate = ComFedSV().estimate_run(epochs, 5, rng(), DEFAULT)
+    estimate = ComFedSV().estimate_run(RunGames(epochs, 5), rng())
     assert estimate.extra["unobserved_columns"] == 0
     assert (estimate.evaluations[1:] <= 3).all()
 
@@ -149,8 +147,8 @@ def test_comfedsv_scales_with_the_utility() -> None:
     games, _ = low_rank_run(clients=5, epochs=5)
     small = [Game(5, lambda s, g=game: 1e-5 * g.function(s)) for game in games]
     everyone = [tuple(range(5))] * 5
-    first = ComFedSV().estimate_run(epochs_of(games, everyone), 5, rng(), DEFAULT)
-    second = ComFedSV().estimate_run(epochs_of(small, everyone), 5, rng(), DEFAULT)
+    first = ComFedSV().estimate_run(RunGames(epochs_of(games, everyone), 5), rng())
+    second = ComFedSV().estimate_run(RunGames(epochs_of(small, everyone), 5), rng())
     assert np.allclose(1e-5 * first.totals, second.totals, rtol=1e-8)
 
 
@@ -158,18 +156,18 @@ def test_comfedsv_keeps_the_evaluations_of_every_epoch() -> None:
     games, _ = low_rank_run(clients=6, epochs=2)
     everyone = [tuple(range(6))] * 2
     epochs = epochs_of(games, everyone)
-    estimate = ComFedSV().estimate_run(epochs, 6, rng(), EstimatorSettings(evaluations=20))
+    estimate = ComFedSV(evaluations=20).estimate_run(RunGames(epochs, 6), rng())
     assert (estimate.evaluations <= 20).all()
     assert [epoch.oracle.evaluations for epoch in epochs] == estimate.evaluations.tolist()
     with pytest.raises(SettingsError, match="do not pay for one order"):
-        ComFedSV().estimate_run(epochs_of(games, everyone), 6, rng(), EstimatorSettings(evaluations=5))
+        ComFedSV(evaluations=5).estimate_run(RunGames(epochs_of(games, everyone), 6), rng())
 
 
 def test_comfedsv_refuses_a_matrix_that_would_not_fit() -> None:
     with pytest.raises(CostRefusal, match="comfedsv over 10000 clients"):
-        ComFedSV().estimate_run(epochs_of([additive(0, 3).game], [(0, 1, 2)]), 10_000, rng(), DEFAULT)
+        ComFedSV().estimate_run(RunGames(epochs_of([additive(0, 3).game], [(0, 1, 2)]), 10_000), rng())
     with pytest.raises(SettingsError, match="at least one epoch"):
-        ComFedSV().estimate_run([], 3, rng(), DEFAULT)
+        ComFedSV().estimate_run(RunGames([], 3), rng())
 
 
 def test_order_count_is_m_ln_m_and_at_least_ten() -> None:
@@ -180,7 +178,7 @@ def test_one_round_is_the_exact_value_of_the_whole_run() -> None:
     table = random_table(0, 5, utilities=2)
     epochs = epochs_of([additive(0, 2).game] * 3, [(0, 4), (1, 3), (2, 4)])
     whole = table_game(table).oracle()
-    estimate = OneRound().estimate_run(epochs, 5, rng(), DEFAULT, whole)
+    estimate = OneRound().estimate_run(RunGames(epochs, 5, whole), rng())
     assert np.allclose(estimate.totals, shapley_from_table(table), atol=1e-12)
     assert np.isnan(estimate.per_epoch).all()
     assert estimate.per_epoch.shape == (3, 5, 2)
@@ -191,7 +189,7 @@ def test_one_round_is_the_exact_value_of_the_whole_run() -> None:
 
 def test_one_round_samples_where_a_budget_is_given_and_says_so() -> None:
     form = unanimity_sum(0, 9)
-    estimate = OneRound().estimate_run([], 9, rng(), EstimatorSettings(evaluations=200), form.game.oracle())
+    estimate = OneRound(evaluations=200).estimate_run(RunGames([], 9, form.game.oracle()), rng())
     assert estimate.method == "one-round (sampled by complementary)"
     assert estimate.total_standard_errors is not None
     assert (np.abs(estimate.totals - form.values) < 4 * estimate.total_standard_errors).all()
@@ -199,8 +197,8 @@ def test_one_round_samples_where_a_budget_is_given_and_says_so() -> None:
 
 def test_one_round_refuses_too_many_clients_and_a_missing_game() -> None:
     with pytest.raises(CostRefusal, match="one-round over 30 participants"):
-        OneRound().estimate_run([], 30, rng(), DEFAULT, additive(0, 30).game.oracle())
+        OneRound().estimate_run(RunGames([], 30, additive(0, 30).game.oracle()), rng())
     with pytest.raises(MissingPart, match="whole run"):
-        OneRound().estimate_run([], 3, rng(), DEFAULT)
+        OneRound().estimate_run(RunGames([], 3), rng())
     with pytest.raises(MissingPart, match="all 4 clients"):
-        OneRound().estimate_run([], 4, rng(), DEFAULT, additive(0, 3).game.oracle())
+        OneRound().estimate_run(RunGames([], 4, additive(0, 3).game.oracle()), rng())

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.shapley.estimate import EstimatorSettings
-from flcontrib_core.shapley.exact import shapley_from_table
-from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS, ShapiqApproximator
+from flcontrib_core.shapley.exact_values import shapley_from_table
+from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS, Shapiq
 from tests.shapley.closed_form import random_table, smooth_game, table_game
 
 WORKING = tuple(name for name in APPROXIMATORS if "SPEX" not in name)
@@ -28,8 +27,7 @@ def test_each_spends_its_budget_and_comes_near(name: str) -> None:
     table = random_table(0, 8) * 0.2 + np.bitwise_count(np.arange(256))[:, None] * np.array([[0.3]])
     table[0] = 0
     game = table_game(table)
-    settings = EstimatorSettings(evaluations=180)
-    estimate = ShapiqApproximator(name).estimate(game.oracle(), np.random.default_rng(0), settings)
+    estimate = Shapiq(name=name, evaluations=180).estimate(game.oracle(), np.random.default_rng(0))
     assert estimate.evaluations == game.evaluated <= 180
     assert estimate.evaluations >= 165  # also those that count calls instead of coalitions
     assert np.abs(estimate.values - shapley_from_table(table)).max() < 0.25
@@ -44,30 +42,24 @@ def test_equals_the_library_called_directly() -> None:
     seed = int(np.random.default_rng(9).integers(2**31 - 1))
     peer = KernelSHAP(n=7, pairing_trick=True, random_state=seed)
     direct = peer.approximate(budget=61, game=lambda s: table[s.astype(int) @ (1 << np.arange(7)), 0])
-    estimate = ShapiqApproximator("KernelSHAP").estimate(
-        table_game(table).oracle(), np.random.default_rng(9), EstimatorSettings(evaluations=60)
-    )
+    estimate = Shapiq(name="KernelSHAP", evaluations=60).estimate(table_game(table).oracle(), np.random.default_rng(9))
     assert estimate.values[:, 0].tolist() == [direct[(i,)] for i in range(7)]
 
 
 def test_names_are_read_in_any_case_and_unknown_ones_refused() -> None:
-    assert ShapiqApproximator("svarm").name == "shapiq:SVARM"
+    assert Shapiq(name="svarm").name == "shapiq:SVARM"
     with pytest.raises(SettingsError, match="choose from KernelSHAP"):
-        ShapiqApproximator("magic")
+        Shapiq(name="magic")
 
 
 @pytest.mark.slow  # building the library's decoder takes half a minute
 def test_a_budget_the_library_cannot_use_is_refused_in_our_words() -> None:
     with pytest.raises(SettingsError, match="shapiq:SPEX with 40 evaluations: Insufficient budget"):
-        ShapiqApproximator("SPEX").estimate(
-            smooth_game(0, 8).oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=40)
-        )
+        Shapiq(name="SPEX", evaluations=40).estimate(smooth_game(0, 8).oracle(), np.random.default_rng(0))
 
 
 def test_what_the_library_warns_about_becomes_a_note() -> None:
-    estimate = ShapiqApproximator("KernelSHAP").estimate(
-        smooth_game(0, 5).oracle(), np.random.default_rng(0), EstimatorSettings(evaluations=30)
-    )
+    estimate = Shapiq(name="KernelSHAP", evaluations=30).estimate(smooth_game(0, 5).oracle(), np.random.default_rng(0))
     assert any("shapiq: Sampling might be inefficient" in note for note in estimate.notes)
 
 
@@ -83,4 +75,4 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytes
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(builtins, "__import__", without_shapiq)
     with pytest.raises(MissingPart, match="pip install shapiq"):
-        ShapiqApproximator("SVARM").estimate(smooth_game(0, 5).oracle(), np.random.default_rng(0), EstimatorSettings())
+        Shapiq(name="SVARM").estimate(smooth_game(0, 5).oracle(), np.random.default_rng(0))

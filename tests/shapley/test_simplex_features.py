@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.shapley.coalitions import coalitions_of_masks
-from flcontrib_core.shapley.exact import shapley_from_table
+from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.sampled_shapley import (
     balanced_coalitions,
     sample_sizes,

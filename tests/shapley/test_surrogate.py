@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -11,29 +10,25 @@ import pytest
 
 from flcontrib_core.errors import MissingPart, NonFiniteUtility, SettingsError
 from flcontrib_core.shapley.coalitions import distinct_coalitions
-from flcontrib_core.shapley.estimate import EpochEstimator, EstimatorSettings, ShapleyEstimate
+from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.shapley.surrogate import LogitSurrogate
+from flcontrib_core.shapley.surrogate import Surrogate
 from tests.shapley.closed_form import smooth_game
 from tests.shapley.logit_game import LinearEpoch
 from tests.shapley.mlp_epoch import MLPEpoch, relative_errors
-
-DEFAULT = EstimatorSettings()
 
 
 def run(
     game: MLPEpoch | LinearEpoch,
     evaluations: int | None = None,
     seed: int = 0,
-    settings: EstimatorSettings = DEFAULT,
+    precision: float = 0.3,
     estimator: EpochEstimator | None = None,
 ) -> ShapleyEstimate:
-    if evaluations is not None:
-        settings = replace(settings, evaluations=evaluations)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        chosen = estimator or LogitSurrogate()
-        return chosen.estimate(CoalitionOracle(game), np.random.default_rng(seed), settings)
+        surrogate = estimator or Surrogate(evaluations=evaluations, precision=precision)
+        return surrogate.estimate(CoalitionOracle(game), np.random.default_rng(seed))
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +99,9 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_other_draws() -> None
 def test_a_higher_precision_reuses_every_evaluation() -> None:
     game = MLPEpoch(10, 4)
     oracle = CoalitionOracle(game)
-    coarse = LogitSurrogate().estimate(oracle, np.random.default_rng(0), DEFAULT)
+    coarse = Surrogate().estimate(oracle, np.random.default_rng(0))
     asked = list(game.evaluated)
-    fine = LogitSurrogate().estimate(oracle, np.random.default_rng(0), EstimatorSettings(precision=0.03))
+    fine = Surrogate(precision=0.03).estimate(oracle, np.random.default_rng(0))
     assert fine.evaluations > coarse.evaluations
     assert len(game.evaluated) == fine.evaluations  # nothing again
     assert game.evaluated[: len(asked)] == asked
@@ -118,7 +113,7 @@ def test_what_the_oracle_remembers_does_not_change_the_result() -> None:
     fresh = run(game, 36)
     oracle = CoalitionOracle(MLPEpoch(9, 2))
     oracle.evaluate(np.random.default_rng(1).random((150, 9)) < 0.5)
-    used = LogitSurrogate().estimate(oracle, np.random.default_rng(0), EstimatorSettings(evaluations=36))
+    used = Surrogate(evaluations=36).estimate(oracle, np.random.default_rng(0))
     assert np.array_equal(fresh.values, used.values)
     assert fresh.evaluations == used.evaluations
 
@@ -132,12 +127,12 @@ def test_one_fit_serves_every_utility() -> None:
 
 
 def test_it_stops_when_precise_enough_and_never_before_4n() -> None:
-    relaxed = run(MLPEpoch(10, 0, rows=200), settings=EstimatorSettings(precision=10.0))
+    relaxed = run(MLPEpoch(10, 0, rows=200), precision=10.0)
     assert relaxed.evaluations == 40
-    strict = run(MLPEpoch(10, 0, rows=200), settings=EstimatorSettings(precision=1e-6))
+    strict = run(MLPEpoch(10, 0, rows=200), precision=1e-6)
     assert strict.evaluations == 160
     assert any("wider than 1e-06 sd" in note for note in strict.notes)
-    small = run(MLPEpoch(6, 0), settings=EstimatorSettings(precision=1e-6))
+    small = run(MLPEpoch(6, 0), precision=1e-6)
     assert small.evaluations == 32  # half of all coalitions
 
 
@@ -242,7 +237,7 @@ def test_non_finite_utilities_are_refused_with_their_coalition() -> None:
     game = MLPEpoch(6, 2)
     game.updates[2] = 1e200
     with np.errstate(all="ignore"), pytest.raises(NonFiniteUtility, match=r"players \[2\]"):
-        LogitSurrogate().estimate(CoalitionOracle(game), np.random.default_rng(0), DEFAULT)
+        Surrogate().estimate(CoalitionOracle(game), np.random.default_rng(0))
 
 
 def test_fixed_weights_are_another_simplex() -> None:
@@ -287,19 +282,14 @@ def test_a_cheap_model_is_sampled_where_a_table_would_cost_more() -> None:
 
 
 def _exact(game: LinearEpoch) -> np.ndarray:
-    from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+    from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 
     return shapley_from_table(evaluate_all(CoalitionOracle(game)))
 
 
 def test_a_game_without_logits_is_refused() -> None:
     with pytest.raises(MissingPart, match="surrogate-blackbox"):
-        LogitSurrogate().estimate(smooth_game(0, 8).oracle(), np.random.default_rng(0), DEFAULT)
-
-
-def test_options_of_others_are_refused() -> None:
-    with pytest.raises(SettingsError, match="--truncate"):
-        run(MLPEpoch(8), settings=EstimatorSettings(truncate=True))
+        Surrogate().estimate(smooth_game(0, 8).oracle(), np.random.default_rng(0))
 
 
 @pytest.mark.slow

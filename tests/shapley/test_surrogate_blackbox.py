@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flcontrib_core.shapley.estimate import EstimatorSettings, ShapleyEstimate
-from flcontrib_core.shapley.exact import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.shapley.surrogate import LogitSurrogate
-from flcontrib_core.shapley.surrogate_blackbox import BlackBoxSurrogate
+from flcontrib_core.shapley.surrogate import Surrogate
 from tests.shapley.closed_form import ClosedForm, Game, all_closed_forms, smooth_game
 from tests.shapley.mlp_epoch import MLPEpoch, relative_errors
 
 
 def run(game: Game | MLPEpoch, evaluations: int | None = None, precision: float = 0.3) -> ShapleyEstimate:
-    settings = EstimatorSettings(evaluations=evaluations, precision=precision)
-    return BlackBoxSurrogate().estimate(CoalitionOracle(game), np.random.default_rng(0), settings)
+    return Surrogate(outputs="utilities", evaluations=evaluations, precision=precision).estimate(
+        CoalitionOracle(game), np.random.default_rng(0)
+    )
 
 
 def test_values_of_a_net_from_utilities_alone() -> None:
@@ -34,7 +34,7 @@ def test_logits_tell_more_per_evaluation() -> None:
         game = MLPEpoch(10, seed, rows=200)
         truth = game.exact()
         blind.append(relative_errors(run(game, 40).values, truth))
-        sees = LogitSurrogate().estimate(CoalitionOracle(game), np.random.default_rng(0), EstimatorSettings(40))
+        sees = Surrogate(evaluations=40).estimate(CoalitionOracle(game), np.random.default_rng(0))
         seeing.append(relative_errors(sees.values, truth))
     assert (np.median(seeing, axis=0) < np.median(blind, axis=0)).all()
 

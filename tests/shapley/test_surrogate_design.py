@@ -11,7 +11,7 @@ import pytest
 from flcontrib_core.shapley.coalitions import coalitions_of_masks
 from flcontrib_core.shapley.oracle import coalition_keys
 from flcontrib_core.shapley.simplex_kernel import Kernel, Regression, SimplexPoints, metric_factor, points_of
-from flcontrib_core.shapley.surrogate_design import Cell, Guide, next_coalitions, size_quotas, size_shares
+from flcontrib_core.shapley.surrogate_design import Guide, Stratum, next_coalitions, size_quotas, size_shares
 from flcontrib_core.vocabulary import CoalitionMatrix, CoalitionWeights, FloatArray
 
 KERNEL = Kernel(1.0, 1e-4)
@@ -31,8 +31,8 @@ def place(coalitions: CoalitionMatrix) -> SimplexPoints:
     return points_of(weights(coalitions), factor(coalitions.shape[1]))
 
 
-def choose(cell: Cell, known: CoalitionMatrix, more: int, seed: int) -> CoalitionMatrix:
-    guide = Guide(cell, factor(known.shape[1]), place(known), KERNEL)
+def choose(stratum: Stratum, known: CoalitionMatrix, more: int, seed: int) -> CoalitionMatrix:
+    guide = Guide(stratum, factor(known.shape[1]), place(known), KERNEL)
     return next_coalitions(guide, known, weights, more, np.random.default_rng(seed))
 
 
@@ -40,8 +40,8 @@ def start(players: int) -> CoalitionMatrix:
     return np.concatenate([np.ones((1, players), dtype=bool), np.eye(players, dtype=bool)])
 
 
-def everything(players: int) -> Cell:
-    return Cell(np.zeros(players, dtype=bool), None)
+def everything(players: int) -> Stratum:
+    return Stratum(np.zeros(players, dtype=bool), None)
 
 
 @pytest.mark.parametrize("players", [5, 10, 16, 40, 100])
@@ -101,19 +101,19 @@ def test_families_keep_to_themselves() -> None:
     everyone = coalitions_of_masks(np.arange(1, 1 << 8), 8)
     sizes = everyone.sum(axis=1)
     for with_flagged in (False, True):
-        cell = Cell(flagged, with_flagged)
-        inside = cell.holds(everyone)
-        assert [cell.count(s) for s in range(1, 9)] == [int((inside & (sizes == s)).sum()) for s in range(1, 9)]
-        known = start(8)[cell.holds(start(8))]
-        found = choose(cell, known, 25, 2)
-        assert cell.holds(found).all()
+        stratum = Stratum(flagged, with_flagged)
+        inside = stratum.holds(everyone)
+        assert [stratum.count(s) for s in range(1, 9)] == [int((inside & (sizes == s)).sum()) for s in range(1, 9)]
+        known = start(8)[stratum.holds(start(8))]
+        found = choose(stratum, known, 25, 2)
+        assert stratum.holds(found).all()
         assert len(found) == 25
         assert len(set(coalition_keys(found))) == 25
 
 
 def test_an_exhausted_family_gives_what_it_has() -> None:
     flagged = np.array([False, False, False, True, True, True])
-    cell = Cell(flagged, False)
-    known = start(6)[cell.holds(start(6))]
-    found = choose(cell, known, 30, 3)
+    stratum = Stratum(flagged, False)
+    known = start(6)[stratum.holds(start(6))]
+    found = choose(stratum, known, 30, 3)
     assert len(found) == 2**3 - 1 - 3
