@@ -72,9 +72,7 @@ def main() -> None:
         for problem in refused.problems:
             click.echo(f"  {problem.sentence()}", err=True)
         if wants_json:
-            from flcontrib_core.reports.as_json import problem_json
-
-            click.echo(json.dumps({"ok": False, "digest": None, "errors": [problem_json(p) for p in refused.problems]}))
+            click.echo(json.dumps({"ok": False, "digest": None, "errors": [p.to_json() for p in refused.problems]}))
         sys.exit(2)
     except FLContribError as fault:
         click.echo(f"{type(fault).__name__}: {fault}", err=True)

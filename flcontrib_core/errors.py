@@ -18,6 +18,18 @@ class Problem:
     found: str
     expected: str
     fix: str
+    clients: tuple[str, ...] = ()
+    """Ids of the clients it is about. ``expected`` and ``fix`` name nobody; ``where`` and ``found`` may name these."""
+
+    def to_json(self) -> dict[str, str]:
+        """The five parts that people and programs read."""
+        return {
+            "code": self.code,
+            "where": self.where,
+            "found": self.found,
+            "expected": self.expected,
+            "fix": self.fix,
+        }
 
     def sentence(self) -> str:
         return f"{self.code} {self.where}: found {self.found}; expected {self.expected}. {self.fix}"

@@ -107,7 +107,7 @@ def write_table(path: Path) -> None:
         rows.writerow(["epoch", "client", "loss", "accuracy"])
         for record in run.epochs:
             for position in record.participants:
-                values = [history.values[utility][record.epoch, position] for utility in ("loss", "accuracy")]
+                values = [history.of(utility).values[record.epoch, position] for utility in ("loss", "accuracy")]
                 rows.writerow([record.epoch, run.clients[position].id, *(f"{value:.9g}" for value in values)])
 
 

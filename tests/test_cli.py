@@ -100,7 +100,7 @@ def test_schedule_prints_the_documented_json(tmp_path):
     assert answer["gap"] == pytest.approx(answer["bound"] - answer["objective"])
     assert len(answer["epoch_weights"]) == 40
     assert set(answer["exposure"]) == {f"client-{i:02d}" for i in range(1, 13)}
-    assert picture.read_text().startswith("<svg")
+    assert "<svg " in picture.read_text()[:100]
 
 
 def test_audit_finds_what_happened_and_a_rerun_recomputes_nothing(workspace):

@@ -11,9 +11,16 @@ from flcontrib_core.charts.evidence import draw_evidence, evidence_alt, evidence
 from flcontrib_core.charts.following import Following
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.errors import FLContribError
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import (
+    OBSERVED_ONLY,
+    alert_title,
+    context,
+    counter_evidence,
+    how_sure,
+    numbers,
+    verdict_name,
+    why,
+)
 from flcontrib_core.workspace import AlertEntry, AlertState
 from flcontrib_dashboard import controls, selection, state
 
@@ -108,7 +115,8 @@ def decision(shown: state.Shown, alert: Alert) -> None:
 
 def reasons(alert: Alert) -> None:
     controls.card_title("Why it was marked")
-    st.text(numbers.visible(alert.why))
+    for line in why(alert):
+        st.markdown(f"- {controls.text_of(line)}")
     if alert.channels:
         heard = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
         loudest = max((c.score or 0.0 for c in heard), default=0.0)
@@ -128,10 +136,11 @@ def reasons(alert: Alert) -> None:
 
 def objections(alert: Alert) -> None:
     controls.card_title("What speaks against it")
-    for line in alert.counter_evidence:
+    for line in counter_evidence(alert):
         st.markdown(f"- {controls.text_of(line)}")
-    if alert.sensitivity_settings:
-        st.markdown(f"- It holds in {alert.sensitivity_holds} of {alert.sensitivity_settings} alternative settings.")
+    rests = context(alert)
+    if rests:
+        st.caption(controls.text_of(" ".join(rests)))
 
 
 def class_mix(shown: state.Shown, alert: Alert) -> None:
@@ -200,12 +209,10 @@ def show(shown: state.Shown, alert: Alert) -> None:
         if st.button("All alerts", icon=":material/arrow_back:", type="tertiary"):
             state.remember(list=1)  # what is followed stays followed
             st.rerun()
-        _, colour = findings.badge_of(alert)
-        st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
-        if alert.probability is not None:
-            st.badge(f"Probability {numbers.probability(alert.probability)}", color="gray")
-    st.title(controls.text_of(findings.headline(alert)))
-    st.caption(wording.OBSERVED_ONLY)
+        controls.verdict_badge(alert, verdict_name(alert.verdict))
+        st.badge(how_sure(alert).capitalize(), color="gray")
+    st.title(controls.text_of(alert_title(alert)))
+    st.caption(OBSERVED_ONLY)
     following = selection.follow_bar(report)
     wide, side = st.columns([1.75, 1], gap="small")  # two rows: a phone shows reasons and objections right below
     with wide, st.container(border=True, height="stretch", gap="xsmall"):

@@ -10,8 +10,7 @@ import streamlit as st
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import Following
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
+from flcontrib_core.words import numbers, pending_epochs
 from flcontrib_dashboard import controls, selection, state
 
 SEARCH_FROM = 20
@@ -57,6 +56,11 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     return columns
 
 
+def fill_of(report: AuditReport) -> FillPolicy:
+    """How epochs without values count in totals: an equal split, but nothing at all while their gain is unknown."""
+    return FillPolicy.ZERO if pending_epochs(report) else FillPolicy.EQUAL
+
+
 def interval_words(half: float, digits: int, unknown: int) -> str:
     """'exact', '0.041', 'no interval'; with epochs that have no value no total is called exact."""
     known = "exact" if half == 0 else ("no interval" if half != half else f"{half:.{digits}f}")
@@ -71,7 +75,7 @@ def digits_of(credit: np.ndarray) -> int:
 def show_totals(shown: state.Shown, utility: str, following: Following, fill: FillPolicy | None = None) -> None:
     """The table, a search where it is long, and its CSV."""
     report = shown.report
-    fill = fill or findings.counted(report)
+    fill = fill or fill_of(report)
     columns = state.kept(
         (shown.result.digest, "totals", utility, str(fill)), lambda: totals_columns(report, utility, fill)
     )

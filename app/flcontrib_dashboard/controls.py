@@ -13,9 +13,10 @@ import streamlit as st
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.palette import DARK
 from flcontrib_core.charts.picture import Picture
+from flcontrib_core.detection.findings import Alert
 from flcontrib_core.reports.tables import csv_safe
+from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
 from flcontrib_core.workspace import Job, JobState, RunEntry
 from flcontrib_dashboard import selection, state
 from flcontrib_dashboard.canvas import show_picture
@@ -159,6 +160,11 @@ def as_csv(rows: Sequence[dict[str, object]]) -> bytes:
     for row in rows:
         writer.writerow([csv_safe(row.get(n)) for n in names])
     return out.getvalue().encode("utf-8-sig")
+
+
+def verdict_badge(alert: Alert, text: str) -> None:
+    """The alert's verdict as a badge: red where it accuses, orange where it asks."""
+    st.badge(text, icon=":material/flag:", color="red" if alert.accuses else "orange")
 
 
 def legend_of_states() -> None:

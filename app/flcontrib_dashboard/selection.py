@@ -53,6 +53,12 @@ def on_chart(report: AuditReport, rows: Sequence[str] = ()) -> Callable[[Mapping
     return take
 
 
+def in_focus(report: AuditReport, following: Following, most: int = 8) -> tuple[str, ...]:
+    """The clients that get a line of their own: the followed one, then those with an alert, strongest first."""
+    first = () if following.client is None else (following.client,)
+    return tuple(dict.fromkeys([*first, *(a.client for a in report.detection.alerts)]))[:most]
+
+
 def windows_of(report: AuditReport, following: Following, most: int = 4) -> list[tuple[int, int]]:
     """The windows worth a chip: the followed client's alerts first, then the others', and the one followed now."""
     alerts = report.detection.alerts

@@ -14,8 +14,8 @@ from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import KEY_DEPTH, KEY_WORDS, add_colour_key, base_figure, hatch_of, x_axis
 from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up
 from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
 
 MANY_CLIENTS = 200
 """Above this, no chart gives every client a mark of its own."""

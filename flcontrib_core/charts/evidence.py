@@ -17,8 +17,8 @@ from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.style import base_figure, epoch_axis, last_known, plain, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
 from flcontrib_core.vocabulary import CellState, FillPolicy
+from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ from flcontrib_core.charts.style import (
 )
 from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up, signed_ticks
 from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
 
 MOST_ROWS = 40
 LONGEST_NAME = 13

@@ -11,7 +11,7 @@ from flcontrib_core.charts.palette import palette
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import hatch_of, plain, short
 from flcontrib_core.vocabulary import CellState, IntArray
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import help as wording
 
 ROW = 15
 """Pixels per client."""

@@ -15,7 +15,7 @@ from flcontrib_core.commands.options import (
     settings_from,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json, signed, table
+from flcontrib_core.commands.printing import Progress, print_json, say, table
 from flcontrib_core.history.settings import AssessSettings
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
@@ -93,6 +93,8 @@ def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def _totals_table(history: Any, settings: AssessSettings) -> str:
+    from flcontrib_core.words.numbers import signed
+
     header, columns = ["client"], []
     for u in history.utilities:
         sign = -history.harm_sign(u)
@@ -189,37 +191,39 @@ def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progre
 
 def print_audit(report: Any) -> None:
     """The audit in words: what was observed, how sure, what speaks against it."""
-    from flcontrib_core.detection.findings import VerdictKind
+    from flcontrib_core import words
+    from flcontrib_core.words.numbers import several
 
-    found = report.detection
-    click.echo(f"{report.run_name}: {len(report.history.client_ids)} clients, {report.history.epoch_count} epochs")
-    if not found.alerts:
-        click.echo("No change above the threshold.")
-        if found.smallest_visible_shift is not None:
-            shift = f"about {found.smallest_visible_shift:.2g} per epoch over 5 epochs"
-            click.echo(f"Smallest shift visible with these settings: {shift}.")
-    for alert in found.alerts:
-        where = "" if alert.window is None else f", epochs {alert.window[0]}–{alert.window[1]}"
-        sure = "a fact about the file"
-        if alert.probability is not None:
-            sure = f"probability {min(alert.probability, 0.99):.2f}"
-        click.echo(f"\n{alert.client}: {str(alert.verdict).replace('-', ' ')}{where} ({sure})\n  {alert.why}")
-        for line in alert.counter_evidence:
-            click.echo(f"  against: {line}")
-        if alert.sensitivity_settings is not None:
-            click.echo(f"  holds in {alert.sensitivity_holds} of {alert.sensitivity_settings} alternative settings")
-    undecided = [c.client for c in found.clients if c.verdict is VerdictKind.NO_VERDICT]
-    if undecided:
-        click.echo(f"\nno verdict (the data cannot decide): {', '.join(undecided)}")
-    if found.false_alarm_rate is not None:
-        rate = f"{found.false_alarm_rate:.1%} of honest runs raise an alert at this setting"
-        click.echo(f"\n{rate} ({found.false_alarm_source}).")
+    detection, history = report.detection, report.history
+    size = f"{several(len(history.client_ids), 'client')}, {several(history.epoch_count, 'epoch')}"
+    say(f"{report.run_name}: {size}", f"{words.headline(report)}.")
+    shift = words.visible_shift(report)
+    if not detection.alerts and shift is not None:
+        say(shift)
+    for alert in detection.alerts:
+        about = f"{words.verdict_name(alert.verdict)}, {words.where_words(alert)}, {words.how_sure(alert)}"
+        say("", words.alert_title(alert), f"  {about}")
+        for label, lines in (
+            ("for", words.why(alert)),
+            ("against", words.counter_evidence(alert)),
+            ("rests on", words.context(alert)),
+        ):
+            for line in lines:
+                say(f"  {label}: {line}")
+    undecided = words.undecided_sentence(report)
+    if undecided is not None:
+        say("", undecided)
+    for remark in words.sentences(detection.remarks, ""):
+        say(remark)
+    if not detection.alerts:
+        say("", words.false_alarm_sentence(detection.false_alarms))
+    say("", words.OBSERVED_ONLY)
     for check in report.axioms:
         if not check.holds:
             place = f"in epoch {check.epoch} ({check.method})"
-            click.echo(f"{check.utility}: {check.name} misses by {check.gap:.2g} {place}")
+            say(f"{check.utility}: {check.name} misses by {check.gap:.2g} {place}")
     for warning in report.warnings:
-        click.echo(f"log: {warning.sentence()}", err=True)
+        say(f"log: {warning.sentence()}", err=True)
 
 
 @click.command(epilog="Example: flcontrib compare before.flrun after.flrun")
@@ -230,6 +234,7 @@ def print_audit(report: Any) -> None:
 def compare(runs: tuple[Path, ...], preset: str, as_json: bool, **options: Any) -> None:
     """Totals, ranks and alerts of two or more runs side by side (the first is the baseline)."""
     from flcontrib_core.reports.comparison import compare_reports
+    from flcontrib_core.words.numbers import signed
 
     progress = Progress()
     rows = compare_reports([run_audit(path, preset, options, progress) for path in runs])

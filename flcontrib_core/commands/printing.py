@@ -14,19 +14,20 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
-def signed(value: float | None, digits: int = 3) -> str:
-    """+0.123, −0.045, 0, or 'not computed'."""
-    if value is None or value != value:
-        return "not computed"
-    text = f"{abs(value):.{digits}f}"
-    if float(text) == 0:
-        return "0"
-    return ("+" if value > 0 else "−") + text
+def say(*lines: str, err: bool = False) -> None:
+    """Prints lines that may hold names from a log: what would steer the terminal is spelled out instead."""
+    from flcontrib_core.words.numbers import visible
+
+    for line in lines:
+        click.echo(visible(line), err=err)
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
     """A plain aligned table; the first column to the left, the others to the right."""
-    widths = [max(len(str(r[i])) for r in [header, *rows]) for i in range(len(header))]
+    from flcontrib_core.words.numbers import visible
+
+    header, rows = [visible(h) for h in header], [[visible(str(c)) for c in row] for row in rows]
+    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
 
     def line(cells: list[str]) -> str:
         padded = [c.rjust(w) for c, w in zip(cells, widths, strict=True)]

@@ -1,41 +1,71 @@
-"""What should a person be told about this history?
+"""``read_verdicts``: channels → window search → kinds of verdict → alerts with their facts, for and against.
 
-``read_verdicts`` is the door: channels → window search → kinds of verdict → alerts with reasons and counter-evidence.
-Nothing here has a run's truth in its hands.
+Nothing here has a run's truth in its hands, and nothing makes a sentence.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from flcontrib_core.detection.arguments import (
+    change_reasons,
+    classes_moved,
+    harm_reasons,
+    objections,
+    ordinary_causes,
+)
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.channels import CHANNEL_NAMES, SKIPPED_FIRST_EPOCHS
 from flcontrib_core.detection.class_mix import class_moves
-from flcontrib_core.detection.evidence import window_facts
+from flcontrib_core.detection.evidence import WindowNumbers, window_numbers
 from flcontrib_core.detection.exact_checks import ExactFinding
+from flcontrib_core.detection.facts import (
+    AlwaysAlone,
+    BelowThreshold,
+    ChannelUnavailable,
+    ErrorsUnknown,
+    NeverTookPart,
+    OpposedUpdates,
+    Quiet,
+    ReflectionOfAnother,
+    Remark,
+    StandsOutByReflection,
+    TooFewComparable,
+    TooFewParticipations,
+    ValuesPartlyComputed,
+)
 from flcontrib_core.detection.findings import (
     Alert,
     ChangePoints,
-    ChannelScore,
     ClientVerdict,
     Detection,
     VerdictKind,
 )
+from flcontrib_core.detection.objections import (
+    AskFirst,
+    BrokenClientLooksTheSame,
+    Context,
+    HappenedOnce,
+    HoldsUnder,
+    LooksLikeLowQuality,
+    Objection,
+    OtherCausesLookTheSame,
+    VanishesUnder,
+)
 from flcontrib_core.detection.reading import Reading, read_history
+from flcontrib_core.detection.reasons import ChannelScore, HarmfulThroughout, Reason, WorseInWindow
 from flcontrib_core.detection.search import FoundWindow, channel_evidence, drawn_window
 from flcontrib_core.detection.sensitivity import Sensitivity, sensitivity
 from flcontrib_core.detection.visibility import smallest_visible_shift, value_coverage
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.tagged import Others
 from flcontrib_core.vocabulary import CellState
-from flcontrib_core.words import finding_words as wording
-from flcontrib_core.words import numbers
 
 EXACT_SCORE = 10.0
 """u of a fact: above every preset. Its probability is None, for it is not an estimate."""
 QUIET = -10.0
 """u of a client whose every window is shut out by the harm gate."""
-WEAKENING_COVERAGE = 0.75
 FEWEST_PARTICIPATIONS = 6
 
 
@@ -48,12 +78,11 @@ def read_verdicts(
 ) -> Detection:
     """Every alert and every client's verdict. ``change_points`` and ``separation`` are left for the caller to fill.
 
-    Raises SettingsError for an unknown preset. Example: ``read_verdicts(history).alerts[0].why``.
+    Raises SettingsError for an unknown preset. Example: ``read_verdicts(history).alerts[0].evidence_for``.
     """
     measured = calibration or shipped_calibration()
     reading = read_history(history, measured, measured.preset(preset), model or WindowModel())
     alerts = raise_alerts(reading, check_sensitivity)
-    loud, runs, which = reading.false_alarms()
     accused = {a.client for a in alerts}
     quiet = np.array([i for i, name in enumerate(history.client_ids) if name not in accused], dtype=np.int64)
     unread = np.full(history.participated.shape, np.nan)
@@ -63,10 +92,9 @@ def read_verdicts(
         change_points=ChangePoints(history.client_ids, "", "not read", unread, unread),
         separation=None,
         preset=preset,
-        false_alarm_rate=loud / runs if runs else None,
-        false_alarm_source=wording.rate_source(loud, runs, which),
+        false_alarms=reading.false_alarms(),
         smallest_visible_shift=smallest_visible_shift(reading, quiet),
-        notes=_notes(reading),
+        remarks=_remarks(reading),
         channels_unavailable=dict(reading.channels.unavailable),
         value_coverage=value_coverage(reading.channels),
     )
@@ -87,36 +115,46 @@ def _window_alert(reading: Reading, found: FoundWindow, held: Sensitivity | None
     history, channels = reading.history, reading.channels
     rows = np.zeros(len(channels.epochs), dtype=bool)
     rows[found.start : found.end + 1] = True
+    explained = reading.search.explained[:, found.client]
     window = drawn_window(channels, found)
-    facts = window_facts(history, channels, found.client, rows, window)
+    numbers = window_numbers(history, channels, found.client, rows, window, explained)
     scores = channel_evidence(channels, found, reading.model)
-    moves = class_moves(history, channels, found.client, rows)
-    kind = _window_kind(persistent, moves is not None and moves.mix_changed(scores))
-    why = wording.window_reason(facts, found, scores)
-    against = wording.counter_evidence(facts, reading.moved_too(found), _validation_rows(history))
+    moves = class_moves(history, channels, found.client, rows, explained)
+    kind = _window_kind(persistent, moves is not None and moves.mix_changed(scores), numbers)
+    reasons: list[Reason] = []
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
-        why = f"Harmful over the whole run, and more so in {numbers.span(window)}. {why}"
-        against.insert(0, wording.LOW_QUALITY)
+        reasons.append(WorseInWindow(window))
     if kind is VerdictKind.CLASS_MIX_CHANGED and moves is not None:
-        why = f"{wording.mix_reason(facts.client, moves)} {why}"
-        against.insert(0, wording.ASK_FIRST)
+        reasons.append(classes_moved(moves))
+    against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(found))]
+    context: list[Context] = []
+    if held is not None:
+        context.append(HoldsUnder(held.holds, held.settings))
+        if held.vanishes:
+            against.append(VanishesUnder(held.vanishes, held.settings))
     return Alert(
-        client=facts.client,
+        client=history.client_ids[found.client],
         verdict=kind,
         window=window,
         probability=_window_probability(reading, found, kind),
         score=found.u,
         expert=found.expert.name,
         channels=tuple(ChannelScore(name, scores[name]) for name in CHANNEL_NAMES),
-        why=why,
-        counter_evidence=(*against, *wording.held_sentence(held), wording.rate_sentence(*reading.false_alarms())),
-        computed_in_window=len(facts.computed_inside),
-        participated_in_window=facts.participated_inside,
-        mean_inside=facts.mean_inside,
-        mean_outside=facts.mean_outside,
-        sensitivity_holds=None if held is None else held.holds,
-        sensitivity_settings=None if held is None else held.settings,
+        evidence_for=(*reasons, *harm_reasons(numbers), *change_reasons(numbers, found, scores)),
+        evidence_against=tuple(against),
+        context=(*context, reading.false_alarms()),
+        computed_in_window=len(numbers.computed_inside),
+        participated_in_window=numbers.participated_inside,
     )
+
+
+def _lookalike(kind: VerdictKind, scores: dict[str, float | None]) -> Objection:
+    """What else looks like a window of this kind: the first objection to every alert."""
+    if kind is VerdictKind.PERSISTENTLY_HARMFUL:
+        return LooksLikeLowQuality()
+    if kind is VerdictKind.CLASS_MIX_CHANGED:
+        return AskFirst()
+    return ordinary_causes(scores) if kind is VerdictKind.BEHAVIOUR_CHANGED else OtherCausesLookTheSame()
 
 
 def _window_probability(reading: Reading, found: FoundWindow, kind: VerdictKind) -> float:
@@ -125,62 +163,65 @@ def _window_probability(reading: Reading, found: FoundWindow, kind: VerdictKind)
     return reading.calibration.window_odds.probability(found.u)
 
 
-def _window_kind(persistent: bool, mix_changed: bool) -> VerdictKind:
+def _window_kind(persistent: bool, mix_changed: bool, numbers: WindowNumbers) -> VerdictKind:
+    """Harm decides the word: a change without measured harm is a question."""
     if persistent:
         return VerdictKind.PERSISTENTLY_HARMFUL
-    return VerdictKind.CLASS_MIX_CHANGED if mix_changed else VerdictKind.POISONING_WINDOW
+    if mix_changed:
+        return VerdictKind.CLASS_MIX_CHANGED
+    return VerdictKind.POISONING_WINDOW if numbers.harm_measured else VerdictKind.BEHAVIOUR_CHANGED
 
 
 def _persistent_alert(reading: Reading, client: int) -> Alert:
     history, channels = reading.history, reading.channels
     rows = np.arange(len(channels.epochs)) >= SKIPPED_FIRST_EPOCHS
-    facts = window_facts(history, channels, client, rows, (int(channels.epochs[0]), int(channels.epochs[-1])))
+    read = channels.epochs[rows]
+    numbers = window_numbers(history, channels, client, rows, (int(read[0]), int(read[-1])))
     u = float(reading.persistent_u[client])
-    against = wording.counter_evidence(facts, (), _validation_rows(history))
+    throughout = HarmfulThroughout(float(reading.persistence.harmful_share[client]))
     return Alert(
-        client=facts.client,
+        client=history.client_ids[client],
         verdict=VerdictKind.PERSISTENTLY_HARMFUL,
         window=None,
         probability=reading.calibration.persistent_odds.probability(u),
         score=u,
         expert="persistence",
         channels=(),
-        why=wording.persistent_reason(facts, float(reading.persistence.harmful_share[client])),
-        counter_evidence=(wording.LOW_QUALITY, *(s for s in against if not s.startswith("The window "))),
-        computed_in_window=len(facts.computed_inside),
-        participated_in_window=facts.participated_inside,
-        mean_inside=facts.mean_inside,
+        evidence_for=(*harm_reasons(numbers), throughout),
+        evidence_against=(LooksLikeLowQuality(), *objections(numbers, whole_run=True)),
+        context=(reading.false_alarms(),),
+        computed_in_window=len(numbers.computed_inside),
+        participated_in_window=numbers.participated_inside,
     )
 
 
 def _exact_alert(reading: Reading, finding: ExactFinding) -> Alert:
-    name = reading.history.client_ids[finding.client]
-    once = () if len(finding.epochs) > 1 else ("It happened once.",)
+    epochs = finding.epochs
+    once = (HappenedOnce(epochs[0]),) if len(epochs) == 1 else ()
     return Alert(
-        client=name,
+        client=reading.history.client_ids[finding.client],
         verdict=VerdictKind.EXACT_FINDING,
-        window=(finding.epochs[0], finding.epochs[-1]),
+        window=(epochs[0], epochs[-1]),
         probability=None,
         score=EXACT_SCORE,
         expert="exact check",
         channels=(),
-        why=wording.exact_reason(name, finding),
-        counter_evidence=(wording.BROKEN_CLIENT, *once),
-        computed_in_window=int(reading.value_known[list(finding.epochs), finding.client].sum()),
-        participated_in_window=len(finding.epochs),
-        finding=finding.finding,
+        evidence_for=(finding.fact,),
+        evidence_against=(BrokenClientLooksTheSame(), *once),
+        computed_in_window=int(reading.value_known[list(epochs), finding.client].sum()),
+        participated_in_window=len(epochs),
     )
 
 
 def client_verdicts(reading: Reading, alerts: tuple[Alert, ...]) -> tuple[ClientVerdict, ...]:
     """One verdict per client: its strongest alert, else an advisory, nothing, or that the data cannot decide."""
     strongest: dict[str, Alert] = {}
-    for alert in alerts:  # strongest first; a question about the class mix yields to a plainer verdict
-        known = strongest.get(alert.client)
-        if known is None or known.verdict is VerdictKind.CLASS_MIX_CHANGED:
+    for alert in alerts:  # strongest first; a question yields to an accusation
+        present = strongest.get(alert.client)
+        if present is None or (alert.accuses and not present.accuses):
             strongest[alert.client] = alert
     return tuple(
-        ClientVerdict(name, a.verdict, a.probability, a.window, a.score, a.why)
+        ClientVerdict(name, a.verdict, a.probability, a.window, a.score, a.evidence_for)
         if (a := strongest.get(name)) is not None
         else _quiet_verdict(reading, i, name)
         for i, name in enumerate(reading.history.client_ids)
@@ -189,56 +230,45 @@ def client_verdicts(reading: Reading, alerts: tuple[Alert, ...]) -> tuple[Client
 
 def _quiet_verdict(reading: Reading, client: int, name: str) -> ClientVerdict:
     if not reading.search.heard[client]:
-        return ClientVerdict(name, VerdictKind.NO_VERDICT, None, None, None, _why_no_verdict(reading, client, name))
+        return ClientVerdict(name, VerdictKind.NO_VERDICT, None, None, None, (_why_no_verdict(reading, client),))
     loudest = reading.search.loudest[client]
     u = QUIET if loudest is None else loudest.u
     reflected = client in reading.reflections()
     probability = reading.calibration.window_odds.probability(min(u, reading.threshold) if reflected else u)
+    kind, fact = VerdictKind.NOTHING_FOUND, _why_nothing(reading, u, reflected)
     if reading.persistence.opposed()[client]:
-        share = reading.persistence.opposed_share[client]
-        why = (
-            f"In {share:.0%} of its epochs {name}'s update points away from the other participants'. "
-            "Advisory: very different data does the same."
-        )
-        return ClientVerdict(name, VerdictKind.PERSISTENTLY_OPPOSED, probability, None, u, why)
-    if reflected:
-        why = "Its strongest window is the reflection of a louder change by another client."
-        return ClientVerdict(name, VerdictKind.NOTHING_FOUND, probability, None, u, why)
-    why = f"Its strongest window stays {numbers.signed(u - reading.threshold, 1)} scales from the threshold."
-    return ClientVerdict(name, VerdictKind.NOTHING_FOUND, probability, None, u, why)
+        kind = VerdictKind.PERSISTENTLY_OPPOSED
+        fact = OpposedUpdates(float(reading.persistence.opposed_share[client]))
+    return ClientVerdict(name, kind, probability, None, u, (fact,))
 
 
-def _why_no_verdict(reading: Reading, client: int, name: str) -> str:
+def _why_nothing(reading: Reading, u: float, reflected: bool) -> Quiet:
+    return ReflectionOfAnother() if reflected else BelowThreshold(u - reading.threshold)
+
+
+def _why_no_verdict(reading: Reading, client: int) -> Quiet:
     cells = reading.channels.participated
     present = int(cells[:, client].sum())
     if present == 0:
-        return f"{name} never took part: absence is not evidence."
+        return NeverTookPart()
     if present < FEWEST_PARTICIPATIONS:
-        return f"{name} took part in {numbers.several(present, 'epoch')}: too few to compare a window with the rest."
+        return TooFewParticipations(present)
     if (cells[cells[:, client]].sum(axis=1) < 2).all():
-        return f"{name} was always the only participant: there is nobody to compare it with."
-    return f"Too few of {name}'s epochs have an observation that can be compared with other participants."
+        return AlwaysAlone()
+    return TooFewComparable()
 
 
-def _notes(reading: Reading) -> tuple[str, ...]:
-    notes = [f"Channel {name} is unavailable: {why}." for name, why in reading.channels.unavailable.items()]
-    coverage = value_coverage(reading.channels)
+def _remarks(reading: Reading) -> tuple[Remark, ...]:
+    """What limits the reading as a whole."""
+    history, channels = reading.history, reading.channels
+    remarks: list[Remark] = [ChannelUnavailable(name, reason) for name, reason in channels.unavailable.items()]
+    coverage = value_coverage(channels)
     if coverage is not None and coverage < 1.0:
-        text = f"Values were computed for {coverage:.0%} of the participations."
-        if not reading.channels.values_alone:
-            text += " The channels that need no Shapley value were read in every epoch."
-        elif coverage < WEAKENING_COVERAGE:
-            text += " Budgets below 0.75 weaken detection."
-        notes.append(text)
+        remarks.append(ValuesPartlyComputed(coverage, channels.values_alone))
     for window in reading.search.mirrored:
-        name, where = reading.history.client_ids[window.client], numbers.span(drawn_window(reading.channels, window))
-        notes.append(f"{name} also stands out in {where}, as a reflection of a louder change by another client.")
-    history = reading.history
+        who = Others.named([history.client_ids[window.client]])
+        remarks.append(StandsOutByReflection(who, drawn_window(channels, window)))
     known = (history.state == CellState.COMPUTED) & history.participated[:, :, None]
     if np.isnan(history.standard_errors[known]).any():
-        notes.append("Some values come without a standard error: their uncertainty could not be counted.")
-    return tuple(notes)
-
-
-def _validation_rows(history: ContributionHistory) -> int | None:
-    return None if history.channels is None else history.channels.validation_rows
+        remarks.append(ErrorsUnknown())
+    return tuple(remarks)

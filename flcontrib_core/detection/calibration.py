@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
-from math import log
+from math import exp, lgamma, log, log1p
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.vocabulary import FloatArray
 
@@ -111,20 +112,45 @@ class Calibration:
             raise SettingsError(f"preset {name!r} is unknown; choose one of {', '.join(self.presets)}")
         return float(self.presets[name])
 
-    def false_alarms(self, threshold: float, regime: Regime, online: bool = False) -> tuple[int, int, str]:
-        """(honest runs that alert, runs, which runs): comparable ones where at least 100 are known, else all.
+    def false_alarms(self, threshold: float, regime: Regime, online: bool = False) -> FalseAlarmRate:
+        """How many honest runs alert: of comparable ones where at least 100 are known, else of all.
 
         ``online`` counts runs with an alert at *any* look while they grew, at the online preset.
         """
-        known = [r for r in self.honest_runs if not online or r.alerts_online is not None]
-        similar = [r for r in known if regime.resembles(r)]
-        chosen, words = similar, f"{max(2, regime.clients // 2)}–{2 * regime.clients} clients, similar participation"
-        if len(similar) < LEAST_COMPARABLE:
-            chosen, words = known, "all regimes (too few comparable runs)"
+        measured = [r for r in self.honest_runs if not online or r.alerts_online is not None]
+        similar = [r for r in measured if regime.resembles(r)]
+        comparable = len(similar) >= LEAST_COMPARABLE
+        runs = similar if comparable else measured
         if online:
-            return sum(bool(r.alerts_online) for r in chosen), len(chosen), f"{words}, read again after every epoch"
-        loud = sum((r.largest_value_only if regime.values_alone else r.largest) > threshold for r in chosen)
-        return loud, len(chosen), words
+            alerting = sum(bool(r.alerts_online) for r in runs)
+        else:
+            alerting = sum((r.largest_value_only if regime.values_alone else r.largest) > threshold for r in runs)
+        return FalseAlarmRate(
+            alerting=alerting,
+            runs=len(runs),
+            upper=upper_bound(alerting, len(runs)) if runs else None,
+            clients=(max(2, regime.clients // 2), 2 * regime.clients) if comparable else None,
+            every_epoch=online,
+        )
+
+
+@lru_cache(maxsize=256)
+def upper_bound(successes: int, trials: int, confidence: float = 0.95) -> float:
+    """Upper end of the Clopper–Pearson interval of a share: the p at which so few successes are just too rare.
+
+    >>> round(upper_bound(0, 144), 4)
+    0.0253
+    """
+    if successes >= trials:
+        return 1.0
+    rare = (1.0 - confidence) / 2
+    ways = [lgamma(trials + 1) - lgamma(k + 1) - lgamma(trials - k + 1) for k in range(successes + 1)]
+    low, high = successes / trials, 1.0
+    for _ in range(60):  # the tail falls with p: halve until the digits end
+        p = 0.5 * (low + high)
+        tail = sum(exp(w + k * log(p) + (trials - k) * log1p(-p)) for k, w in enumerate(ways))
+        low, high = (p, high) if tail > rare else (low, p)
+    return high
 
 
 def fit_tail(maxima: FloatArray, clients: FloatArray, rate: float) -> Threshold:

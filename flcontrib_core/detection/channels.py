@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.detection.facts import Unavailable
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
@@ -93,7 +94,7 @@ class Channels:
     """(E, m) the raw value, turned so that up is harm; NaN where absent or not computed."""
     participated: BoolArray
     """(E, m)"""
-    unavailable: dict[str, str]
+    unavailable: dict[str, Unavailable]
     """channel -> why this run cannot have it"""
     value_scale: float = 1.0
     """typical local scale of the raw values: one unit before arcsinh"""
@@ -154,7 +155,7 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
         if channel == SIZE:
             size_deviation = scaled.deviation
         if np.isnan(scores[c]).all():
-            unavailable[channel] = "no epoch after the second has two participants with this observation"
+            unavailable[channel] = Unavailable.NO_PEERS
     return Channels(
         history.client_ids,
         epochs,
@@ -174,15 +175,14 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
 
 def _raw_channels(
     raw: RawChannels | None, harm: FloatArray, epochs: IntArray, took_part: BoolArray
-) -> tuple[dict[str, FloatArray], dict[str, str]]:
+) -> tuple[dict[str, FloatArray], dict[str, Unavailable]]:
     """Each channel with up = suspicious, rows = ``epochs``; and why the others are not there."""
     channels = {VALUE: harm.copy()}
-    unavailable: dict[str, str] = {}
+    unavailable: dict[str, Unavailable] = {}
     if np.isnan(harm).all():
-        unavailable[VALUE] = "no epoch of this run has computed values"
+        unavailable[VALUE] = Unavailable.NO_VALUES
     if raw is None:
-        reason = "needs the clients' updates; a table of contributions has none"
-        return channels, unavailable | {name: reason for name in CHANNEL_NAMES if name != VALUE}
+        return channels, unavailable | {name: Unavailable.NO_UPDATES for name in CHANNEL_NAMES if name != VALUE}
     with np.errstate(divide="ignore", invalid="ignore"):
         found = {
             MARGIN: -raw.solo_margin,
@@ -200,7 +200,7 @@ def _raw_channels(
         channels[name] = rows
         if np.isnan(rows).all():
             needs_model = name in (MARGIN, WORST_CLASS)
-            unavailable[name] = "needs a model and a validation set" if needs_model else "not recorded in this run"
+            unavailable[name] = Unavailable.NO_MODEL if needs_model else Unavailable.NOT_RECORDED
     return channels, unavailable
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +33,13 @@ class ClassMargins:
         return float(self.moves[self.moves > 0].sum()) / total if total > 0 else 0.0
 
 
-def class_margins(history: ContributionHistory, client: str, window: tuple[int, int]) -> ClassMargins | None:
-    """None where the run has no per-class margins, or the client no participation on both sides of the window."""
+def class_margins(
+    history: ContributionHistory, client: str, window: tuple[int, int], elsewhere: Iterable[tuple[int, int]] = ()
+) -> ClassMargins | None:
+    """None where the run has no per-class margins, or the client no participation on both sides of the window.
+
+    ``elsewhere``: the client's other windows, which are not "outside" of this one.
+    """
     raw = history.channels
     if raw is None or raw.solo_class_margin.shape[2] == 0:
         return None
@@ -42,6 +48,8 @@ def class_margins(history: ContributionHistory, client: str, window: tuple[int, 
     inside = (epochs >= window[0]) & (epochs <= window[1])
     outside = ~inside
     outside[:SKIPPED_FIRST_EPOCHS] = False
+    for first, last in elsewhere:
+        outside &= (epochs < first) | (epochs > last)
     kept, within, beyond = [], [], []
     for c in range(raw.solo_class_margin.shape[2]):
         margin = raw.solo_class_margin[epochs, :, c]

@@ -74,12 +74,17 @@ class ClassMoves:
         )
 
 
-def class_moves(history: ContributionHistory, channels: Channels, client: int, inside: BoolArray) -> ClassMoves | None:
-    """Movement of client ``client`` in the rows ``inside`` (E,); None where the run has no per-class margins."""
+def class_moves(
+    history: ContributionHistory, channels: Channels, client: int, inside: BoolArray, explained: BoolArray | None = None
+) -> ClassMoves | None:
+    """Movement of client ``client`` in the rows ``inside`` (E,); None where the run has no per-class margins.
+
+    ``explained`` (E,): rows that any window of the client holds; they are not "outside" of this one.
+    """
     raw = history.channels
     if raw is None:
         return None
-    outside = ~inside
+    outside = ~inside if explained is None else ~inside & ~explained
     outside[:SKIPPED_FIRST_EPOCHS] = False
     margins = raw.solo_class_margin[channels.epochs]
     moves, clear = [], []

@@ -1,4 +1,4 @@
-"""Which numbers stand behind a window of one client?"""
+"""The numbers behind a window of one client, taken from the history: values, margins, movements, who else was there."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from flcontrib_core.detection.channels import (
     Channels,
     value_utility,
 )
+from flcontrib_core.detection.reasons import ClassSuffers, MarginLowered, Window
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
 
 INTERVAL = 1.96
+CLEARLY_BELOW = 3.0
+"""Standard errors by which a single class must suffer: it is the worst of several."""
 
 
 @dataclass(frozen=True)
-class WindowFacts:
-    """The numbers behind a window of one client. Harm is up; words turn it so that help is up."""
+class WindowNumbers:
+    """What was measured of one client in one window. Harm is up; words turn it so that help is up."""
 
-    client: str
-    window: tuple[int, int]
+    window: Window
+    utility: str
+    lower_is_better: bool
     computed_inside: tuple[int, ...]
     not_computed_inside: tuple[int, ...]
     mean_inside: float | None
@@ -36,7 +40,12 @@ class WindowFacts:
     """95 % half-width of ``mean_inside``, from the spread over epochs and the values' standard errors."""
     harmful_inside: int
     unreliable_inside: tuple[int, ...]
-    utility: str
+    helped_by: tuple[tuple[str, int, int], ...]
+    """(another utility, computed epochs of the window in which the client helped by it, all computed ones)"""
+    margin: MarginLowered | None
+    """None unless the solo margin inside is below zero with its whole interval"""
+    worst_class: ClassSuffers | None
+    """None unless one class clearly suffers inside"""
     epochs_with_participants: int
     participations: int
     """of the client, over the whole run"""
@@ -48,41 +57,62 @@ class WindowFacts:
     """Mean harm that leaving the client out for one step would have saved; None where it was not evaluated."""
     movements: dict[str, tuple[float, float]]
     """channel -> raw mean (inside, outside) of the update's own observations"""
+    validation_rows: int | None
 
     @property
     def participated_inside(self) -> int:
+        """Epochs of the window in which the client took part."""
         return len(self.computed_inside) + len(self.not_computed_inside)
 
+    @property
+    def harm_measured(self) -> bool:
+        """Was harm measured inside? Only then may a window be called one of suspected poisoning.
 
-def window_facts(
-    history: ContributionHistory, channels: Channels, client: int, rows: BoolArray, window: tuple[int, int]
-) -> WindowFacts:
-    """Collect the numbers of a window: ``rows`` (E,) of the channels, ``window`` as it is drawn, in epochs."""
+        The values decide where their interval does; where it covers zero, or there are fewer than two of them, the
+        solo margin or a class that suffers does.
+        """
+        if self.mean_inside is not None and self.half_width is not None and abs(self.mean_inside) > self.half_width:
+            return self.mean_inside > 0
+        return self.margin is not None or self.worst_class is not None
+
+
+def window_numbers(
+    history: ContributionHistory,
+    channels: Channels,
+    client: int,
+    rows: BoolArray,
+    window: Window,
+    explained: BoolArray | None = None,
+) -> WindowNumbers:
+    """The numbers of a window: ``rows`` (E,) of the channels, ``window`` as it is drawn, in epochs.
+
+    ``explained`` (E,): rows that any window or exact finding of the client holds; they are not "outside" of this one.
+    """
     utility = value_utility(history)
     took_part = history.participated[:, client]
-    read = np.zeros(len(took_part), dtype=bool)
-    read[channels.epochs[SKIPPED_FIRST_EPOCHS:]] = True
-    inside = np.zeros(len(took_part), dtype=bool)
-    inside[channels.epochs[rows]] = True
-    inside &= took_part
-    outside = read & took_part & ~inside
+    inside = _epochs(channels, rows, len(took_part)) & took_part
+    elsewhere = ~rows if explained is None else ~rows & ~explained
+    elsewhere[:SKIPPED_FIRST_EPOCHS] = False
+    outside = _epochs(channels, elsewhere, len(took_part)) & took_part
     series = history.of(utility)
     known = series.computed[:, client]
-    computed = inside & known
     harm = history.harm_sign(utility) * series.values[:, client]
-    within, beyond = harm[computed], harm[outside & known]
+    within, beyond = harm[inside & known], harm[outside & known]
     peers = history.participated[inside].sum(axis=1) - 1
-    return WindowFacts(
-        client=history.client_ids[client],
+    return WindowNumbers(
         window=window,
-        computed_inside=tuple(np.flatnonzero(computed).tolist()),
+        utility=utility,
+        lower_is_better=utility in history.lower_is_better,
+        computed_inside=tuple(np.flatnonzero(inside & known).tolist()),
         not_computed_inside=tuple(np.flatnonzero(inside & ~known).tolist()),
         mean_inside=float(within.mean()) if len(within) else None,
         mean_outside=float(beyond.mean()) if len(beyond) else None,
-        half_width=_half_width(within, np.nan_to_num(series.standard_errors[computed, client])),
+        half_width=_half_width(within, np.nan_to_num(series.standard_errors[inside & known, client])),
         harmful_inside=int((within > 0).sum()),
-        unreliable_inside=tuple(np.flatnonzero(computed & series.unreliable).tolist()),
-        utility=utility,
+        unreliable_inside=tuple(np.flatnonzero(inside & known & series.unreliable).tolist()),
+        helped_by=tuple(_helped(history, u, inside, client) for u in history.utilities if u != utility),
+        margin=_margin(history, inside, outside, client),
+        worst_class=_worst_class(history, inside, outside, client),
         epochs_with_participants=len(channels.epochs),
         participations=int(took_part.sum()),
         usual_peers=float(np.median(peers)) if len(peers) else 0.0,
@@ -90,14 +120,59 @@ def window_facts(
         touches_end=bool(window[1] >= channels.epochs[-1]),
         better_without=_better_without(history, utility, inside, client),
         movements=_movements(history, inside, outside, client),
+        validation_rows=None if history.channels is None else history.channels.validation_rows,
     )
 
 
-def _half_width(values: FloatArray, errors: FloatArray) -> float | None:
-    if len(values) < 2:
-        return None
+def _epochs(channels: Channels, rows: BoolArray, length: int) -> BoolArray:
+    """(T + 1,) the epochs of these rows"""
+    chosen = np.zeros(length, dtype=bool)
+    chosen[channels.epochs[rows]] = True
+    return chosen
+
+
+def _half_width(values: FloatArray, errors: FloatArray | None = None) -> float | None:
     n = len(values)
-    return float(INTERVAL * np.sqrt(values.var(ddof=1) / n + (errors**2).sum() / n**2))
+    if n < 2:
+        return None
+    measured = 0.0 if errors is None else float((errors**2).sum()) / n**2
+    return float(INTERVAL * np.sqrt(values.var(ddof=1) / n + measured))
+
+
+def _helped(history: ContributionHistory, utility: str, inside: BoolArray, client: int) -> tuple[str, int, int]:
+    series = history.of(utility)
+    here = inside & series.computed[:, client]
+    harm = history.harm_sign(utility) * series.values[here, client]
+    return utility, int((harm < 0).sum()), len(harm)
+
+
+def _margin(history: ContributionHistory, inside: BoolArray, outside: BoolArray, client: int) -> MarginLowered | None:
+    if history.channels is None:
+        return None
+    within, beyond = _finite(history.channels.solo_margin, inside, outside, client)
+    half = _half_width(within)
+    if half is None or within.mean() + half >= 0:
+        return None
+    return MarginLowered(float(within.mean()), float(beyond.mean()) if len(beyond) else None, half)
+
+
+def _worst_class(
+    history: ContributionHistory, inside: BoolArray, outside: BoolArray, client: int
+) -> ClassSuffers | None:
+    """The class that fell most, if its margin inside is clearly below zero and below its own rest."""
+    if history.channels is None:
+        return None
+    margins = history.channels.solo_class_margin
+    suffering: list[ClassSuffers] = []
+    for c in range(margins.shape[2]):
+        within, beyond = _finite(margins[:, :, c], inside, outside, client)
+        half = _half_width(within)
+        if half is None or not len(beyond):
+            continue
+        clear = CLEARLY_BELOW / INTERVAL * half
+        if within.mean() + clear < min(0.0, float(beyond.mean())):
+            suffering.append(ClassSuffers(c, float(within.mean()), float(beyond.mean()), half))
+    return min(suffering, key=lambda s: s.inside - s.outside, default=None)
 
 
 def _better_without(history: ContributionHistory, utility: str, inside: BoolArray, client: int) -> float | None:
@@ -120,8 +195,13 @@ def _movements(
     }
     means = {}
     for name, cells in observed.items():
-        within, beyond = cells[inside, client], cells[outside, client]
-        within, beyond = within[np.isfinite(within)], beyond[np.isfinite(beyond)]
+        within, beyond = _finite(cells, inside, outside, client)
         if len(within) and len(beyond):
             means[name] = float(within.mean()), float(beyond.mean())
     return means
+
+
+def _finite(cells: EpochByClient, inside: BoolArray, outside: BoolArray, client: int) -> tuple[FloatArray, FloatArray]:
+    """The client's observations in the window and beyond it."""
+    within, beyond = cells[inside, client], cells[outside, client]
+    return within[np.isfinite(within)], beyond[np.isfinite(beyond)]

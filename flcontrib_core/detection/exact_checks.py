@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.detection.reasons import (
+    CopiedClient,
+    CopiedLastGlobalStep,
+    ExactFact,
+    RepeatedOwnUpdates,
+    ZeroUpdates,
+)
 from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.tagged import Others
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 ZERO_SHARE = 1e-6
@@ -25,18 +33,18 @@ COPY_COSINE = 0.997
 COPY_AHEAD_OF_PEERS = 0.2
 """A copy of the last global step is this much closer to it than the epoch's typical other participant."""
 
-ZERO, REPEAT, COPY = "zero", "repeat", "copy"
-
 
 @dataclass(frozen=True)
 class ExactFinding:
     """One stretch of epochs in which a client's updates were zero, repeated or copied."""
 
     client: int
-    finding: str
-    epochs: tuple[int, ...]
-    """The epochs concerned, ascending; no participation of the client between them is left out."""
-    detail: str
+    fact: ExactFact
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """The epochs concerned, ascending; no participation of the client between them is left out."""
+        return self.fact.epochs
 
 
 def find_exact(history: ContributionHistory) -> tuple[ExactFinding, ...]:
@@ -51,18 +59,16 @@ def find_exact(history: ContributionHistory) -> tuple[ExactFinding, ...]:
     findings: list[ExactFinding] = []
     for i in range(len(history.client_ids)):
         for epochs in _stretches(zero[:, i], history.participated[:, i]):
-            findings.append(ExactFinding(i, ZERO, epochs, "the update is zero"))
+            findings.append(ExactFinding(i, ZeroUpdates(epochs)))
         for epochs in _stretches(repeat[:, i], history.participated[:, i]):
-            sources = sorted({int(raw.repeat_of[t, i]) for t in epochs})
-            findings.append(ExactFinding(i, REPEAT, epochs, f"the update repeats its own of epoch {_listed(sources)}"))
+            sources = tuple(sorted({int(raw.repeat_of[t, i]) for t in epochs}))
+            findings.append(ExactFinding(i, RepeatedOwnUpdates(epochs, sources)))
         for epochs in _stretches(last_step[:, i], history.participated[:, i]):
             least = min(float(raw.last_step_cosine[t, i]) for t in epochs)
-            detail = f"the update is the last step of the global model (cosine at least {least:.4f})"
-            findings.append(ExactFinding(i, COPY, epochs, detail))
+            findings.append(ExactFinding(i, CopiedLastGlobalStep(epochs, least)))
         for epochs in _stretches(same_as_other[:, i], history.participated[:, i]):
             others = sorted({history.client_ids[int(raw.copy_of[t, i]) - 1] for t in epochs})
-            detail = f"the update is bit for bit the one of {', '.join(others)} in the same epoch"
-            findings.append(ExactFinding(i, COPY, epochs, detail))
+            findings.append(ExactFinding(i, CopiedClient(epochs, Others.named(others))))
     return tuple(findings)
 
 
@@ -134,7 +140,3 @@ def _stretches(found: BoolArray, took_part: BoolArray) -> list[tuple[int, ...]]:
     if current:
         runs.append(tuple(current))
     return runs
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(str(n) for n in numbers[:5]) + (" …" if len(numbers) > 5 else "")

@@ -15,6 +15,7 @@ import numpy as np
 from flcontrib_core.detection.alerts import raise_alerts
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.objections import StillGrowing
 from flcontrib_core.detection.reading import Reading, read_history
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
@@ -23,14 +24,14 @@ from flcontrib_core.vocabulary import EpochByClient
 ONLINE_PRESET = "online"
 FIRST_LOOK = 8
 """Epochs with participants before which no window is reported: there is too little outside to compare with."""
-PROVISIONAL = "Provisional: the run was still growing. Read it again when it has ended."
+REPORTED = (VerdictKind.POISONING_WINDOW, VerdictKind.BEHAVIOUR_CHANGED, VerdictKind.EXACT_FINDING)
+"""Persistent clients and changed class mixes need the whole run and are left to the final reading."""
 
 
 class OnlineReader:
     """Reads a growing history again after each epoch and returns what is new.
 
-    Windows and exact findings are reported once, when they first appear. Persistent clients and changed class mixes
-    need the whole run and are left to the final reading.
+    Windows and exact findings are reported once, when they first appear; a change that turns out harmful, once more.
     """
 
     def __init__(self, calibration: Calibration | None = None, model: WindowModel | None = None) -> None:
@@ -41,13 +42,14 @@ class OnlineReader:
     def look(self, history: ContributionHistory) -> tuple[Alert, ...]:
         """Alerts of the history so far that no earlier look has reported, strongest first."""
         reading = self.read(history)
+        growing = StillGrowing(history.epoch_count)
         new = []
         for alert in raise_alerts(reading, check_sensitivity=False):
-            early = alert.verdict is VerdictKind.POISONING_WINDOW and len(reading.channels.epochs) < FIRST_LOOK
-            if early or alert.verdict not in (VerdictKind.POISONING_WINDOW, VerdictKind.EXACT_FINDING):
+            early = alert.verdict is not VerdictKind.EXACT_FINDING and len(reading.channels.epochs) < FIRST_LOOK
+            if early or alert.verdict not in REPORTED:
                 continue
             if not any(_same(alert, old) for old in self._reported):
-                new.append(replace(alert, counter_evidence=(PROVISIONAL, *alert.counter_evidence)))
+                new.append(replace(alert, evidence_against=(growing, *alert.evidence_against)))
         self._reported.extend(new)
         return tuple(new)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flcontrib_core.detection.calibration import Calibration, Regime, shipped_calibration
 from flcontrib_core.detection.channels import values_alone
+from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.history.contribution_history import ContributionHistory
 
 PRESETS = ("default", "strict")
@@ -14,19 +15,12 @@ PRESETS = ("default", "strict")
 
 @dataclass(frozen=True)
 class PresetRate:
-    """A preset, the score above which it alerts, and the honest runs it was tried on."""
+    """A preset, the score above which it alerts, and how the honest runs it was tried on fared."""
 
     preset: str
     threshold: float
     """u; an alert of this preset has a larger ``Alert.score``."""
-    alerting: int
-    runs: int
-    """0 where the shipped calibration holds no honest test run."""
-    which: str
-
-    @property
-    def share(self) -> float | None:
-        return self.alerting / self.runs if self.runs else None
+    rate: FalseAlarmRate
 
 
 def regime_of(history: ContributionHistory) -> Regime:
@@ -44,6 +38,5 @@ def preset_rates(history: ContributionHistory, calibration: Calibration | None =
     rates = []
     for name in PRESETS:
         threshold = measured.preset(name)
-        alerting, runs, which = measured.false_alarms(threshold, regime)
-        rates.append(PresetRate(name, threshold, alerting, runs, which))
+        rates.append(PresetRate(name, threshold, measured.false_alarms(threshold, regime)))
     return tuple(rates)

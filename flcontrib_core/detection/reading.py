@@ -9,6 +9,7 @@ import numpy as np
 from flcontrib_core.detection.calibration import Calibration
 from flcontrib_core.detection.channels import Channels, standardise, value_utility
 from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
+from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.detection.persistence import Persistence, persistence
 from flcontrib_core.detection.presets import regime_of
 from flcontrib_core.detection.search import FoundWindow, Search, search_windows
@@ -69,8 +70,8 @@ class Reading:
             and found.start <= other.end
         )
 
-    def false_alarms(self) -> tuple[int, int, str]:
-        """(honest runs that alert at this threshold, honest runs, which ones): see ``Calibration.false_alarms``."""
+    def false_alarms(self) -> FalseAlarmRate:
+        """How many honest runs alert at this threshold: see ``Calibration.false_alarms``."""
         return self.calibration.false_alarms(self.threshold, regime_of(self.history), self.online)
 
 

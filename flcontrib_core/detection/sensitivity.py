@@ -21,6 +21,8 @@ from flcontrib_core.detection.channels import (
     standardise,
     value_utility,
 )
+from flcontrib_core.detection.facts import Unavailable
+from flcontrib_core.detection.objections import Alternative
 from flcontrib_core.detection.reading import Reading
 from flcontrib_core.detection.search import experts_for, search_windows
 from flcontrib_core.detection.windows import WindowModel
@@ -33,7 +35,7 @@ class Sensitivity:
 
     holds: int
     settings: int
-    vanishes: tuple[str, ...]
+    vanishes: tuple[Alternative, ...]
 
 
 def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
@@ -45,7 +47,7 @@ def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
     clients, each = np.unique([w.client for w in windows], return_counts=True)
     looks = int(each.max())
     survived: list[list[bool]] = [[] for _ in windows]
-    names: list[str] = []
+    names: list[Alternative] = []
     for name, channels, model in _alternatives(reading.history, reading.channels, reading.model):
         names.append(name)
         found = search_windows(
@@ -71,29 +73,30 @@ def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
 
 def _alternatives(
     history: ContributionHistory, channels: Channels, model: WindowModel
-) -> Iterator[tuple[str, Channels, WindowModel]]:
+) -> Iterator[tuple[Alternative, Channels, WindowModel]]:
     mine = value_utility(history)
     for utility in history.utilities:
         if utility != mine:
-            yield f"values of {utility} instead of {mine}", standardise(history, utility), model
+            yield Alternative.OTHER_UTILITY, standardise(history, utility), model
             break
     for name, dropped in (
-        ("without the Shapley values", (VALUE,)),
-        ("without the solo margin", (MARGIN,)),
-        ("without the directions", (OWN_DIRECTION, PEER_DIRECTION)),
+        (Alternative.WITHOUT_VALUES, (VALUE,)),
+        (Alternative.WITHOUT_MARGIN, (MARGIN,)),
+        (Alternative.WITHOUT_DIRECTIONS, (OWN_DIRECTION, PEER_DIRECTION)),
     ):
         if any(channels.available(n) for n in CHANNEL_NAMES if n not in dropped) and channels.available(dropped[0]):
             yield name, _without(channels, dropped), model
-    yield "a smaller shift is enough (1)", channels, replace(model, smallest_shift=1.0)
-    yield "a larger shift is asked for (2)", channels, replace(model, smallest_shift=2.0)
-    yield "wider prior of the noise", channels, replace(model, shape=3.0, rate=3.0)
-    yield "windows up to 40 % of the run", channels, replace(model, longest_share=0.4)
-    for part in range(3):
-        yield f"without every third epoch ({part + 1} of 3)", _thinned(channels, part), model
+    yield Alternative.SMALLER_SHIFT, channels, replace(model, smallest_shift=1.0)
+    yield Alternative.LARGER_SHIFT, channels, replace(model, smallest_shift=2.0)
+    yield Alternative.WIDER_NOISE, channels, replace(model, shape=3.0, rate=3.0)
+    yield Alternative.SHORTER_WINDOWS, channels, replace(model, longest_share=0.4)
+    thirds = (Alternative.WITHOUT_THIRD_1, Alternative.WITHOUT_THIRD_2, Alternative.WITHOUT_THIRD_3)
+    for part, name in enumerate(thirds):
+        yield name, _thinned(channels, part), model
 
 
 def _without(channels: Channels, names: tuple[str, ...]) -> Channels:
-    reasons = channels.unavailable | dict.fromkeys(names, "left out to test the finding")
+    reasons = channels.unavailable | dict.fromkeys(names, Unavailable.LEFT_OUT)
     return replace(channels, unavailable=reasons)
 
 

@@ -65,7 +65,8 @@ def separate(
         stability=_stability(history, utility, labels, chosen, seed) if truth is None else None,
         jaccard=None if truth is None else jaccard(labels, history.client_ids, truth, seed),
         metric=metric,
-        note=_note(history, utility),
+        epochs_left_out=history.epoch_count + 1 - len(computed_epochs(history, utility)),
+        cells_held=int(history.of(utility).missing[computed_epochs(history, utility)].sum()),
     )
 
 
@@ -140,8 +141,3 @@ def _stability(history: ContributionHistory, utility: str, labels: IntArray, k: 
         if len(np.unique(again, axis=0)) >= k:
             scores.append(adjusted_rand_score(labels, _fit(again, k, "euclidean", seed)[0]))
     return float(np.mean(scores)) if scores else None
-
-
-def _note(history: ContributionHistory, utility: str) -> str:
-    skipped = history.epoch_count + 1 - len(computed_epochs(history, utility))
-    return f"{skipped} epochs were not computed and are left out of the series." if skipped else ""

@@ -172,12 +172,13 @@ def loudest_look(run: LabelledHistory, calibration: Calibration, model: WindowMo
 
 
 def first_alerts(run: LabelledHistory, calibration: Calibration | None = None) -> dict[str, int]:
-    """client -> the epoch after which the run, read as it grew, first named it."""
+    """client -> the epoch after which the run, read as it grew, first accused it."""
     reader = OnlineReader(calibration)
     first: dict[str, int] = {}
     for epoch in range(1, run.history.epoch_count + 1):
         for alert in reader.look(history_until(run.history, epoch, run.own_cosines[epoch])):
-            first.setdefault(alert.client, epoch)
+            if alert.accuses:
+                first.setdefault(alert.client, epoch)
     return first
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport, Provenance
-from flcontrib_core.detection.findings import Alert, ChangePoints, Detection, Separation
-from flcontrib_core.errors import Problem
+from flcontrib_core.detection.findings import Alert, ChangePoints, ClientVerdict, Detection, Separation
 from flcontrib_core.history.axioms import AxiomCheck
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.scheduling.schedule import Schedule, schedule_json
 from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.words import context, counter_evidence, false_alarm_sentence, sentences, verdict_reason, why
 
 
 def numbers(array: np.ndarray) -> Any:
@@ -22,16 +22,6 @@ def numbers(array: np.ndarray) -> Any:
         nullable[~np.isfinite(array)] = None
         return nullable.tolist()
     return array.tolist()
-
-
-def problem_json(problem: Problem) -> dict[str, str]:
-    return {
-        "code": problem.code,
-        "where": problem.where,
-        "found": problem.found,
-        "expected": problem.expected,
-        "fix": problem.fix,
-    }
 
 
 def history_json(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> dict[str, Any]:
@@ -67,24 +57,24 @@ def history_json(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQU
 
 
 def alert_json(alert: Alert) -> dict[str, Any]:
+    """The alert's facts and, beside them, the sentences that every skin makes of them."""
     return {
-        "client": alert.client,
-        "verdict": str(alert.verdict),
-        "window": None if alert.window is None else list(alert.window),
-        "probability": alert.probability,
-        "score": alert.score,
-        "expert": alert.expert,
-        "channels": [{"name": c.name, "score": c.score} for c in alert.channels],
-        "why": alert.why,
-        "counter_evidence": list(alert.counter_evidence),
-        "computed_in_window": alert.computed_in_window,
-        "participated_in_window": alert.participated_in_window,
-        "mean_inside": alert.mean_inside,
-        "mean_outside": alert.mean_outside,
-        "sensitivity": None
-        if alert.sensitivity_settings is None
-        else {"holds": alert.sensitivity_holds, "settings": alert.sensitivity_settings},
-        "finding": alert.finding or None,
+        **alert.to_json(),
+        "why": " ".join(why(alert)),
+        "counter_evidence": counter_evidence(alert),
+        "context": context(alert),
+    }
+
+
+def verdict_json(verdict: ClientVerdict) -> dict[str, Any]:
+    """A client's strongest verdict with its facts and their sentences."""
+    return {
+        "id": verdict.client,
+        "probability": verdict.probability,
+        "verdict": verdict.verdict.value,
+        "window": None if verdict.window is None else list(verdict.window),
+        "facts": [fact.to_json() for fact in verdict.facts],
+        "why": verdict_reason(verdict),
     }
 
 
@@ -103,6 +93,8 @@ def separation_json(separation: Separation | None) -> dict[str, Any] | None:
         "stability": separation.stability,
         "silhouette": {str(k): s for k, s in separation.silhouette.items()},
         "metric": separation.metric,
+        "epochs_left_out": separation.epochs_left_out,
+        "cells_held": separation.cells_held,
         "jaccard": None if j is None else {"raw": j.raw, "single_cluster": j.single_cluster, "adjusted": j.adjusted},
     }
 
@@ -114,27 +106,19 @@ def schedule_record(schedule: Schedule | None) -> dict[str, Any] | None:
 def detection_json(detection: Detection, totals: dict[str, dict[str, float | None]]) -> dict[str, Any]:
     return {
         "alerts": [alert_json(a) for a in detection.alerts],
-        "clients": [
-            {
-                "id": c.client,
-                "probability": c.probability,
-                "verdict": str(c.verdict),
-                "window": None if c.window is None else list(c.window),
-                "why": c.why,
-                "total": totals.get(c.client, {}),
-            }
-            for c in detection.clients
-        ],
+        "clients": [{**verdict_json(c), "total": totals.get(c.client, {})} for c in detection.clients],
         "change_points": by_client_json(detection.change_points, detection.change_points.probability),
         "inside": by_client_json(detection.change_points, detection.change_points.inside),
         "change_point_series": detection.change_points.series,
         "separation": separation_json(detection.separation),
         "preset": detection.preset,
         "false_alarm_rate": detection.false_alarm_rate,
-        "false_alarm_source": detection.false_alarm_source,
+        "false_alarms": detection.false_alarms.to_json(),
+        "false_alarm_source": false_alarm_sentence(detection.false_alarms),
         "smallest_visible_shift": detection.smallest_visible_shift,
-        "notes": list(detection.notes),
-        "channels_unavailable": detection.channels_unavailable,
+        "remarks": [remark.to_json() for remark in detection.remarks],
+        "notes": sentences(detection.remarks, ""),
+        "channels_unavailable": {name: reason.value for name, reason in detection.channels_unavailable.items()},
         "value_coverage": detection.value_coverage,
     }
 
@@ -179,7 +163,7 @@ def audit_json(report: AuditReport) -> dict[str, Any]:
         **detection_json(report.detection, totals_by_client(history, fill)),
         "schedule": schedule_record(history.schedule),
         "axioms": [axiom_json(a) for a in report.axioms],
-        "warnings": [problem_json(w) for w in report.warnings],
+        "warnings": [w.to_json() for w in report.warnings],
         "provenance": provenance_json(report.provenance),
         "settings": report.provenance.settings,
         "seconds": report.seconds,

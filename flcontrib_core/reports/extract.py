@@ -1,14 +1,13 @@
-"""What may one client see of an audit? Its own series, what was observed about it, and proof of its own inputs.
+"""The extract of one client: its own series, what was observed about it, and proof of its own inputs.
 
-Nothing of the others: no name, no value, no total, no rank. The only thing said about them is a band per epoch, and
-only where at least five others have a value in it.
+Nothing of the others: no name, no value, no total, no rank, and not the run's descriptive name. It is made from the
+client's own facts, in which other clients are counted before anything is put into words. The only other thing said
+about them is a band per epoch, and only where at least five others have a value in it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,15 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.reports.as_json import alert_json, numbers, provenance_json
+from flcontrib_core.reports.as_json import alert_json, numbers, provenance_json, verdict_json
 from flcontrib_core.reports.tables import state_names
 from flcontrib_core.reports.twin import SEAL_KEY, sealed, write_json
 from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.vocabulary import FloatArray
+from flcontrib_core.words import false_alarm_sentence, own_warning
 
 EXTRACT_FORMAT, LAYOUT = "flcontrib-extract", 1
 FEWEST_OTHERS = 5
-ANOTHER = "another client"
 
 
 def extract_json(report: AuditReport, client: str, run: Run | None = None) -> dict[str, Any]:
@@ -38,29 +37,27 @@ def extract_json(report: AuditReport, client: str, run: Run | None = None) -> di
     if client not in history.client_ids:
         raise MissingPart(f"the run has no client {client!r}; its extract cannot be written – check the name")
     i = history.client_ids.index(client)
-    scrub = _Scrubber(client, history.client_ids)
     states = state_names(history)
-    found = next(c for c in report.detection.clients if c.client == client)
+    verdict = next(c for c in report.detection.clients if c.client == client).without_others()
+    alerts = [a.without_others() for a in report.detection.alerts if a.client == client]
     content: dict[str, Any] = {
         "format": EXTRACT_FORMAT,
         "layout": LAYOUT,
         "digest": history.run_digest,
-        "run": scrub.text(report.run_name),
         "client": client,
         "data_size": history.data_sizes[i] if history.data_sizes else None,
         "epochs": history.epoch_count,
         "state": ["initial", *states[1:, i].tolist()],
         "utilities": {u: _own_series(history, u, i) for u in history.utilities},
-        "verdict": str(found.verdict),
-        "probability": found.probability,
-        "why": scrub.text(found.why),
-        "alerts": [scrub.alert(alert_json(a)) for a in report.detection.alerts if a.client == client],
+        **verdict_json(verdict),
+        "alerts": [alert_json(a) for a in alerts],
         "change_points": numbers(report.detection.change_points.probability[:, i]),
         "preset": report.detection.preset,
         "false_alarm_rate": report.detection.false_alarm_rate,
-        "false_alarm_source": report.detection.false_alarm_source,
+        "false_alarms": report.detection.false_alarms.to_json(),
+        "false_alarm_source": false_alarm_sentence(report.detection.false_alarms),
         "estimator": list(history.estimator),
-        "warnings": [scrub.text(w.sentence()) for w in report.warnings if scrub.concerns(w.where)],
+        "warnings": [own_warning(w, client) for w in report.warnings if client in w.clients],
         "updates": own_updates(run, client) if isinstance(run, RunLog) else None,
         "provenance": provenance_json(report.provenance),
         "settings": report.provenance.settings,
@@ -136,38 +133,6 @@ def _own_series(history: ContributionHistory, utility: str, i: int) -> dict[str,
         "others_low": numbers(low),
         "others_high": numbers(high),
     }
-
-
-class _Scrubber:
-    """Takes every other client's name out of a sentence."""
-
-    def __init__(self, client: str, client_ids: Sequence[str]) -> None:
-        self._client = client
-        longest_first = sorted(client_ids, key=lambda c: (-len(c), c))
-        self._names = re.compile("|".join(_as_word(c) for c in longest_first))
-
-    def text(self, sentence: str) -> str:
-        """The sentence with 'another client' for each other name; a list of them becomes 'other clients'."""
-        plain = self._names.sub(lambda found: found[0] if found[0] == self._client else ANOTHER, sentence)
-        plain = re.sub(rf"{ANOTHER}(?:, {ANOTHER})+(?: and \d+ more)?|{ANOTHER} and \d+ more", "other clients", plain)
-        for word in (ANOTHER, "other clients"):  # a name may have begun the sentence
-            if plain.startswith(word) and not sentence.startswith(word):
-                plain = word.capitalize() + plain[len(word) :]
-        return plain
-
-    def concerns(self, place: str) -> bool:
-        return any(found[0] == self._client for found in self._names.finditer(place))
-
-    def alert(self, alert: dict[str, Any]) -> dict[str, Any]:
-        against = [self.text(s) for s in alert["counter_evidence"]]
-        return {**alert, "why": self.text(alert["why"]), "counter_evidence": against}
-
-
-def _as_word(name: str) -> str:
-    """A name where it stands as a word of its own; inside a longer word it is not a mention of the client."""
-    before = r"(?<!\w)" if re.match(r"\w", name) else ""
-    after = r"(?!\w)" if re.search(r"\w\Z", name) else ""
-    return before + re.escape(name) + after
 
 
 __all__ = ["SEAL_KEY", "band_of_others", "extract_json", "own_updates", "write_extract"]

@@ -24,8 +24,8 @@ from flcontrib_core.reports.page import (
 )
 from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
+from flcontrib_core.words import OBSERVED_ONLY, verdict_name
 from flcontrib_core.words.numbers import credited, half_width, probability, several, signed, span
-from flcontrib_core.words.report_words import OBSERVED_ONLY, VERDICTS
 
 _RIGHTS = (
     "You can compare the sha256 of every update below with what you sent. If one differs, the log does not hold your "
@@ -41,7 +41,7 @@ def extract_page(content: dict[str, Any], json_name: str) -> str:
         f"Extract for {client}",
         [
             _head(content),
-            *(_alert(alert, content) for alert in content["alerts"]),
+            *(_alert(alert) for alert in content["alerts"]),
             _series(content),
             _updates(content),
             _origin(content, json_name),
@@ -51,7 +51,7 @@ def extract_page(content: dict[str, Any], json_name: str) -> str:
 
 def _head(content: dict[str, Any]) -> str:
     alerts, client = content["alerts"], content["client"]
-    said = f"{client}: {VERDICTS[VerdictKind(content['verdict'])].lower()}"
+    said = f"{client}: {verdict_name(VerdictKind(content['verdict'])).lower()}"
     if alerts:
         said = f"{client}: {several(len(alerts), 'alert')} in this run"
     badges = [badge(f"extract for {client}"), badge(f"{content['preset']} threshold")]
@@ -59,28 +59,24 @@ def _head(content: dict[str, Any]) -> str:
         badges.append(badge(several(len(content["warnings"]), "warning") + " about the log", "care"))
     warned = bullets(content["warnings"]) if content["warnings"] else ""
     return (
-        f'<header><p class="crumbs">{markup(content["run"])} · run {markup(content["digest"][:12])}…</p>'
+        f'<header><p class="crumbs">run {markup(content["digest"][:12])}…</p>'
         f"<h1>{markup(said)}</h1>{paragraph('' if alerts else content['why'])}"
         f"{paragraph(f'{OBSERVED_ONLY} This page shows nothing of other clients but an anonymous band.', 'second')}"
         f'<div class="badges">{"".join(badges)}</div>{warned}</header>'
     )
 
 
-def _alert(alert: dict[str, Any], content: dict[str, Any]) -> str:
+def _alert(alert: dict[str, Any]) -> str:
     kind = VerdictKind(alert["verdict"])
     where = "" if alert["window"] is None else f", {span((alert['window'][0], alert['window'][1]))}"
     sure = "exact: a fact about the file"
     if alert["probability"] is not None:
         sure = f"probability {probability(alert['probability'])} (calibrated)"
-    rate = content["false_alarm_rate"]
-    honest = ""  # where it was not measured the counter-evidence says so
-    if rate is not None:
-        honest = f"{rate:.1%} of honest simulated runs alert at this setting ({content['false_alarm_source']})."
     return (
-        f'<div class="card"><h3>{markup(VERDICTS[kind] + where)}</h3><div class="badges">{badge(sure)}</div>'
+        f'<div class="card"><h3>{markup(verdict_name(kind) + where)}</h3><div class="badges">{badge(sure)}</div>'
         f'<div class="pair"><div><h3>What was observed</h3>{paragraph(alert["why"])}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(alert['counter_evidence'])}</div></div>"
-        f"{paragraph(honest, 'second small')}</div>"
+        f"{paragraph(' '.join(alert['context']), 'second small')}</div>"
     )
 
 

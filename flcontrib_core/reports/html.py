@@ -20,7 +20,18 @@ from flcontrib_core.reports.sections import (
     verify_section,
     warnings_section,
 )
-from flcontrib_core.words import report_words as phrases
+from flcontrib_core.words import (
+    OBSERVED_ONLY,
+    alert_line,
+    alert_title,
+    context,
+    counter_evidence,
+    false_alarm_sentence,
+    headline,
+    verdict_name,
+    visible_shift,
+    why,
+)
 from flcontrib_core.words.numbers import count, probability, several, signed
 
 
@@ -71,14 +82,15 @@ def _head(report: AuditReport) -> str:
         badges.append(badge(several(len(report.warnings), "warning") + " about the log", "care"))
     if any(history.server_moved(u) for u in history.utilities):
         badges.append(badge("the server's own step is part of the change", "care"))
+    quiet = "" if report.detection.alerts else visible_shift(report) or ""
+    rate = false_alarm_sentence(report.detection.false_alarms)
     broken = [a for a in report.axioms if not a.holds]
     if broken:
         badges.append(badge(f"the values miss {several(len(broken), 'check')}", "care"))
     return (
         f'<header><p class="crumbs">{markup(report.run_name)} · audit of contributions · run '
-        f"{markup(history.run_digest[:12])}…</p><h1>{markup(phrases.headline(report))}</h1>"
-        f"{paragraph(phrases.nothing_found(report) or '')}"
-        f"{paragraph(f'{phrases.OBSERVED_ONLY} {phrases.false_alarms(report)}', 'second')}"
+        f"{markup(history.run_digest[:12])}…</p><h1>{markup(headline(report))}</h1>"
+        f"{paragraph(quiet)}{paragraph(f'{OBSERVED_ONLY} {rate}', 'second')}"
         f'<div class="badges">{"".join(badges)}</div></header>'
     )
 
@@ -86,41 +98,35 @@ def _head(report: AuditReport) -> str:
 def _alerts(report: AuditReport, charts: dict[str, Chart]) -> str:
     alerts = report.detection.alerts
     cards = [
-        alert_card(alert, charts.get(f"evidence-{n}"), phrases.alert_title(alert), alert.why, alert.counter_evidence)
-        for n, alert in enumerate(alerts[:MOST_ALERTS_DRAWN], start=1)
+        alert_card(alert, charts.get(f"evidence-{n}")) for n, alert in enumerate(alerts[:MOST_ALERTS_DRAWN], start=1)
     ]
-    rest = [
-        [a.client, phrases.VERDICTS[a.verdict], phrases.where_and_how_sure(a), a.why]
-        for a in alerts[MOST_ALERTS_DRAWN:]
-    ]
+    rest = [[a.client, verdict_name(a.verdict), alert_line(a), " ".join(why(a))] for a in alerts[MOST_ALERTS_DRAWN:]]
     if rest:
         cards.append(grid(["Client", "Finding", "Where and how sure", "Why"], rest, words=4))
     return section("Alerts: what was observed and what speaks against it", *cards)
 
 
-def alert_card(alert: Alert, chart: Chart | None, title: str, why: str, against: tuple[str, ...]) -> str:
+def alert_card(alert: Alert, chart: Chart | None) -> str:
     """One alert: evidence and counter-evidence side by side, same size, same type; then the picture."""
     sure = "exact: a fact about the file"
     if alert.probability is not None:
         sure = f"probability {probability(alert.probability)} (calibrated)"
     badges = [
-        badge(phrases.VERDICTS[alert.verdict], "alert"),
+        badge(verdict_name(alert.verdict), "alert" if alert.accuses else "care"),
         badge(sure),
         badge(
             f"{alert.computed_in_window} of {several(alert.participated_in_window, 'participation')} computed"
             + (" in the window" if alert.window else "")
         ),
     ]
-    if alert.sensitivity_settings is not None:
-        badges.append(badge(f"holds in {alert.sensitivity_holds} of {alert.sensitivity_settings} alternative settings"))
     scores = [signed(c.score, 1) if c.score is not None else "unavailable" for c in alert.channels]
     table = grid([c.name for c in alert.channels], [scores], words=0)
     channels = f"<details open><summary>Every channel, log Bayes factor</summary>{table}</details>" if scores else ""
     return (
-        f'<div class="card"><h3>{markup(title)}</h3><div class="badges">{"".join(badges)}</div>'
-        f'<div class="pair"><div><h3>What was observed</h3>{paragraph(why)}</div>'
-        f"<div><h3>What speaks against it</h3>{bullets(against)}</div></div>{drawn(chart)}"
-        f"{channels}</div>"
+        f'<div class="card"><h3>{markup(alert_title(alert))}</h3><div class="badges">{"".join(badges)}</div>'
+        f'<div class="pair"><div><h3>What was observed</h3>{paragraph(" ".join(why(alert)))}</div>'
+        f"<div><h3>What speaks against it</h3>{bullets(counter_evidence(alert))}</div></div>"
+        f"{paragraph(' '.join(context(alert)), 'second small')}{drawn(chart)}{channels}</div>"
     )
 
 

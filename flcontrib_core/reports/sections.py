@@ -9,11 +9,11 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.credit import fill_of, total_credit
 from flcontrib_core.charts.of_report import Chart, main_utility
-from flcontrib_core.detection.findings import VerdictKind
+from flcontrib_core.detection.findings import ALERT_KINDS
 from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, markup, paragraph, section
-from flcontrib_core.words import report_words as phrases
+from flcontrib_core.words import credited, methods, sentences, total_status, verdict_name, verdict_reason, worst_status
 from flcontrib_core.words.numbers import count, probability, several, signed
-from flcontrib_core.words.report_words import total_status
+from flcontrib_core.words.results import gathered
 
 MOST_TABLE_ROWS = 200
 
@@ -36,7 +36,7 @@ def totals_section(report: AuditReport, ranking: Chart | None) -> str:
     computed = (history.of(first).computed & history.participated).sum(axis=0)
     header = ["Client", "Data size", "Took part", "Computed"]
     for u in history.utilities:
-        header += [f"{phrases.credited(history, u).capitalize()}", "95%", "Worst case"]
+        header += [credited(history, u).capitalize(), "95%", "Worst case"]
     rows = []
     order = sorted(
         range(len(history.client_ids)), key=lambda i: (not took_part[i], -totals[first][i], history.client_ids[i])
@@ -52,8 +52,8 @@ def totals_section(report: AuditReport, ranking: Chart | None) -> str:
         rows.append(row)
     words = (
         "Help is up; the initial model's share v(F⁰)/m is left out. "
-        f"{phrases.worst_status(history, first).capitalize()} "
-        f"({phrases.methods(history)}). 95%: 1.96 · √Σ SE² over epochs; worst case: the linear sum of the half-widths."
+        f"{worst_status(history, first).capitalize()} "
+        f"({methods(history)}). 95%: 1.96 · √Σ SE² over epochs; worst case: the linear sum of the half-widths."
     )
     if not history.computed.all():
         words += f" Skipped epochs are filled by the policy '{fill}' in totals only; no detector sees filled values."
@@ -65,11 +65,11 @@ def totals_section(report: AuditReport, ranking: Chart | None) -> str:
 
 def verdicts_section(report: AuditReport) -> str:
     rows = [
-        [c.client, phrases.VERDICTS[c.verdict], probability(c.probability), c.why]
+        [c.client, verdict_name(c.verdict), probability(c.probability), verdict_reason(c)]
         for c in report.detection.clients[:MOST_TABLE_ROWS]
-        if c.verdict not in {VerdictKind.POISONING_WINDOW, VerdictKind.EXACT_FINDING}
+        if c.verdict not in ALERT_KINDS
     ]
-    notes = bullets(report.detection.notes) if report.detection.notes else ""
+    notes = bullets(sentences(report.detection.remarks, "")) if report.detection.remarks else ""
     table = grid(["Client", "Verdict", "Probability", "Why"], rows, words=4) if rows else ""
     return section("Every other client", table, notes)
 
@@ -150,7 +150,7 @@ def provenance_section(report: AuditReport) -> str:
     origin, history = report.provenance, report.history
     lines = [
         ("run digest", origin.run_digest),
-        ("estimator", f"{phrases.methods(history)}; {count(int(history.evaluations.sum()))} evaluations"),
+        ("estimator", f"{methods(history)}; {count(int(history.evaluations.sum()))} evaluations"),
         ("epochs computed", ", ".join(map(str, origin.epochs_computed)) or "none"),
         ("seed", str(origin.seed)),
         ("version", f"flcontrib {origin.version}"),
@@ -158,7 +158,7 @@ def provenance_section(report: AuditReport) -> str:
         ("packages", ", ".join(f"{k} {v}" for k, v in origin.packages.items())),
         *((f"recipe: {k}", v) for k, v in flattened(origin.recipe)),
     ]
-    notes = bullets(phrases.gathered(history.notes)[:20]) if history.notes else ""
+    notes = bullets(gathered(history.notes)[:20]) if history.notes else ""
     settings = f"<h3>All settings</h3>{facts_list(flattened(origin.settings), 'two')}"
     return section("Where these numbers come from", facts_list(lines), notes, settings)
 

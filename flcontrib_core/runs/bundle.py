@@ -45,8 +45,8 @@ class CheckResult:
         return asdict(self) | {
             "clients": list(self.clients),
             "participants": list(self.participants),
-            "errors": [asdict(problem) for problem in self.errors],
-            "warnings": [asdict(problem) for problem in self.warnings],
+            "errors": [problem.to_json() for problem in self.errors],
+            "warnings": [problem.to_json() for problem in self.warnings],
         }
 
 

@@ -50,12 +50,12 @@ def confusable_evidence(identities: Sequence[str]) -> list[Problem]:
     for group in alike.values():
         if len(group) > 1:
             names = " and ".join(f"{shown(name, 60)} ({_escaped(name)})" for name in group[:3])
-            problems.append(_warning(names + (f" and {len(group) - 3} more" if len(group) > 3 else "")))
+            problems.append(_warning(names + (f" and {len(group) - 3} more" if len(group) > 3 else ""), tuple(group)))
             continue
         (name,) = group
         if any(_invisible(c) for c in name) or _mixes_scripts(name):
             problems.append(
-                _warning(f"{shown(name, 60)} ({_escaped(name)}): invisible signs or letters of two scripts")
+                _warning(f"{shown(name, 60)} ({_escaped(name)}): invisible signs or letters of two scripts", (name,))
             )
     return problems[:MAX_PER_CODE]
 
@@ -64,11 +64,12 @@ def _escaped(name: str) -> str:
     return shown(name.encode("ascii", "backslashreplace").decode(), 60)[1:-1]
 
 
-def _warning(found: str) -> Problem:
+def _warning(found: str, clients: tuple[str, ...]) -> Problem:
     return Problem(
         "W_CONFUSABLE",
         "manifest.json:clients",
         found,
         "names that cannot be mistaken for each other",
         "Compare the escaped forms.",
+        clients,
     )

@@ -76,7 +76,8 @@ class ContributionRows:
         for client, left_out in self._left_out.items():
             found = f"values that are not finite in epochs {span(sorted(left_out))}"
             fix = "Treated as absent in these epochs, as asked."
-            self._findings.warn("W_NONFINITE_ABSENT", f"client {shown(client)}", found, "finite numbers", fix)
+            where = f"client {shown(client)}"
+            self._findings.warn("W_NONFINITE_ABSENT", where, found, "finite numbers", fix, (client,))
         self._findings.warnings += confusable_evidence(self._clients.ids)
         passed("cross-checks")
         passed("ready")

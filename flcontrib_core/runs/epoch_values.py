@@ -161,24 +161,25 @@ class EpochValues:
     def evidence(self) -> list[Problem]:
         """What the epochs show about themselves; only for a log without faults."""
         ids = [client.id for client in self._clients]
-        absent: dict[str, list[int]] = defaultdict(list)
+        absent: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
         for record, written in zip(self.records, self._written, strict=True):
             for position in record.nonfinite:
-                absent[f"client {shown(ids[position])}"].append(record.epoch)
+                absent[f"client {shown(ids[position])}", (ids[position],)].append(record.epoch)
             if written.has_global and not record.has_global:
-                absent["global model"].append(record.epoch)
+                absent["global model", ()].append(record.epoch)
         return [
             *aggregate_evidence(self.differences),
-            *(_absent_warning(where, epochs) for where, epochs in absent.items()),
+            *(_absent_warning(where, clients, epochs) for (where, clients), epochs in absent.items()),
             *update_evidence(ids, self._written, self._facts),
         ]
 
 
-def _absent_warning(where: str, epochs: list[int]) -> Problem:
+def _absent_warning(where: str, clients: tuple[str, ...], epochs: list[int]) -> Problem:
     return Problem(
         "W_NONFINITE_ABSENT",
         where,
         f"NaN or infinite numbers in epochs {span(epochs)}",
         "finite numbers",
         "Treated as absent in these epochs, as asked; it may be the attack itself.",
+        clients,
     )

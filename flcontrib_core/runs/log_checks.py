@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -189,14 +189,14 @@ def update_evidence(
         for far_row, ratio in _far_norms(fact.norms, usable):
             far[record.participants[far_row]].append((record.epoch, ratio))
     problems = [
-        _evidence("W_ZERO_DELTA", f"client {shown(client_ids[c])}", f"an all-zero update in epochs {span(epochs)}")
+        _evidence("W_ZERO_DELTA", (client_ids[c],), f"an all-zero update in epochs {span(epochs)}")
         for c, epochs in zero.items()
     ]
     for client, found in far.items():
         epoch, ratio = max(found, key=lambda pair: abs(np.log(pair[1])))
         epochs = span([e for e, _ in found])
         words = f"in epochs {epochs} a norm far from the others', up to {ratio:.3g} times their median (epoch {epoch})"
-        problems.append(_evidence("W_NORM", f"client {shown(client_ids[client])}", words))
+        problems.append(_evidence("W_NORM", (client_ids[client],), words))
     return [*_capped(problems, "W_ZERO_DELTA"), *_capped(problems, "W_NORM"), *_copies(client_ids, records, facts)]
 
 
@@ -239,28 +239,32 @@ def _copies(client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Se
     problems = []
     for (a, b, same_epoch), found in sorted(pairs.items(), key=lambda item: item[1]):
         when = span(sorted({copy for _, copy in found}))
+        who = client_ids[a], client_ids[b]
         if same_epoch:
-            where = f"clients {shown(client_ids[a])} and {shown(client_ids[b])}"
-            words = f"the same update, bit by bit, in epochs {when}"
-        else:
-            where = f"client {shown(client_ids[b])}"
-            whose = "its own" if a == b else f"client {shown(client_ids[a])}'s"
-            earlier = span(sorted({first for first, _ in found}))
-            words = f"in epochs {when} the update of {whose} epoch {earlier}, bit by bit"
-        problems.append(_evidence("W_DUPLICATE_DELTA", where, words))
+            found_words = f"the same update, bit by bit, in epochs {when}"
+            problems.append(_evidence("W_DUPLICATE_DELTA", who, found_words))
+            continue
+        whose = "its own" if a == b else f"client {shown(client_ids[a])}'s"
+        earlier = span(sorted({first for first, _ in found}))
+        found_words = f"in epochs {when} the update of {whose} epoch {earlier}, bit by bit"
+        problem = _evidence("W_DUPLICATE_DELTA", who[1:], found_words)
+        problems.append(problem if a == b else replace(problem, clients=who))
     return _capped(problems, "W_DUPLICATE_DELTA")
 
 
 _NOTHING = np.zeros(0, dtype=_FINGERPRINT)
 
 
-def _evidence(code: str, where: str, found: str) -> Problem:
+def _evidence(code: str, clients: tuple[str, ...], found: str) -> Problem:
+    """A warning about one client, or about two that share something."""
+    named = " and ".join(shown(client) for client in clients)
+    where = f"client{'s' * (len(clients) > 1)} {named}"
     expected = {
         "W_ZERO_DELTA": "updates that move the model",
         "W_DUPLICATE_DELTA": "updates of one's own",
         "W_NORM": f"norms between {NORM_BELOW:g} and {NORM_ABOVE:g} times the median of the other participants",
     }[code]
-    return Problem(code, where, found, expected, "Evidence, not an error: look at this client's training.")
+    return Problem(code, where, found, expected, "Evidence, not an error: look at this client's training.", clients)
 
 
 def _capped(problems: list[Problem], code: str) -> list[Problem]:

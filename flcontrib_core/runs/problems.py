@@ -30,8 +30,9 @@ class Findings:
         if len(self.errors) >= MAX_PROBLEMS:
             raise EnoughProblems
 
-    def warn(self, code: str, where: str, found: str, expected: str, fix: str) -> None:
-        self.warnings.append(Problem(code, where, found, expected, fix))
+    def warn(self, code: str, where: str, found: str, expected: str, fix: str, clients: tuple[str, ...] = ()) -> None:
+        """Notes evidence that does not refuse the log; ``clients`` are those it is about."""
+        self.warnings.append(Problem(code, where, found, expected, fix, clients))
 
     @contextmanager
     def collecting(self) -> Iterator[None]:

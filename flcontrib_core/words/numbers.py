@@ -44,6 +44,16 @@ def half_width(standard_error: float, digits: int = 3) -> str:
     return f"± {1.96 * standard_error:.{digits}f}" if 1.96 * standard_error >= 10**-digits else f"± < {10**-digits:g}"
 
 
+def interval(value: float, half: float, digits: int = 3) -> str:
+    """'−0.062 ± 0.011': a number with the half-width of its 95% interval, in as many digits as both need.
+
+    >>> interval(-0.0621, 0.0108), interval(-0.0621, 0.00004)
+    ('−0.062 ± 0.011', '−0.062 ± < 0.001')
+    """
+    text = f"{half:.{digits}f}"
+    return f"{signed(value, digits)} ± {text if float(text) > 0 or half == 0 else f'< {10**-digits:g}'}"
+
+
 def probability(value: float | None) -> str:
     """Two digits, never more than 0.99 nor less than 0.01: no probability from a finite log is certain."""
     if value is None or value != value:
@@ -87,10 +97,11 @@ def span(epochs: tuple[int, int]) -> str:
     return f"epoch {epochs[0]}" if epochs[0] == epochs[1] else f"epochs {window(*epochs)}"
 
 
-def epoch_list(epochs: Sequence[int]) -> str:
-    """
-    >>> epoch_list([1, 2, 3, 7])
-    'epochs 1–3, 7'
+def epoch_list(epochs: Sequence[int], most: int | None = None) -> str:
+    """Epochs as runs of neighbours; beyond ``most`` runs only how many more epochs there are.
+
+    >>> epoch_list([1, 2, 3, 7]), epoch_list([1, 3, 5, 6, 9], 2)
+    ('epochs 1–3, 7', 'epochs 1, 3 and 3 more')
     """
     runs: list[list[int]] = []
     for t in sorted(set(epochs)):
@@ -98,8 +109,10 @@ def epoch_list(epochs: Sequence[int]) -> str:
             runs[-1][1] = t
         else:
             runs.append([t, t])
-    listed = ", ".join(window(a, b) for a, b in runs)
-    return f"epoch {listed}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"epochs {listed}"
+    listed = ", ".join(window(a, b) for a, b in runs[:most])
+    rest = sum(b - a + 1 for a, b in runs[most:]) if most is not None else 0
+    more = f" and {rest} more" if rest else ""
+    return f"epoch {listed}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"epochs {listed}{more}"
 
 
 def listing(names: Sequence[str], most: int = 4) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -50,7 +50,7 @@ class AlertEntry:
     sequence: int
     run_digest: str
     finding: dict[str, Any]
-    """The alert's own fields (client, verdict, window, probability, why, counter_evidence, …)."""
+    """The alert's own fields (client, verdict, window, probability, evidence, …): facts, no sentence."""
     result: str | None
     """Digest of the result it was read from."""
     raised_at: str
@@ -63,7 +63,7 @@ class AlertEntry:
 
 def alert_identity(run_digest: str, finding: Mapping[str, Any]) -> str:
     """The same observation keeps its identity (and its decisions) when it is computed again."""
-    what = [run_digest, finding["client"], finding["verdict"], finding.get("window"), finding.get("finding", "")]
+    what = [run_digest, finding["client"], finding["verdict"], finding.get("window"), finding.get("finding") or ""]
     return digest_of(what)[:32]
 
 
@@ -135,7 +135,7 @@ class AlertBook:
 
 def _plain(alert: Alert | Mapping[str, Any]) -> dict[str, Any]:
     """An alert as JSON keeps it, so that what is read back compares equal."""
-    fields = asdict(alert) if is_dataclass(alert) else dict(alert)
+    fields = alert.to_json() if isinstance(alert, Alert) else dict(alert)
     plain: dict[str, Any] = json.loads(canonical_json(_finite(fields)))
     return plain
 

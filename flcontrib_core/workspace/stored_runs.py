@@ -244,7 +244,7 @@ class StoredRuns:
 
     def _remember_refusal(self, staged: Staged, name: str, refused: RunLogError) -> None:
         """The quarantine record of a refused upload: its hash, size and first problems, never its content."""
-        problems = [asdict(problem) for problem in refused.problems[:_PROBLEMS_KEPT]]
+        problems = [problem.to_json() for problem in refused.problems[:_PROBLEMS_KEPT]]
         with self._index.write() as transaction:
             if not transaction.execute(
                 "SELECT 1 FROM log WHERE kind = 'upload-refused' AND subject = ?", (staged.sha256,)

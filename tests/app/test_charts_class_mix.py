@@ -6,8 +6,9 @@ import numpy as np
 
 from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows
 from flcontrib_core.charts.palette import palette
+from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.detection.presets import PresetRate
-from flcontrib_core.words import headlines as findings
+from flcontrib_core.words import alerts_above, headline, rate_lines
 from tests.app.drawn import draw_class_mix
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
@@ -37,16 +38,18 @@ def test_nothing_to_draw_without_a_window_or_margins() -> None:
 
 def test_stricter_preset_hides_weaker_alerts() -> None:
     report = made_report()
-    assert [a.score for a in findings.alerts_above(report, None)] == [3.2, 9.0]
-    assert [a.score for a in findings.alerts_above(report, 5.0)] == [9.0]
-    assert findings.verdict_sentence(report, 5.0).startswith("1 of 8 clients stands out")
+    assert [a.score for a in alerts_above(report, None)] == [3.2, 9.0]
+    assert [a.score for a in alerts_above(report, 5.0)] == [9.0]
+    assert headline(report, 5.0).startswith("1 of 8 clients stands out")
 
 
 def test_rates_of_presets_in_words() -> None:
-    known = PresetRate("strict", 2.0, 17, 832, "4–16 clients, similar participation")
-    assert findings.rate_lines([known]) == [
-        "Strict: 17 of 832 honest simulated runs alert (2%; 4–16 clients, similar participation)."
+    known = PresetRate("strict", 2.0, FalseAlarmRate(17, 832, 0.0325, (4, 16), False))
+    assert rate_lines([known]) == [
+        "Strict: 17 of 832 honest simulated runs alert at this setting, at most 3.2% with 95% confidence "
+        "(4–16 clients, similar participation)."
     ]
-    unknown = findings.rate_lines([PresetRate(name, 0.0, 0, 0, "") for name in ("default", "strict")])
+    nothing = FalseAlarmRate(0, 0, None, None, False)
+    unknown = rate_lines([PresetRate(name, 0.0, nothing) for name in ("default", "strict")])
     assert len(unknown) == 1
     assert "not known" in unknown[0]

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from flcontrib_core.commands.watching import watch
-from flcontrib_core.detection.online import PROVISIONAL
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate
 
@@ -39,10 +38,10 @@ def test_a_window_is_reported_once_as_provisional_with_the_online_rate(recording
     alerts = [e for e in events if e["event"] == "alert"]
     assert [(a["client"], a["verdict"]) for a in alerts] == [(truth[0]["client"], "poisoning-window")]
     assert alerts[0]["provisional"] is True
-    against = alerts[0]["counter_evidence"]
-    assert isinstance(against, list)
-    assert against[0] == PROVISIONAL
-    assert "read again after every epoch" in against[-1]
+    evidence = alerts[0]["evidence"]
+    assert isinstance(evidence, dict)
+    assert evidence["against"][0] == {"fact": "still-growing", "epochs": alerts[0]["epoch"]}
+    assert evidence["context"][-1]["every_epoch"] is True
     assert events[-1] == {"event": "done", "epoch": 20}
 
 

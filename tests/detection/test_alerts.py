@@ -9,8 +9,31 @@ import pytest
 
 from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.channels import CHANNEL_NAMES
+from flcontrib_core.detection.facts import (
+    AlwaysAlone,
+    NeverTookPart,
+    StandsOutByReflection,
+    ValuesPartlyComputed,
+)
 from flcontrib_core.detection.findings import Alert, Detection, VerdictKind
+from flcontrib_core.detection.objections import (
+    AskFirst,
+    FewComputed,
+    HappenedOnce,
+    LooksLikeLowQuality,
+    NotComputedInside,
+    NotHarmfulOnAverage,
+    OrdinaryCause,
+    OrdinaryCauses,
+    OthersMovedToo,
+    OtherUtilityHelped,
+    SmallValidation,
+    TouchesEnd,
+    TouchesStart,
+)
+from flcontrib_core.detection.reasons import HarmfulThroughout, MarginLowered, SizeChanged, ValueInWindow
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.tagged import Others
 from tests.detection.made_histories import CLASSES, made_history, with_participants, with_values
 
 
@@ -24,13 +47,14 @@ def test_a_planted_window_is_found_where_it_is() -> None:
     assert (alert.client, alert.verdict, alert.window) == ("client-05", VerdictKind.POISONING_WINDOW, (12, 19))
     assert alert.probability is not None
     assert 0.9 < alert.probability <= 0.99
-    assert alert.mean_inside is not None
-    assert alert.mean_outside is not None
-    assert alert.mean_inside > 0 > alert.mean_outside
+    value = alert.reason(ValueInWindow)
+    assert value is not None
+    assert value.mean_outside is not None
+    assert value.half_width is not None
+    assert value.mean_inside - value.half_width > 0 > value.mean_outside
+    assert (value.harmful, value.computed, value.utility) == (8, 8, "loss")
     assert (alert.computed_in_window, alert.participated_in_window) == (8, 8)
     assert tuple(c.name for c in alert.channels) == CHANNEL_NAMES
-    assert "client-05 contributed −0.0" in alert.why
-    assert "8 of 8 computed epochs are harmful" in alert.why
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -51,10 +75,10 @@ def test_two_windows_of_one_client_come_apart() -> None:
 def test_others_that_moved_too_are_named() -> None:
     detection = read_verdicts(made_history(poisoned=[(1, 12, 18), (6, 12, 18)]))
     first = next(a for a in detection.alerts if a.client == "client-01")
-    assert "client-06 moved in the same epochs." in first.counter_evidence
+    assert OthersMovedToo(Others.named(["client-06"])) in first.evidence_against
 
 
-def test_every_alert_has_counter_evidence_and_no_accusing_word() -> None:
+def test_every_alert_has_something_against_it_and_something_for_it() -> None:
     histories = [
         made_history(poisoned=[(1, 12, 18)]),
         made_history(poisoned=[(1, 24, 30)], participation=0.5, seed=3, rows=50),
@@ -65,42 +89,80 @@ def test_every_alert_has_counter_evidence_and_no_accusing_word() -> None:
         detection = read_verdicts(history)
         assert detection.alerts
         for alert in detection.alerts:
-            assert alert.counter_evidence
-            text = " ".join([alert.why, *alert.counter_evidence]).lower()
-            assert "dishonest" not in text
-            assert "guilty" not in text
+            assert alert.evidence_against
+            assert alert.evidence_for
 
 
 def test_counter_evidence_names_small_validation_sets_edges_and_skipped_epochs() -> None:
     history = made_history(poisoned=[(1, 24, 30)], rows=50, computed=[*range(1, 25), 30])
-    said = " ".join(_only(read_verdicts(history)).counter_evidence)
-    assert "validation set has only 50 rows" in said
-    assert "reaches the last epoch" in said
-    assert "Not computed: epoch 25, 26, 27, 28, 29" in said
-    assert "Only 2 computed epochs in the window." in said
+    against = _only(read_verdicts(history)).evidence_against
+    assert SmallValidation(50) in against
+    assert TouchesEnd(30) in against
+    assert NotComputedInside((25, 26, 27, 28, 29), computed=2, participated=7) in against
+    assert FewComputed(2) in against
 
 
-def test_a_window_without_any_value_says_so_and_names_how_many_epochs_it_leaves_out() -> None:
+def test_a_window_without_any_value_rests_on_the_margin_and_says_so() -> None:
     history = made_history(poisoned=[(1, 12, 20)], computed=[*range(1, 12), *range(21, 31)])
-    said = " ".join(_only(read_verdicts(history)).counter_evidence)
-    assert "and 3 more" in said
-    assert "No computed epoch in the window." in said
+    alert = _only(read_verdicts(history))
+    assert alert.verdict is VerdictKind.POISONING_WINDOW
+    assert alert.reason(ValueInWindow) is None
+    assert alert.reason(MarginLowered) is not None
+    assert FewComputed(0) in alert.evidence_against
+
+
+def test_a_change_without_measured_harm_is_a_question() -> None:
+    history = made_history()
+    assert history.channels is not None
+    norm = history.channels.norm.copy()
+    norm[12:20, 1] *= 6.0
+    detection = read_verdicts(replace(history, channels=replace(history.channels, norm=norm)))
+    alert = _only(detection)
+    assert (alert.client, alert.verdict, alert.window) == ("client-01", VerdictKind.BEHAVIOUR_CHANGED, (12, 19))
+    assert not alert.accuses
+    assert alert.reason(SizeChanged) is not None
+    causes = OrdinaryCauses((OrdinaryCause.LOCAL_STEPS, OrdinaryCause.OPTIMISER))
+    assert alert.evidence_against[0] == causes
+    assert any(isinstance(fact, NotHarmfulOnAverage) for fact in alert.evidence_against)
+    assert detection.clients[1].verdict is VerdictKind.BEHAVIOUR_CHANGED
+
+
+def test_help_by_another_utility_speaks_against_a_window() -> None:
+    history = made_history(poisoned=[(5, 12, 19)])
+    values = history.values.copy()
+    values[12:19, 5, 1] = 0.01
+    alert = _only(read_verdicts(replace(history, values=values)))
+    assert OtherUtilityHelped("accuracy", helped=7, of=8) in alert.evidence_against
+    assert not any(isinstance(f, OtherUtilityHelped) for f in _only(read_verdicts(history)).evidence_against)
+
+
+def test_outside_holds_no_other_window_of_the_client() -> None:
+    """Either window alone has the same outside as both together."""
+    alerts = read_verdicts(made_history(epochs=40, poisoned=[(2, 8, 12), (2, 26, 31)], shift=8)).alerts
+    assert len(alerts) == 2
+    values = [a.reason(ValueInWindow) for a in alerts]
+    assert values[0] is not None
+    assert values[1] is not None
+    assert values[0].mean_outside == values[1].mean_outside
+    assert values[0].mean_outside is not None
+    assert values[0].mean_outside < 0
 
 
 def test_sensitivity_counts_alternative_settings() -> None:
     alert = _only(read_verdicts(made_history(poisoned=[(5, 12, 19)])))
-    assert alert.sensitivity_settings is not None
-    assert alert.sensitivity_holds is not None
-    assert alert.sensitivity_settings >= 10
-    assert alert.sensitivity_holds >= 9
+    assert alert.sensitivity is not None
+    assert alert.sensitivity.settings >= 10
+    assert alert.sensitivity.holds >= 9
     quick = _only(read_verdicts(made_history(poisoned=[(5, 12, 19)]), check_sensitivity=False))
-    assert quick.sensitivity_holds is None
+    assert quick.sensitivity is None
 
 
 def test_persistent_harm_is_told_from_a_window_and_excused_by_low_quality() -> None:
     alert = _only(read_verdicts(made_history(persistent=[3])))
     assert (alert.client, alert.verdict, alert.window) == ("client-03", VerdictKind.PERSISTENTLY_HARMFUL, None)
-    assert "low quality" in alert.counter_evidence[0]
+    assert alert.evidence_against[0] == LooksLikeLowQuality()
+    assert alert.reason(HarmfulThroughout) is not None
+    assert not any(isinstance(f, TouchesEnd | TouchesStart) for f in alert.evidence_against)
 
 
 def test_classes_that_moved_both_ways_are_a_question_unless_the_updates_turned() -> None:
@@ -114,7 +176,8 @@ def test_classes_that_moved_both_ways_are_a_question_unless_the_updates_turned()
     steady = replace(turned, own_cosine=honest.channels.own_cosine)
     alert = _only(read_verdicts(replace(history, channels=steady)))
     assert alert.verdict is VerdictKind.CLASS_MIX_CHANGED
-    assert "ask before anything else" in alert.counter_evidence[0]
+    assert alert.evidence_against[0] == AskFirst()
+    assert not alert.accuses
     accused = _only(read_verdicts(replace(history, channels=turned)))
     assert accused.verdict is VerdictKind.POISONING_WINDOW
 
@@ -146,7 +209,7 @@ def test_a_client_harmed_by_an_oversized_one_is_not_accused() -> None:
     )
     detection = read_verdicts(pushed)
     assert {a.client for a in detection.alerts} == {"client-01"}
-    assert any("client-06 also stands out" in note for note in detection.notes)
+    assert StandsOutByReflection(Others.named(["client-06"]), (12, 19)) in detection.remarks
 
 
 def test_exact_findings_are_facts_without_probability() -> None:
@@ -157,7 +220,7 @@ def test_exact_findings_are_facts_without_probability() -> None:
     alert = _only(read_verdicts(replace(history, channels=replace(history.channels, repeat_of=repeat))))
     assert (alert.verdict, alert.window, alert.probability) == (VerdictKind.EXACT_FINDING, (14, 14), None)
     assert alert.finding == "repeat"
-    assert "It happened once." in alert.counter_evidence
+    assert HappenedOnce(14) in alert.evidence_against
 
 
 def test_opposed_updates_are_an_advisory_not_an_alert() -> None:
@@ -183,7 +246,7 @@ def test_a_single_client_gets_no_verdict() -> None:
     detection = read_verdicts(made_history(clients=1))
     assert detection.alerts == ()
     assert detection.clients[0].verdict is VerdictKind.NO_VERDICT
-    assert "nobody to compare" in detection.clients[0].why
+    assert detection.clients[0].facts == (AlwaysAlone(),)
 
 
 def test_a_client_that_never_took_part_gets_no_verdict() -> None:
@@ -192,7 +255,7 @@ def test_a_client_that_never_took_part_gets_no_verdict() -> None:
     took_part[:, 4] = False
     verdict = read_verdicts(with_participants(history, took_part)).clients[4]
     assert verdict.verdict is VerdictKind.NO_VERDICT
-    assert "never took part" in verdict.why
+    assert verdict.facts == (NeverTookPart(),)
 
 
 def test_a_short_run_gets_no_verdict_and_does_not_fail() -> None:
@@ -208,7 +271,7 @@ def test_skipped_epochs_leave_the_cheap_channels() -> None:
     assert alert.window == (12, 19)
     assert (alert.computed_in_window, alert.participated_in_window) == (4, 8)
     assert detection.value_coverage == pytest.approx(0.5)
-    assert any("50% of the participations" in note for note in detection.notes)
+    assert ValuesPartlyComputed(0.5, values_alone=False) in detection.remarks
 
 
 def test_the_strict_preset_asks_for_more() -> None:

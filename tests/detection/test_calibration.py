@@ -20,6 +20,7 @@ from flcontrib_core.detection.calibration import (
     read_calibration,
     shipped_calibration,
     to_json,
+    upper_bound,
 )
 from flcontrib_core.detection.experts import EXPERTS, VALUE_ONLY
 from flcontrib_core.errors import SettingsError
@@ -109,18 +110,26 @@ def test_a_calibration_survives_being_written(tmp_path: Path) -> None:
 
 def test_false_alarms_are_counted_among_comparable_runs() -> None:
     made = _made()
-    loud, runs, which = made.false_alarms(0.0, Regime(8, 1.0, values_alone=False))
-    assert (loud, runs) == (sum(u > 0 for u in LADDER), len(LADDER))
-    assert "4–16 clients" in which
-    assert made.false_alarms(2.0, Regime(8, 1.0, False))[0] < loud
-    assert made.false_alarms(0.0, Regime(8, 1.0, values_alone=True))[0] < loud
-    assert "all regimes" in made.false_alarms(0.0, Regime(500, 0.1, False))[2]
+    rate = made.false_alarms(0.0, Regime(8, 1.0, values_alone=False))
+    assert (rate.alerting, rate.runs) == (sum(u > 0 for u in LADDER), len(LADDER))
+    assert rate.clients == (4, 16)
+    assert made.false_alarms(2.0, Regime(8, 1.0, False)).alerting < rate.alerting
+    assert made.false_alarms(0.0, Regime(8, 1.0, values_alone=True)).alerting < rate.alerting
+    assert made.false_alarms(0.0, Regime(500, 0.1, False)).clients is None
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 144), (2, 332), (17, 832), (143, 144), (5, 5), (1, 1)])
+def test_the_upper_bound_of_a_rate_is_clopper_and_pearson_s(successes: int, trials: int) -> None:
+    from scipy.stats import binomtest
+
+    expected = binomtest(successes, trials).proportion_ci(0.95, method="exact").high
+    assert upper_bound(successes, trials) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_growing_run_is_compared_with_honest_runs_that_were_read_as_they_grew() -> None:
-    loud, runs, which = _made().false_alarms(2.0, Regime(8, 1.0, False), online=True)
-    assert (loud, runs) == (sum(u > 2.5 for u in LADDER), sum(u > -4 for u in LADDER))
-    assert "after every epoch" in which
+    rate = _made().false_alarms(2.0, Regime(8, 1.0, False), online=True)
+    assert (rate.alerting, rate.runs) == (sum(u > 2.5 for u in LADDER), sum(u > -4 for u in LADDER))
+    assert rate.every_epoch
 
 
 def test_probability_rises_with_u_and_never_claims_certainty() -> None:

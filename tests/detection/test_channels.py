@@ -17,6 +17,7 @@ from flcontrib_core.detection.channels import (
     others_quantile,
     standardise,
 )
+from flcontrib_core.detection.facts import Unavailable
 from flcontrib_core.errors import SettingsError
 from tests.detection.made_histories import made_history, with_participants, with_values
 
@@ -90,7 +91,7 @@ def test_a_table_has_the_value_channel_only_and_says_why() -> None:
     channels = standardise(made_history(with_channels=False))
     assert channels.available(VALUE)
     assert set(channels.unavailable) == set(CHANNEL_NAMES) - {VALUE}
-    assert all("updates" in reason for reason in channels.unavailable.values())
+    assert set(channels.unavailable.values()) == {Unavailable.NO_UPDATES}
 
 
 def test_a_run_without_a_model_has_no_margin() -> None:
@@ -98,7 +99,7 @@ def test_a_run_without_a_model_has_no_margin() -> None:
     assert history.channels is not None
     nothing = np.full_like(history.channels.solo_margin, np.nan)
     blind = replace(history.channels, solo_margin=nothing, solo_worst_class=nothing)
-    assert "validation" in standardise(replace(history, channels=blind)).unavailable[MARGIN]
+    assert standardise(replace(history, channels=blind)).unavailable[MARGIN] is Unavailable.NO_MODEL
 
 
 def test_accuracy_is_turned_so_that_harm_is_up() -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from flcontrib_core.detection.exact_checks import COPY, REPEAT, ZERO, find_exact
+from flcontrib_core.detection.exact_checks import find_exact
+from flcontrib_core.detection.reasons import CopiedClient, CopiedLastGlobalStep, RepeatedOwnUpdates, ZeroUpdates
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.tagged import Others
 from tests.detection.made_histories import made_history
 
 
@@ -32,7 +34,7 @@ def test_zero_updates_are_one_stretch_over_the_clients_own_participations() -> N
     norm[10:20, 2] = np.where(np.isfinite(norm[10:20, 2]), 0.0, np.nan)
     found = find_exact(_with(history, norm=norm))
     expected = tuple(int(t) for t in range(10, 20) if history.participated[t, 2])
-    assert [(f.client, f.finding, f.epochs) for f in found] == [(2, ZERO, expected)]
+    assert [(f.client, f.fact) for f in found] == [(2, ZeroUpdates(expected))]
 
 
 def test_an_epoch_of_tiny_updates_by_everybody_is_not_zero() -> None:
@@ -49,8 +51,7 @@ def test_repeats_name_their_source() -> None:
     repeat[7:9, 4] = 6
     repeat[20, 4] = 19
     found = find_exact(_with(history, repeat_of=repeat))
-    assert [(f.finding, f.epochs) for f in found] == [(REPEAT, (7, 8)), (REPEAT, (20,))]
-    assert "epoch 6" in found[0].detail
+    assert [f.fact for f in found] == [RepeatedOwnUpdates((7, 8), (6,)), RepeatedOwnUpdates((20,), (19,))]
 
 
 def test_a_copy_of_the_last_step_stands_out_from_its_peers() -> None:
@@ -58,9 +59,8 @@ def test_a_copy_of_the_last_step_stands_out_from_its_peers() -> None:
     assert history.channels is not None
     cosine = history.channels.last_step_cosine.copy()
     cosine[9:12, 1] = 0.9999
-    assert [(f.client, f.finding, f.epochs) for f in find_exact(_with(history, last_step_cosine=cosine))] == [
-        (1, COPY, (9, 10, 11))
-    ]
+    found = find_exact(_with(history, last_step_cosine=cosine))
+    assert [(f.client, f.fact) for f in found] == [(1, CopiedLastGlobalStep((9, 10, 11), 0.9999))]
 
 
 def test_clients_that_all_follow_the_last_step_are_not_copies() -> None:
@@ -81,8 +81,10 @@ def test_bit_equal_updates_name_the_other_client() -> None:
     same = np.zeros(history.participated.shape, dtype=np.int64)
     same[5, 3], same[5, 6] = 1 + 6, 1 + 3
     found = find_exact(_with(history, copy_of=same))
-    assert [(f.client, f.epochs) for f in found] == [(3, (5,)), (6, (5,))]
-    assert "client-06" in found[0].detail
+    assert [(f.client, f.fact) for f in found] == [
+        (3, CopiedClient((5,), Others.named(["client-06"]))),
+        (6, CopiedClient((5,), Others.named(["client-03"]))),
+    ]
 
 
 def test_chance_repeats_of_sign_like_updates_are_not_findings() -> None:

@@ -23,7 +23,7 @@ from tests.detection.made_histories import made_history
 
 
 def _facts(detection: Detection) -> dict[str, object]:
-    alerts = {(a.client, a.verdict, a.window, round(a.score, 3), a.sensitivity_holds) for a in detection.alerts}
+    alerts = {(a.client, a.verdict, a.window, round(a.score, 3), a.sensitivity) for a in detection.alerts}
     clients = {
         (c.client, c.verdict, c.window, None if c.score is None else round(c.score, 3)) for c in detection.clients
     }

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from flcontrib_core.detection.findings import VerdictKind
-from flcontrib_core.detection.online import FIRST_LOOK, PROVISIONAL, OnlineReader, history_until
+from flcontrib_core.detection.objections import StillGrowing
+from flcontrib_core.detection.online import FIRST_LOOK, OnlineReader, history_until
 from tests.detection.made_histories import made_history
 
 
@@ -19,7 +20,7 @@ def test_a_window_is_reported_once_and_soon_after_it_begins() -> None:
     epoch, alerts = next(iter(seen.items()))
     assert 16 <= epoch <= 20
     assert [(a.client, a.verdict) for a in alerts] == [("client-03", VerdictKind.POISONING_WINDOW)]
-    assert alerts[0].counter_evidence[0] == PROVISIONAL
+    assert alerts[0].evidence_against[0] == StillGrowing(epoch)
 
 
 def test_honest_growth_stays_quiet() -> None:

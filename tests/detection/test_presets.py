@@ -18,16 +18,16 @@ def test_rates_count_the_honest_runs_above_each_threshold() -> None:
     runs = tuple(HonestRun("made", 8, 1.0, 30, largest=u, largest_value_only=u - 1.0) for u in loud)
     measured = replace(shipped_calibration(), honest_runs=runs, presets={"default": 0.0, "strict": 2.0})
     default, strict = preset_rates(made_history(clients=8), measured)
-    assert (default.preset, default.threshold, default.alerting, default.runs) == ("default", 0.0, 20, 200)
-    assert (strict.preset, strict.threshold, strict.alerting, strict.runs) == ("strict", 2.0, 5, 200)
-    assert default.share == pytest.approx(0.1)
+    assert (default.preset, default.threshold, default.rate.alerting, default.rate.runs) == ("default", 0.0, 20, 200)
+    assert (strict.preset, strict.threshold, strict.rate.alerting, strict.rate.runs) == ("strict", 2.0, 5, 200)
+    assert default.rate.share == pytest.approx(0.1)
     table = preset_rates(made_history(clients=8, with_channels=False), measured)
-    assert [r.alerting for r in table] == [5, 0]
+    assert [r.rate.alerting for r in table] == [5, 0]
 
 
 def test_rate_without_honest_runs_is_unknown() -> None:
     measured = replace(shipped_calibration(), honest_runs=())
-    assert [r.share for r in preset_rates(made_history(), measured)] == [None, None]
+    assert [r.rate.share for r in preset_rates(made_history(), measured)] == [None, None]
 
 
 def test_the_rate_under_an_alert_is_the_rate_of_its_preset() -> None:
@@ -39,5 +39,5 @@ def test_the_rate_under_an_alert_is_the_rate_of_its_preset() -> None:
     nothing = np.full_like(full.channels.norm, np.nan)
     empty = replace(full.channels, norm=nothing, spread=nothing, own_cosine=nothing, peer_cosine=nothing)
     for history, alerting in ((full, 150), (replace(full, channels=None), 0), (replace(full, channels=empty), 0)):
-        assert preset_rates(history, measured)[0].alerting == alerting
+        assert preset_rates(history, measured)[0].rate.alerting == alerting
         assert read_verdicts(history, calibration=measured).false_alarm_rate == alerting / 150

@@ -60,7 +60,17 @@ def test_skipped_epochs_are_left_out_of_the_series():
     found = separate(history_of(values))
     assert found is not None
     assert found.centres.shape == (2, 20)
-    assert "1 epochs were not computed" in found.note
+    assert (found.epochs_left_out, found.cells_held) == (1, 0)
+
+
+def test_a_missing_value_holds_the_running_total_and_is_counted():
+    values = two_groups()
+    values[7, 3] = np.nan
+    found = separate(history_of(values))
+    assert found is not None
+    assert found.centres.shape == (2, 21)
+    assert np.isfinite(found.centres).all()
+    assert (found.epochs_left_out, found.cells_held) == (0, 1)
 
 
 def test_too_few_or_identical_clients_have_no_grouping():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.detection.findings import Alert, ChangePoints, ClientVerdict, Detection, VerdictKind
+from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.laboratory.scoring import (
     alerting_share,
     calibration_error,
@@ -18,16 +19,18 @@ from flcontrib_core.laboratory.scoring import (
 
 
 def _alert(client: str, kind: VerdictKind, window: tuple[int, int] | None) -> Alert:
-    return Alert(client, kind, window, 0.9, 3.0, "harm", (), "", ("",))
+    return Alert(client, kind, window, 0.9, 3.0, "harm", (), (), ())
 
 
 def _detection(*alerts: Alert) -> Detection:
     clients = tuple(
-        ClientVerdict(c, VerdictKind.NOTHING_FOUND, 0.9 if any(a.client == c for a in alerts) else 0.1, None, 0.0, "")
+        ClientVerdict(c, VerdictKind.NOTHING_FOUND, 0.9 if any(a.client == c for a in alerts) else 0.1, None, 0.0, ())
         for c in ("a", "b", "c")
     )
+    unread = np.zeros((2, 3))
+    rate = FalseAlarmRate(0, 0, None, None, every_epoch=False)
     return Detection(
-        alerts, clients, ChangePoints(("a", "b", "c"), "", "", np.zeros((2, 3))), None, "default", None, "", None
+        alerts, clients, ChangePoints(("a", "b", "c"), "", "", unread, unread), None, "default", rate, None
     )
 
 

@@ -7,11 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport, AuditSettings, provenance_of
-from flcontrib_core.detection.findings import Alert, ChangePoints, ChannelScore, ClientVerdict, Detection, VerdictKind
+from flcontrib_core.detection.facts import BelowThreshold
+from flcontrib_core.detection.findings import Alert, ChangePoints, ClientVerdict, Detection, VerdictKind
+from flcontrib_core.detection.objections import FalseAlarmRate, FewComputed, HappenedOnce, HoldsUnder, OthersMovedToo
+from flcontrib_core.detection.reasons import ChannelScore, CopiedClient, ValueInWindow
 from flcontrib_core.errors import Problem
 from flcontrib_core.history.axioms import check_axioms
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.tagged import Others
 from tests.detection.made_histories import made_history
+
+RATE = FalseAlarmRate(17, 832, 0.0325, (4, 16), every_epoch=False)
 
 
 def made_report(history: ContributionHistory | None = None, *, alerts: bool = True) -> AuditReport:
@@ -29,17 +35,11 @@ def made_report(history: ContributionHistory | None = None, *, alerts: bool = Tr
             score=3.2,
             expert="reversal",
             channels=(ChannelScore("Shapley value", 4.5), ChannelScore("size", None)),
-            why=f"Inside epochs 8–12 {names[1]} contributed −0.02 of loss reduction per epoch, outside +0.01.",
-            counter_evidence=(
-                f"{names[2]}, {names[3]} and 2 more moved in the same epochs.",
-                "Only 2 computed epochs.",
-            ),
+            evidence_for=(ValueInWindow((8, 12), "loss", True, 0.02, -0.01, 0.004, 4, 4),),
+            evidence_against=(OthersMovedToo(Others.named(names[2:6])), FewComputed(2)),
+            context=(HoldsUnder(9, 10), RATE),
             computed_in_window=4,
             participated_in_window=5,
-            mean_inside=0.02,
-            mean_outside=-0.01,
-            sensitivity_holds=9,
-            sensitivity_settings=10,
         ),
         Alert(
             client=names[2],
@@ -49,16 +49,15 @@ def made_report(history: ContributionHistory | None = None, *, alerts: bool = Tr
             score=9.0,
             expert="exact check",
             channels=(),
-            why=f"In epoch 5 (1 participation) of {names[2]}, the update equals that of {names[0]}.",
-            counter_evidence=("It happened once.",),
-            finding="copy",
+            evidence_for=(CopiedClient((5,), Others.named(names[:1])),),
+            evidence_against=(HappenedOnce(5),),
         ),
     )
     flagged = {a.client: a for a in raised} if alerts else {}
     verdicts = tuple(
-        ClientVerdict(c, flagged[c].verdict, flagged[c].probability, flagged[c].window, 1.0, flagged[c].why)
+        ClientVerdict(c, flagged[c].verdict, flagged[c].probability, flagged[c].window, 1.0, flagged[c].evidence_for)
         if c in flagged
-        else ClientVerdict(c, VerdictKind.NOTHING_FOUND, 0.02, None, -3.0, "Its strongest window stays below.")
+        else ClientVerdict(c, VerdictKind.NOTHING_FOUND, 0.02, None, -3.0, (BelowThreshold(-3.0),))
         for c in names
     )
     change = np.zeros(history.of("loss").values.shape)
@@ -69,11 +68,10 @@ def made_report(history: ContributionHistory | None = None, *, alerts: bool = Tr
         change_points=ChangePoints(names, "loss", "cumulative", change, change, changes={names[1]: ((8, 9, 0.97),)}),
         separation=None,
         preset="default",
-        false_alarm_rate=0.02,
-        false_alarm_source="17 of 832 honest runs",
+        false_alarms=RATE,
         smallest_visible_shift=0.021,
     )
-    warning = Problem("W_NORM", f"epoch 5, client {names[2]}", "a norm of 99", "about 1", "Look at it.")
+    warning = Problem("W_NORM", f"epoch 5, client {names[2]}", "a norm of 99", "about 1", "Look at it.", (names[2],))
     return AuditReport(
         run_name="made by hand",
         history=history,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from flcontrib_core.errors import MissingPart
+from flcontrib_core.errors import MissingPart, Problem
 from flcontrib_core.reports.extract import band_of_others, extract_json, own_updates, write_extract
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import RunLog
@@ -53,12 +54,31 @@ def test_no_other_name_and_no_other_value_appears(tmp_path: Path) -> None:
 
 def test_sentences_speak_of_other_clients_without_names() -> None:
     content = extract_json(made_report(), CLIENT)
-    assert content["alerts"][0]["counter_evidence"][0] == "Other clients moved in the same epochs."
+    assert content["alerts"][0]["counter_evidence"][0] == "4 other clients moved in the same epochs."
     assert CLIENT in content["alerts"][0]["why"]
     copied = extract_json(made_report(), "client-02")
-    assert copied["alerts"][0]["why"].endswith("the update equals that of another client.")
-    assert copied["warnings"][0].startswith("W_NORM epoch 5, client client-02")
+    assert "bit for bit the one of another client in the same epoch" in copied["alerts"][0]["why"]
+    assert copied["warnings"] == ["W_NORM: found a norm of 99; expected about 1. Look at it."]
     assert content["warnings"] == []
+
+
+def test_a_warning_that_two_clients_share_names_neither_to_the_other() -> None:
+    report = made_report()
+    shared = Problem(
+        "W_DUPLICATE_DELTA", "clients …", "the update of client …", "updates of one's own", "Look.", ("", "")
+    )
+    who = report.history.client_ids[1:3]
+    shared = replace(shared, where=f"clients {who[0]} and {who[1]}", found=f"{who[1]}'s update", clients=who)
+    content = extract_json(replace(report, warnings=(shared,)), CLIENT)
+    assert content["warnings"] == [
+        "W_DUPLICATE_DELTA: together with another client; expected updates of one's own. Look."
+    ]
+
+
+def test_the_descriptive_name_of_the_run_is_not_in_the_extract(tmp_path: Path) -> None:
+    report = replace(made_report(), run_name="trial of client-02 against the others")
+    page, twin = write_extract(report, CLIENT, tmp_path / "extract.html")
+    assert "trial of" not in page.read_text() + twin.read_text()
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES[:8])
@@ -75,7 +95,7 @@ def test_a_name_that_begins_like_another_is_kept_apart() -> None:
     names = ("c", "c-1", "c-10", "epoch", "e", "f", "g", "h")
     report = with_names(made_report(), names)
     content = extract_json(report, "c-1")
-    assert "Inside epochs 8–12 c-1 contributed" in content["alerts"][0]["why"]
+    assert "Inside epochs 8–12 c-1 contributed −0.020 ± 0.004 of loss reduction" in content["alerts"][0]["why"]
     assert "c-10" not in json.dumps(content["alerts"])
 
 

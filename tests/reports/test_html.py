@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
+from flcontrib_core import words
 from flcontrib_core.charts.of_report import report_charts, write_charts
 from flcontrib_core.reports.html import html_report, write_html_report
 from flcontrib_core.reports.sections import Seal
@@ -60,19 +61,19 @@ class Reader(HTMLParser):
 def test_the_page_says_what_was_found_and_what_speaks_against_it() -> None:
     report = made_report()
     text = Reader(html_report(report, SEAL)).text
-    assert "2 of 8 clients changed during this run. Strongest: client-01, epochs 8–12, probability 0.99." in text
+    assert "2 of 8 clients stand out during this run. Strongest: client-01, epochs 8–12, probability 0.99" in text
     for alert in report.detection.alerts:
-        assert alert.why in text
-        for sentence in alert.counter_evidence:
+        assert " ".join(words.why(alert)) in text
+        for sentence in (*words.counter_evidence(alert), *words.context(alert)):
             assert sentence in text
     for expected in (
-        "17 of 832 honest runs",
+        "17 of 832 honest simulated runs",
         "W_NORM",
         SEAL.report_digest,
         str(SEAL.chain_head),
         "flcontrib verify report.json",
         report.provenance.run_digest,
-        "holds in 9 of 10 alternative settings",
+        "It holds in 9 of 10 alternative settings.",
         "This describes what was observed in the log. It does not say why.",
         "9 of 20 epochs computed",
     ):
@@ -83,7 +84,7 @@ def test_the_page_says_what_was_found_and_what_speaks_against_it() -> None:
 
 def test_a_quiet_run_says_what_would_have_been_visible() -> None:
     text = Reader(html_report(made_report(alerts=False), SEAL)).text
-    assert "No change above the threshold in 8 clients over 20 epochs." in text
+    assert "None of the 8 clients changed above the threshold" in text
     assert "about 0.021 per epoch over 5 epochs" in text
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flcontrib_core.detection.findings import Alert, ChannelScore, VerdictKind
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.objections import FewComputed
+from flcontrib_core.detection.reasons import ChannelScore, ValueInWindow
 from flcontrib_core.errors import SettingsError, WorkspaceError
 from flcontrib_core.workspace import AlertState, Workspace, alert_identity
 
@@ -20,8 +22,8 @@ def alert(client: str = "client-1", probability: float = 0.97, score: float = 3.
         score=score,
         expert="harm",
         channels=(ChannelScore("value", 2.5), ChannelScore("margin", None)),
-        why="its share of the loss rose in epochs 2-3",
-        counter_evidence=("few points",),
+        evidence_for=(ValueInWindow((2, 3), "loss", True, 0.02, None, None, 1, 1),),
+        evidence_against=(FewComputed(1),),
     )
 
 
@@ -31,6 +33,8 @@ def test_an_alert_is_new_until_somebody_decides(workspace: Workspace, bundle: Pa
     assert entry.state is AlertState.NEW
     assert entry.finding["window"] == [2, 3]
     assert entry.finding["channels"][1] == {"name": "margin", "score": None}
+    assert entry.finding["evidence"]["against"] == [{"fact": "few-computed", "computed": 1}]
+    assert not any(isinstance(value, str) and " " in value for value in entry.finding.values())
     assert entry.result == "result-digest"
     decided = workspace.alerts.decide(entry.id, AlertState.DISMISSED, "ada", "maintenance")
     assert (decided.state, decided.history[0].by, decided.history[0].reason) == ("dismissed", "ada", "maintenance")

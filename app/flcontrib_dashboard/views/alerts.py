@@ -5,15 +5,25 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.presets import preset_rates
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import (
+    OBSERVED_ONLY,
+    alerts_above,
+    headline,
+    numbers,
+    pending_epochs,
+    rate_lines,
+    verdict_name,
+    verdict_reason,
+    visible_shift,
+)
 from flcontrib_core.workspace import AlertEntry, AlertState
 from flcontrib_dashboard import alert_evidence, client_table, controls, selection, state
 
 MOST_UNDECIDED = 20
+WORTH_KNOWING = (VerdictKind.NO_VERDICT, VerdictKind.PERSISTENTLY_OPPOSED)
+"""Verdicts that raise no alert, and that a reader of the inbox should see."""
 CARDS_AT_ONCE = 12
 STATE_ORDER = ("Provisional", *alert_evidence.STATES.values())
 STATE_COLOURS = {"Provisional": "orange", "New": "orange"}
@@ -54,7 +64,7 @@ def pick_preset(report: AuditReport) -> tuple[str, float | None]:
         st.segmented_control(
             "Preset", choices, key="preset", format_func=str.capitalize, label_visibility="collapsed", required=True
         )
-        words = "  \n".join(controls.text_of(line) for line in findings.rate_lines(rates.values()))
+        words = "  \n".join(controls.text_of(line) for line in rate_lines(rates.values()))
         st.markdown(f":small[{words}]", width="stretch")
     chosen = str(st.session_state["preset"])
     state.remember(preset=None if chosen == computed else chosen)
@@ -83,7 +93,7 @@ def state_of(shown: state.Shown, entry: AlertEntry | None) -> str:
 def inbox_row(alert: Alert, decided: str) -> dict[str, object]:
     return {
         "Client": alert.client,
-        "Observed": findings.KIND_WORDS[alert.verdict],
+        "Observed": verdict_name(alert.verdict),
         "Epochs": epochs_of(alert),
         "Probability": numbers.probability(alert.probability) if alert.probability is not None else "a fact",
         "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
@@ -98,8 +108,7 @@ def card(shown: state.Shown, alert: Alert, decided: str) -> None:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
                 controls.card_title(controls.text_of(alert.client), width="content")
-                _, colour = findings.badge_of(alert)
-                st.badge(findings.KIND_WORDS[alert.verdict], icon=":material/flag:", color=colour)  # type: ignore[arg-type]
+                controls.verdict_badge(alert, verdict_name(alert.verdict))
             st.badge(decided, color=STATE_COLOURS.get(decided, "gray"))  # type: ignore[arg-type]
         when = "The whole run" if alert.window is None else f"Epochs **{epochs_of(alert)}**"
         sure = "a fact about the file, not an estimate"
@@ -163,41 +172,37 @@ def nothing_found(report: AuditReport) -> None:
     """No alert is a finding too: what could have been seen, and what is left to do."""
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Nothing to decide")
-        shift = report.detection.smallest_visible_shift
+        shift = visible_shift(report)
         if shift is not None:
-            st.markdown(
-                f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs. "
-                "Anything smaller stays unseen."
-            )
+            st.markdown(f"{shift} Anything smaller stays unseen.")
         skipped = int((~report.history.computed[1:]).sum())
-        if skipped and not findings.pending_epochs(report):
+        if skipped and not pending_epochs(report):
             st.markdown(f"{numbers.several(skipped, 'epoch')} were not computed: a larger budget sees more.")
 
 
 def inbox(shown: state.Shown) -> None:
     report = shown.report
     top = st.container()
-    st.caption(wording.OBSERVED_ONLY)
+    st.caption(OBSERVED_ONLY)
     selection.follow_bar(report)
     _, threshold = pick_preset(report)
-    alerts = findings.alerts_above(report, threshold)
+    alerts = alerts_above(report, threshold)
+    top.title(controls.text_of(headline(report, threshold)))
     if alerts:
-        top.title(controls.text_of(findings.verdict_sentence(report, threshold)))
         listed(shown, alerts)
     else:
-        top.title(f"{findings.so_far(report)}No change above the threshold")
         nothing_found(report)
     weaker = len(report.detection.alerts) - len(alerts)
     if weaker:
         st.caption(
             f"{numbers.several(weaker, 'weaker alert')} of the default preset {'is' if weaker == 1 else 'are'} hidden."
         )
-    undecided = [c for c in report.detection.clients if str(c.verdict) in ("no-verdict", "persistently-opposed")]
+    undecided = [c for c in report.detection.clients if c.verdict in WORTH_KNOWING]
     if undecided:
         with st.container(border=True, gap="xsmall"):
             controls.card_title("Without an alert, but worth knowing")
             for client in undecided[:MOST_UNDECIDED]:
-                said = f"{client.client}: {findings.KIND_WORDS[client.verdict]}. {client.why}"
+                said = f"{client.client}: {verdict_name(client.verdict)}. {verdict_reason(client)}"
                 st.text(numbers.visible(said))
             if len(undecided) > MOST_UNDECIDED:
                 st.caption(f"{numbers.count(len(undecided) - MOST_UNDECIDED)} more are in the report's JSON.")

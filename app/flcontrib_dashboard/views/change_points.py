@@ -12,8 +12,7 @@ from flcontrib_core.charts.change_points import (
     draw_change_points,
 )
 from flcontrib_core.detection.change_points import mass_in_window
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
+from flcontrib_core.words import numbers, so_far
 from flcontrib_dashboard import controls, selection, state
 
 SERIES_WORDS = {
@@ -35,14 +34,14 @@ if shown is not None:
     threshold = st.slider(
         "Threshold: probability from which a change is counted", 0.05, 0.95, 0.5, 0.05, width=400, help=COUNTING
     )
-    default = findings.in_focus(report, following, 5)
+    default = selection.in_focus(report, following, 5)
     focus = controls.pick_clients("Clients as lines", report.history.client_ids, default, "lines")
     key = (shown.result.digest, threshold, focus)
     facts = state.kept((*key, "changes"), lambda: change_point_facts(report, threshold, focus))
     clients, points = len({c for c, *_ in facts.above}), report.detection.change_points
     found = f"{numbers.several(len(facts.above), 'change')} at or above {threshold:.2f}"
     top.title(
-        findings.so_far(report)
+        so_far(report)
         + (f"{found}, in {numbers.several(clients, 'client')}" if clients else f"No change at or above {threshold:.2f}")
     )
     with st.container(border=True, gap="xsmall"):

@@ -16,8 +16,7 @@ from flcontrib_core.charts.clusters import (
     silhouette_rows,
 )
 from flcontrib_core.detection.findings import Separation
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
+from flcontrib_core.words import numbers, separation_remark, so_far
 from flcontrib_dashboard import controls, selection, state
 
 MOST_NAMES = 30
@@ -108,10 +107,10 @@ if shown is not None:
         st.title("Too few different series to group")
         st.text("Grouping needs at least four clients whose series differ.")
     else:
-        st.title(controls.text_of(f"{findings.so_far(report)}{title_of(report, found, facts)}"))
+        st.title(controls.text_of(f"{so_far(report)}{title_of(report, found, facts)}"))
         st.caption(
             "K-means on the cumulative series. Groups form among honest clients too, so this view raises no alert."
-            + (f" {found.note}" if found.note else "")
+            + (f" {remark}" if (remark := separation_remark(found)) else "")
         )
         groups(shown, found, facts, utility)
     controls.next_steps(("alerts", "What was alerted, with its evidence"), ("compare", "Compare with another result"))

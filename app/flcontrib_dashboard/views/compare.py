@@ -19,9 +19,7 @@ from flcontrib_core.charts.comparison import (
     rank_rows,
 )
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import budget, numbers, verdict_name
 from flcontrib_core.workspace import ResultEntry
 from flcontrib_dashboard import client_table, controls, selection, state
 
@@ -47,7 +45,7 @@ def label_of(result: ResultEntry, names: Mapping[str, str], longest: int = 200) 
     """'Digits, 8 clients · all epochs': the settings that are not the usual ones follow; a long name is cut."""
     run = numbers.visible(names.get(result.run_digest, result.run_digest[:8]))
     run = run if len(run) <= longest else f"{run[: longest - 1].rstrip()}…"
-    parts = [run, wording.budget(result.settings)]
+    parts = [run, budget(result.settings)]
     estimator, preset = result.settings.get("estimator", "table"), result.settings.get("preset", "default")
     parts += [str(estimator)] if estimator != "auto" else []
     parts += [str(preset)] if preset != "default" else []
@@ -105,7 +103,7 @@ def settings_table(results: list[ResultEntry], titles: tuple[str, ...], names: M
     each = [
         flat(r.settings)
         | {"version": r.version, "run": f"{names.get(r.run_digest, '')} ({r.run_digest[:8]})".strip()}
-        | {"budget.budget": wording.budget(r.settings)}
+        | {"budget.budget": budget(r.settings)}
         for r in results
     ]
     keys = [k for k in dict.fromkeys(k for e in each for k in e) if len({e.get(k) for e in each}) > 1]
@@ -165,7 +163,7 @@ def alerts_table(reports: list[AuditReport], titles: tuple[str, ...], only: bool
         windows = [s.get((client, kind), "–") for s in said]
         if only and len(set(windows)) == 1:
             continue
-        rows.append({"Client": client, "Observed": findings.KIND_WORDS[kind]} | dict(zip(titles, windows, strict=True)))
+        rows.append({"Client": client, "Observed": verdict_name(kind)} | dict(zip(titles, windows, strict=True)))
     if rows:
         controls.table(rows)
     else:

@@ -16,8 +16,7 @@ from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.heat_map import draw_heat_map, heat_map_alt, heat_map_facts, heat_map_rows
 from flcontrib_core.charts.ranking import ranking_facts
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
+from flcontrib_core.words import numbers, pending_epochs, so_far
 from flcontrib_dashboard import client_table, controls, selection, state
 
 ORDERS = {"alerts": "Alerts first", "total": "By total", "name": "By name"}
@@ -25,7 +24,7 @@ VIEWS = ["Heat map", "Curves"]
 
 
 def title_of(report: AuditReport, utility: str) -> str:
-    facts = ranking_facts(report, utility, findings.counted(report))
+    facts = ranking_facts(report, utility, client_table.fill_of(report))
     if not facts.rows:
         return "Nobody took part in this run"
     below = facts.clearly_below
@@ -38,7 +37,7 @@ def title_of(report: AuditReport, utility: str) -> str:
 def curves(shown: state.Shown, utility: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     words = f"Clients in colour (at most {MOST_IN_FOCUS}); all others are the grey band"
-    default = findings.in_focus(report, following, MOST_IN_FOCUS)
+    default = selection.in_focus(report, following, MOST_IN_FOCUS)
     pinned = controls.pick_clients(words, report.history.client_ids, default, "pinned", MOST_IN_FOCUS)
     key = (shown.result.digest, utility, pinned)
     facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, pinned))
@@ -58,7 +57,8 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, order, following.client)
     cells = state.kept(
-        (*key, "cells"), lambda: heat_map_facts(report, utility, order, findings.counted(report), also=following.client)
+        (*key, "cells"),
+        lambda: heat_map_facts(report, utility, order, client_table.fill_of(report), also=following.client),
     )
     controls.card_title("Contribution per client and epoch", cells.axis)
     st.markdown(
@@ -84,8 +84,8 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
 def totals(shown: state.Shown, utility: str, following: Following) -> None:
     controls.card_title("Totals")
     skipped = int((~shown.report.history.computed).sum())
-    fill = findings.counted(shown.report)
-    if findings.pending_epochs(shown.report):
+    fill = client_table.fill_of(shown.report)
+    if pending_epochs(shown.report):
         st.caption(f"So far: the {skipped} epochs without a value count as nothing until they are computed.")
     elif skipped:
         picked = st.segmented_control(
@@ -110,7 +110,7 @@ if shown is not None:
         )
         view = st.segmented_control("View", VIEWS, default="Heat map", label_visibility="collapsed")
     title = state.kept((shown.result.digest, utility, "who contributed"), lambda: title_of(report, utility))
-    top.title(controls.text_of(findings.so_far(report) + title))
+    top.title(controls.text_of(so_far(report) + title))
     with st.container(border=True, gap="xsmall"):
         if view == "Curves":
             curves(shown, utility, following)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import budget, numbers
 from flcontrib_core.workspace import Job, JobState
 from flcontrib_dashboard import controls, state
 
@@ -37,7 +36,7 @@ def card(job: Job, name: str) -> None:
         estimator = str(job.settings.get("estimator", ""))
         how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
         stands = "" if job.state is JobState.FAILED else controls.job_words(job)  # its badge says so already
-        asked = [stands, wording.budget(job.settings), how, f"asked {numbers.moment(job.submitted_at)}"]
+        asked = [stands, budget(job.settings), how, f"asked {numbers.moment(job.submitted_at)}"]
         st.caption(controls.text_of(" · ".join(part for part in asked if part)))
         if job.progress is not None and job.active:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))

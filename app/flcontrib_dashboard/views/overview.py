@@ -17,15 +17,21 @@ from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.ranking import RankingFacts, draw_ranking, ranking_alt, ranking_facts, ranking_rows
 from flcontrib_core.charts.sparkline import draw_sparkline, sparkline_alt
 from flcontrib_core.detection.findings import Alert
-from flcontrib_core.words import headlines as findings
-from flcontrib_core.words import numbers
-from flcontrib_core.words import page_words as wording
+from flcontrib_core.words import (
+    headline,
+    how_sure,
+    numbers,
+    quiet_sentence,
+    undecided_sentence,
+    verdict_badge,
+    visible_shift,
+    why,
+)
 from flcontrib_dashboard import client_table, controls, selection, state
 from flcontrib_dashboard.canvas import show_picture
 
 MOST_CARDS = 3
 MOST_REMARKS = 5
-LONGEST_REASON = 220
 
 
 def cards(shown: state.Shown) -> None:
@@ -50,8 +56,7 @@ def cards(shown: state.Shown) -> None:
 def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: str) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         controls.card_title(controls.text_of(alert.client), width="content")
-        text, colour = findings.badge_of(alert)
-        st.badge(text, icon=":material/flag:", color=colour)  # type: ignore[arg-type]
+        controls.verdict_badge(alert, verdict_badge(alert))
     if alert.client in [c.client for c in small.focus]:
         show_picture(
             state.kept(
@@ -62,16 +67,8 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
             alt=sparkline_alt(small, alert.client, alert.window),
             config={"displayModeBar": False},
         )
-    if alert.probability is not None:
-        st.markdown(f"Probability **{numbers.probability(alert.probability)}**")
-    if alert.mean_inside is not None and alert.mean_outside is not None:
-        digits = max(3, numbers.digits_for(alert.mean_inside, alert.mean_outside))
-        st.markdown(
-            f"In the window it contributed **{numbers.signed(-alert.mean_inside, digits)}** per epoch, "
-            f"outside **{numbers.signed(-alert.mean_outside, digits)}**."
-        )
-    else:
-        st.text(numbers.visible(wording.first_sentences(alert.why, LONGEST_REASON)))
+    st.markdown(f"**{how_sure(alert).capitalize()}**")
+    st.text(numbers.visible(why(alert)[0]))
     st.page_link(
         "views/alerts.py",
         label="See the evidence",
@@ -95,14 +92,12 @@ def quiet_card(report: AuditReport, marked: set[str]) -> None:
         st.markdown(
             f"Highest probability **{numbers.probability(known.probability)}** ({controls.text_of(known.client)})."
         )
-    shift = report.detection.smallest_visible_shift
+    shift = visible_shift(report)
     if shift is not None:
-        st.markdown(f"Smallest shift visible with these settings: about **{shift:.2g} per epoch** over 5 epochs.")
-    undecided = [c.client for c in rest if str(c.verdict) == "no-verdict"]
-    if undecided:
-        more = f" and {numbers.count(len(undecided) - 5)} more" if len(undecided) > 5 else ""
-        names = controls.text_of(", ".join(undecided[:5]))
-        st.markdown(f":gray[No verdict for {names}{more}: the data cannot decide.]")
+        st.markdown(shift)
+    undecided = undecided_sentence(report)
+    if undecided is not None:
+        st.markdown(f":gray[{controls.text_of(undecided)}]")
 
 
 def curves(shown: state.Shown, following: Following) -> str:
@@ -111,7 +106,7 @@ def curves(shown: state.Shown, following: Following) -> str:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         controls.card_title("Cumulative contribution", width="content")
         utility = controls.pick_utility(report.history.utilities)
-    focus = findings.in_focus(report, following)
+    focus = selection.in_focus(report, following)
     key = (shown.result.digest, utility, focus)
     facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, focus))
     st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50% and 80% of the others.")
@@ -133,7 +128,7 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, following.client)
     facts = state.kept(
-        (*key, "ranking"), lambda: ranking_facts(report, utility, findings.counted(report), also=following.client)
+        (*key, "ranking"), lambda: ranking_facts(report, utility, client_table.fill_of(report), also=following.client)
     )
     controls.card_title("Total contribution")
     left_out = f" {numbers.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
@@ -205,9 +200,9 @@ def crowd(shown: state.Shown, utility: str, following: Following) -> None:
 shown = controls.need_report("Overview", unfinished=True)
 if shown is not None:
     report = shown.report
-    st.title(controls.text_of(findings.verdict_sentence(report)))
+    st.title(controls.text_of(headline(report)))
     sample = "This is a sample run with known truth." if state.is_sample(shown.entry) else ""
-    said = f"{findings.quiet_sentence(report)} {sample}".strip()
+    said = f"{quiet_sentence(report)} {sample}".strip()
     if said:
         st.caption(controls.text_of(said))
     following = selection.follow_bar(report)

@@ -1,39 +1,10 @@
-"""Every sentence and number format the dashboard shows, in one place.
-
-The tool never calls a client dishonest: it says what was observed, how sure it is, and what speaks against it.
-"""
+"""Standing texts: what words, charts and marks mean, what the tool cannot know, what an empty page says."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
-from flcontrib_core.words.numbers import several
-
-
-def first_sentences(text: str, most: int) -> str:
-    """Whole sentences up to about this length; a first one that is longer is cut at a word."""
-    if len(text) <= most:
-        return text
-    end = text.rfind(". ", 0, most)
-    return text[: end + 1] if end > 0 else text[: text.rfind(" ", 0, most)] + " …"
-
-
-def budget(settings: Mapping[str, Any]) -> str:
-    """Which epochs a result was asked to compute: 'all epochs', '18 epochs', '60% of the epochs'."""
-    asked = settings.get("budget") or {}
-    if asked.get("epochs"):
-        return several(len(asked["epochs"]), "epoch")
-    wanted = asked.get("budget")
-    if not wanted:
-        return "all epochs"
-    return several(wanted, "epoch") if isinstance(wanted, int) else f"{float(wanted):.0%} of the epochs"
-
 
 TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
-OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
 STALE = "The old result is kept until then; results of two versions are never mixed."
 EMPTY = (
     "This workspace holds no run. Bring in a log of a federated training, or a table of contributions: then this page "

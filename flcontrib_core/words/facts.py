@@ -1,0 +1,316 @@
+"""A sentence for every fact. The only place where a reason, an objection or a remark becomes text.
+
+Sentences describe what was observed in the log; none of them says why somebody did something. Help is up in words: a
+harmful client contributed a negative amount. Facts whose other clients were counted instead of named
+(``without_others``) give sentences without names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from flcontrib_core.detection import facts as f
+from flcontrib_core.detection import objections as o
+from flcontrib_core.detection import reasons as r
+from flcontrib_core.detection.channels import OWN_DIRECTION
+from flcontrib_core.detection.facts import Fact, Unavailable
+from flcontrib_core.detection.findings import Alert, ClientVerdict
+from flcontrib_core.detection.objections import Alternative, Objection, OrdinaryCause
+from flcontrib_core.detection.reasons import ExactFact, Reason
+from flcontrib_core.tagged import Others
+from flcontrib_core.words.numbers import (
+    credited,
+    epoch_list,
+    interval,
+    listing,
+    percent,
+    plain,
+    several,
+    share,
+    signed,
+    span,
+    window,
+)
+
+WEAKENING_COVERAGE = 0.75
+ALTERNATIVES = {
+    Alternative.OTHER_UTILITY: "values of another utility",
+    Alternative.WITHOUT_VALUES: "without the Shapley values",
+    Alternative.WITHOUT_MARGIN: "without the solo margin",
+    Alternative.WITHOUT_DIRECTIONS: "without the directions",
+    Alternative.SMALLER_SHIFT: "a smaller shift is enough",
+    Alternative.LARGER_SHIFT: "a larger shift is asked for",
+    Alternative.WIDER_NOISE: "wider prior of the noise",
+    Alternative.SHORTER_WINDOWS: "windows up to 40% of the run",
+    Alternative.WITHOUT_THIRD_1: "without every third epoch (1 of 3)",
+    Alternative.WITHOUT_THIRD_2: "without every third epoch (2 of 3)",
+    Alternative.WITHOUT_THIRD_3: "without every third epoch (3 of 3)",
+}
+CAUSES = {
+    OrdinaryCause.LOCAL_STEPS: "more or fewer local steps",
+    OrdinaryCause.OPTIMISER: "another optimiser or learning rate",
+    OrdinaryCause.PRIVACY_FILTER: "a privacy filter",
+    OrdinaryCause.COMPRESSION: "compressed updates",
+    OrdinaryCause.NEW_DATA: "new data",
+}
+UNAVAILABLE = {
+    Unavailable.NO_VALUES: "no epoch of this run has computed values",
+    Unavailable.NO_UPDATES: "it needs the clients' updates, and a table of contributions has none",
+    Unavailable.NO_MODEL: "it needs a model and a validation set",
+    Unavailable.NOT_RECORDED: "it was not recorded in this run",
+    Unavailable.NO_PEERS: "no epoch after the second has two participants with this observation",
+    Unavailable.LEFT_OUT: "it was left out to test a finding",
+}
+
+
+def why(alert: Alert) -> list[str]:
+    """What speaks for an alert, a sentence each."""
+    return sentences(alert.evidence_for, alert.client)
+
+
+def counter_evidence(alert: Alert) -> list[str]:
+    """What speaks against it; nothing that speaks for it is ever among these."""
+    return sentences(alert.evidence_against, alert.client)
+
+
+def context(alert: Alert) -> list[str]:
+    """What it rests on: how robust it is, how often honest runs alert."""
+    return sentences(alert.context, alert.client)
+
+
+def verdict_reason(verdict: ClientVerdict) -> str:
+    """Why a client has its verdict, as one paragraph."""
+    return " ".join(sentences(verdict.facts, verdict.client))
+
+
+def sentences(facts: Iterable[Fact], client: str) -> list[str]:
+    """One sentence per fact, in their order."""
+    return [sentence(fact, client) for fact in facts]
+
+
+def sentence(fact: Fact, client: str) -> str:
+    """The fact in words; ``client`` is whom it is about."""
+    if isinstance(fact, Reason):
+        return _reason(fact, client)
+    if isinstance(fact, Objection):
+        return _objection(fact, client)
+    return _rest(fact, client)
+
+
+def _reason(fact: Reason, client: str) -> str:
+    match fact:
+        case r.ValueInWindow():
+            return _value(fact, client)
+        case r.MarginLowered():
+            rest = "" if fact.outside is None else f", outside {signed(fact.outside, 2)}"
+            return f"Its own step alone changes the mean margin by {interval(fact.inside, fact.half_width, 2)}{rest}."
+        case r.ClassSuffers():
+            inside = interval(fact.inside, fact.half_width, 2)
+            return (
+                f"Its own step alone changes the margin of class {fact.class_index} by {inside}, "
+                f"outside {signed(fact.outside, 2)}."
+            )
+        case r.DirectionChanged():
+            to = "of its updates to its own others" if fact.channel == OWN_DIRECTION else "to the other participants"
+            return f"The mean cosine {to} is {plain(fact.inside, 2)} inside, {plain(fact.outside, 2)} outside."
+        case r.SizeChanged():
+            return f"Its updates are {_times(fact.ratio)} as large inside as outside."
+        case r.SpreadChanged():
+            return f"Its updates are {_times(fact.ratio)} as evenly spread over the parameters inside as outside."
+        case r.ExpertScore():
+            parts = ", ".join(f"{c.name} {signed(c.score, 1)}" for c in fact.channels)
+            return (
+                f"The {fact.expert} expert scores {signed(fact.score, 1)} where {signed(fact.threshold, 1)} alerts "
+                f"(log Bayes factors in this window: {parts})."
+            )
+        case r.ClassesMoved():
+            return (
+                f"{client}'s update helps {fact.up} of {fact.classes} classes more and {fact.down} less than outside "
+                f"({share(fact.share_up)} of the movement is upward): its mix of classes seems to have changed."
+            )
+        case r.HarmfulThroughout():
+            return (
+                "It stands apart from the others of the same epochs throughout: "
+                f"{share(fact.share)} of its computed epochs are harmful."
+            )
+        case r.WorseInWindow():
+            return f"Harmful over the whole run, and more so in {span(fact.window)}."
+        case _:
+            return _exact(fact, client)
+
+
+def _exact(fact: ExactFact, client: str) -> str:
+    match fact:
+        case r.ZeroUpdates():
+            what = "the update is zero"
+        case r.RepeatedOwnUpdates():
+            what = f"the update repeats its own of {epoch_list(fact.sources)}"
+        case r.CopiedLastGlobalStep():
+            what = f"the update is the last step of the global model (cosine at least {plain(fact.least_cosine, 4)})"
+        case r.CopiedClient():
+            what = f"the update is bit for bit the one of {others(fact.clients)} in the same epoch"
+        case _:
+            assert_never(fact)
+    times = several(len(fact.epochs), "participation")
+    return (
+        f"In {epoch_list(fact.epochs)} ({times}) of {client}, {what}. This is a fact about the file, not an estimate."
+    )
+
+
+def _value(fact: r.ValueInWindow, client: str) -> str:
+    amount = signed(-fact.mean_inside)
+    if fact.half_width is not None:
+        amount = interval(-fact.mean_inside, fact.half_width)
+    rest = "" if fact.mean_outside is None else f", outside {signed(-fact.mean_outside)}"
+    verb = "is" if fact.harmful == 1 else "are"
+    return (
+        f"Inside {span(fact.window)} {client} contributed {amount} of {credited(fact.utility, fact.lower_is_better)} "
+        f"per epoch{rest}. {fact.harmful} of {several(fact.computed, 'computed epoch')} {verb} harmful."
+    )
+
+
+def _objection(fact: Objection, client: str) -> str:
+    match fact:
+        case o.NotComputedInside():
+            there = f"{fact.computed} of {several(fact.participated, 'participation')} there have a value"
+            return f"Not computed: {epoch_list(fact.epochs, 6)}. {there}."
+        case o.FewComputed():
+            number = f"Only {fact.computed}" if fact.computed else "None"
+            return f"{number} of its epochs there {'is' if fact.computed == 1 else 'are'} computed."
+        case o.OthersMovedToo():
+            return f"{_capital(others(fact.clients))} moved in the same epochs."
+        case o.NotHarmfulOnAverage():
+            amount = signed(-fact.mean_inside)
+            if fact.half_width is not None:
+                amount = interval(-fact.mean_inside, fact.half_width)
+            what = credited(fact.utility, fact.lower_is_better)
+            return f"On average its values there are not harmful: {amount} of {what} per epoch."
+        case o.IntervalCoversZero():
+            return f"The interval of its mean there covers zero ({interval(-fact.mean_inside, fact.half_width)})."
+        case o.OtherUtilityHelped():
+            return f"By {fact.utility} it helped in {fact.helped} of {several(fact.of, 'computed epoch')} there."
+        case o.RareParticipation():
+            return f"{client} took part in only {fact.participations} of {several(fact.epochs, 'epoch')}."
+        case o.TouchesEnd():
+            return "The window reaches the last epoch: a slow honest change that goes on looks the same."
+        case o.TouchesStart():
+            return "The window begins where the reading begins: early training moves every client."
+        case o.FewPeers():
+            return f"It was compared with only {several(round(fact.peers), 'other participant')} per epoch."
+        case o.SmallValidation():
+            return f"The validation set has only {several(fact.rows, 'row')}."
+        case o.UnreliableValues():
+            return f"The intervals of {epoch_list(fact.epochs, 6)} are marked unreliable."
+        case o.NotBetterWithout():
+            return "Leaving it out for one step would not have improved the model in these epochs (not a retraining)."
+        case o.VanishesUnder():
+            gone = listing([ALTERNATIVES[a] for a in fact.alternatives])
+            return f"It vanishes in {len(fact.alternatives)} of {fact.settings} alternative settings: {gone}."
+        case o.HappenedOnce():
+            return "It happened once."
+        case o.StillGrowing():
+            return "Provisional: the run was still growing. Read it again when it has ended."
+        case _:
+            return _lookalike(fact)
+
+
+def _lookalike(
+    fact: o.LooksLikeLowQuality | o.AskFirst | o.OtherCausesLookTheSame | o.OrdinaryCauses | o.BrokenClientLooksTheSame,
+) -> str:
+    """What else looks like this."""
+    match fact:
+        case o.LooksLikeLowQuality():
+            return "A client whose data is of low quality looks the same; the log cannot tell the two apart."
+        case o.AskFirst():
+            return "An honest change of the client's data looks like this: ask before anything else."
+        case o.OtherCausesLookTheSame():
+            return "New data, a new label scheme or a broken pipeline look the same from outside."
+        case o.OrdinaryCauses():
+            causes = listing([CAUSES[c] for c in fact.causes], len(CAUSES))
+            return f"No clear harm was measured. Ordinary causes of such a change: {causes}. Ask before anything else."
+        case o.BrokenClientLooksTheSame():
+            return "A broken or restarted client that sends an old or empty result looks the same."
+        case _:
+            assert_never(fact)
+
+
+def _rest(fact: o.Context | f.Quiet | f.Remark, client: str) -> str:
+    match fact:
+        case o.HoldsUnder():
+            return f"It holds in {fact.holds} of {fact.settings} alternative settings."
+        case o.FalseAlarmRate():
+            return false_alarm_sentence(fact)
+        case f.BelowThreshold():
+            return f"Its strongest window stays {signed(fact.scales, 1)} scales from the threshold."
+        case f.ReflectionOfAnother():
+            return "Its strongest window is the reflection of a stronger change by another client."
+        case f.OpposedUpdates():
+            return (
+                f"In {share(fact.share)} of its epochs {client}'s update points away from the other participants'. "
+                "Advisory: very different data does the same."
+            )
+        case f.NeverTookPart():
+            return f"{client} never took part: absence is not evidence."
+        case f.TooFewParticipations():
+            times = several(fact.participations, "epoch")
+            return f"{client} took part in {times}: too few to compare a window with the rest."
+        case f.AlwaysAlone():
+            return f"{client} was always the only participant: there is nobody to compare it with."
+        case f.TooFewComparable():
+            return f"Too few of {client}'s epochs have an observation that can be compared with other participants."
+        case f.ChannelUnavailable():
+            return f"Channel {fact.channel} is unavailable: {UNAVAILABLE[fact.reason]}."
+        case f.ValuesPartlyComputed():
+            return _coverage(fact)
+        case f.StandsOutByReflection():
+            where = f"{span(fact.window)}, as a reflection of a stronger change by another client"
+            return f"{_capital(others(fact.client))} also stands out in {where}."
+        case f.ErrorsUnknown():
+            return "Some values come without a standard error: their uncertainty could not be counted."
+        case _:
+            assert_never(fact)
+
+
+def _coverage(fact: f.ValuesPartlyComputed) -> str:
+    text = f"Values were computed for {share(fact.share)} of the participations."
+    if not fact.values_alone:
+        return f"{text} The channels that need no Shapley value were read in every epoch."
+    return f"{text} Budgets below {WEAKENING_COVERAGE:g} weaken detection." if fact.share < WEAKENING_COVERAGE else text
+
+
+def false_alarm_sentence(rate: o.FalseAlarmRate) -> str:
+    """The honest-run rate of a threshold with its upper bound: '0 of 144 honest simulated runs alert …'."""
+    if not rate.runs or rate.upper is None:
+        return "How often honest runs alert at this setting is not known: the calibration holds no honest test runs."
+    return f"{false_alarm_counts(rate)} ({false_alarm_runs(rate)})."
+
+
+def false_alarm_counts(rate: o.FalseAlarmRate) -> str:
+    """'0 of 144 honest simulated runs alert at this setting, at most 2.5% with 95% confidence'."""
+    bound = "" if rate.upper is None else f", at most {percent(rate.upper)} with 95% confidence"
+    return f"{rate.alerting} of {rate.runs} honest simulated runs alert at this setting{bound}"
+
+
+def false_alarm_runs(rate: o.FalseAlarmRate) -> str:
+    """Which honest runs were counted: '4–16 clients, similar participation'."""
+    which = "all regimes: too few comparable runs"
+    if rate.clients is not None:
+        which = f"{window(*rate.clients)} clients, similar participation"
+    return f"{which}, read again after every epoch" if rate.every_epoch else which
+
+
+def others(clients: Others) -> str:
+    """The other clients by name, or their number where the names were taken out."""
+    if clients.names:
+        return listing(clients.names)
+    return "another client" if clients.count == 1 else f"{clients.count} other clients"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f} times" if ratio >= 0.95 else f"{ratio:.2g} times"
+
+
+def _capital(text: str) -> str:
+    """A counted subject begins its sentence; a name stays as it is."""
+    return f"A{text[1:]}" if text == "another client" else text

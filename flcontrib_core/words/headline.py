@@ -1,0 +1,95 @@
+"""The verdict on a run in one sentence, and what can be said of everybody else: the same for every skin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.presets import PresetRate
+from flcontrib_core.words import numbers
+from flcontrib_core.words.facts import false_alarm_counts, false_alarm_runs, false_alarm_sentence
+from flcontrib_core.words.verdicts import alert_line
+
+
+def pending_epochs(report: AuditReport) -> int:
+    """Epochs that a job has yet to compute; none in a finished result."""
+    return int(report.history.pending.sum())
+
+
+def so_far(report: AuditReport) -> str:
+    """'After 12 of 30 epochs: ' while a job is still computing the rest, else nothing."""
+    pending = pending_epochs(report)
+    total = report.history.epoch_count
+    return f"After {total - pending} of {total} epochs: " if pending else ""
+
+
+def alerts_above(report: AuditReport, threshold: float | None) -> tuple[Alert, ...]:
+    """The report's alerts that a preset with this threshold raises as well, strongest first."""
+    return tuple(a for a in report.detection.alerts if threshold is None or a.score > threshold)
+
+
+def headline(report: AuditReport, above: float | None = None) -> str:
+    """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99'.
+
+    Only alerts that accuse are counted. ``above``: only those with a larger score, where the reader asked for a
+    stricter preset.
+    """
+    alerts = alerts_above(report, above)
+    clients = len(report.history.client_ids)
+    accusing = [a for a in alerts if a.accuses]
+    return so_far(report) + (_accused(accusing, clients) if accusing else _nobody(alerts, clients))
+
+
+def _accused(alerts: Sequence[Alert], clients: int) -> str:
+    marked = len({a.client for a in alerts})
+    verb = "stands out" if marked == 1 else "stand out"
+    if all(a.verdict is VerdictKind.POISONING_WINDOW for a in alerts):
+        verb = "changed"
+    subject = f"{numbers.count(marked)} of {numbers.several(clients, 'client')}"
+    return f"{subject} {verb} during this run. Strongest: {alert_line(alerts[0])}"
+
+
+def _nobody(alerts: Sequence[Alert], clients: int) -> str:
+    """Nobody is accused: questions are named as such."""
+    if not alerts:
+        return f"None of the {numbers.several(clients, 'client')} changed above the threshold"
+    asked = len({a.client for a in alerts})
+    subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
+    return f"No harm found; {subject} changed without it. Ask first about: {alert_line(alerts[0])}"
+
+
+def quiet_sentence(report: AuditReport) -> str:
+    """What can be said of everybody else, and how often honest runs alert at this setting where that is known."""
+    detection = report.detection
+    others = len(report.history.client_ids) - len({a.client for a in detection.alerts})
+    quiet = ""
+    if detection.alerts and others:
+        verb = "shows" if others == 1 else "show"
+        quiet = f"The other {numbers.count(others)} {verb} no change above the threshold."
+    return f"{quiet} {false_alarm_sentence(detection.false_alarms)}".strip()
+
+
+def visible_shift(report: AuditReport) -> str | None:
+    """The smallest change that would have been seen; None where that is not known."""
+    shift = report.detection.smallest_visible_shift
+    return None if shift is None else f"Smallest shift visible with these settings: {shift_words(shift)}."
+
+
+def shift_words(shift: float) -> str:
+    """'about 0.021 per epoch over 5 epochs'"""
+    return f"about {shift:.2g} per epoch over 5 epochs"
+
+
+def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
+    """'Default: 17 of 832 honest simulated runs alert …', a line per preset."""
+    known = [r for r in rates if r.rate.runs]
+    if not known:
+        return ["How often honest runs alert is not known: the shipped calibration holds no honest test run."]
+    return [f"{r.preset.capitalize()}: {false_alarm_counts(r.rate)} ({false_alarm_runs(r.rate)})." for r in known]
+
+
+def undecided_sentence(report: AuditReport, most: int = 5) -> str | None:
+    """Clients about which the data cannot decide; None where there are none."""
+    names = [c.client for c in report.detection.clients if c.verdict is VerdictKind.NO_VERDICT]
+    return f"No verdict for {numbers.listing(names, most)}: the data cannot decide." if names else None
