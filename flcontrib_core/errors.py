@@ -74,3 +74,7 @@ class FileNotWritten(FLContribError):
 
 class MissingPart(FLContribError):
     """The run lacks a part this computation needs (a model, a validation set, an optional package)."""
+
+
+class UnsupportedPlatform(FLContribError):
+    """This operating system lacks what the command stands on."""

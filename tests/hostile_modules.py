@@ -48,7 +48,7 @@ def console_script(folder: Path) -> Path:
     """The script that an installer writes for ``flcontrib``, in a folder of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "flcontrib"
-    lines = [f"#!{sys.executable}", "import sys", "from flcontrib_core.cli import main"]
+    lines = [f"#!{sys.executable}", "import sys", "from flcontrib_core.console import main"]
     script.write_text("\n".join([*lines, "if __name__ == '__main__':", "    sys.exit(main())", ""]))
     script.chmod(0o755)
     return script

@@ -105,7 +105,7 @@ def room_of(module: str) -> str:
     if not rest:
         return "porch"
     name = rest.partition(".")[0]
-    if name == "cli":
+    if name in ("cli", "console"):
         return "commands"
     return name if name in ORDER else "ground"
 

@@ -22,6 +22,7 @@ PORT = click.option("--port", type=click.IntRange(1, 65535), default=8501, show_
 @click.option("--host", default="127.0.0.1", hidden=True)
 def demo(port: int, host: str) -> None:
     """Open the dashboard on the sample runs, in a workspace of its own."""
+    require_dashboard()
     folder = Path(tempfile.gettempdir()) / f"flcontrib-demo-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     prepare_samples(folder)
@@ -37,8 +38,19 @@ def serve(workspace: Path | None, port: int, host: str) -> None:
     if host not in ("127.0.0.1", "localhost", "::1"):
         words = f"listening on {host}: everyone who reaches it sees all runs. Put a proxy with sign-in before it."
         click.echo(words, err=True)
+    require_dashboard()
     prepare_samples(workspace)
     run_dashboard(workspace, host, port, samples=True)
+
+
+def require_dashboard() -> None:
+    """Says at once, not after the first audit, that the page's own packages are not installed."""
+    import importlib.util
+
+    for module in ("streamlit", "plotly"):
+        if importlib.util.find_spec(module) is None:
+            advice = "pip install 'flcontrib[dashboard]'"
+            raise MissingPart(f"this command needs {module}, which is not installed: {advice}")
 
 
 def prepare_samples(folder: Path | None) -> None:
