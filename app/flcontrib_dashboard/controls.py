@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.palette import DARK
+from flcontrib_core.charts.palette import DARK, palette
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.reports.tables import csv_safe
@@ -19,9 +19,11 @@ from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import Job, JobState, RunEntry
 from flcontrib_dashboard import selection, state
-from flcontrib_dashboard.canvas import show_picture
+from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
 
 PICTURE_SCALE = 2
+NARROWEST_COLUMN = "20rem"
+"""Of columns beside each other that hold a chart; where less room is left, one goes below the other."""
 _ADDRESS_START = re.compile(r"https?:(?=//)|www(?=\.)|@", re.IGNORECASE)
 _MARKDOWN = frozenset("\\`*_{}[]()#+-.!|<>~$:&^")
 
@@ -36,18 +38,26 @@ def text_of(value: str) -> str:
     return "".join("\\" + c if c in _MARKDOWN else c for c in unlinked)
 
 
-def dress() -> None:
-    """What the theme cannot say: headings without the air of an article, and ink on the dark theme's primary colour.
+def apply_theme() -> None:
+    """What the theme cannot say: headings without the air of an article, a focus that is seen, charts that keep their
+    size, and ink on the dark theme's primary colour.
 
-    That colour is nearly white in the dark, and Streamlit writes white on it.
+    That colour is nearly white in the dark, and Streamlit writes white on it. Streamlit's columns only stack on a
+    phone; beside an open sidebar a chart would be squeezed to nothing long before.
     """
+    p = palette(state.theme())
     in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
-    rules = "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } h2 { padding: 0 0 1rem !important; }"
-    rules += f" {in_a_row} {{ padding: 0 !important; }}"  # elsewhere a negative margin takes that padding back
-    if state.theme() == "dark":
+    columns = "[data-testid=stHorizontalBlock]:has(> [data-testid=stColumn] .chart) > [data-testid=stColumn]"
+    rules = [
+        "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } h2 { padding: 0 0 1rem !important; }",
+        f"{in_a_row} {{ padding: 0 !important; }}",  # elsewhere a negative margin takes that padding back
+        f"{columns} {{ min-width: min(100%, {NARROWEST_COLUMN}) !important; }}",
+        f":focus-visible {{ outline: 2px solid {p.help} !important; outline-offset: 2px !important; }}",
+    ]
+    if p is DARK:
         marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'
-        rules += f" {marks}, :is({marks}) * {{ color: {DARK.page} !important; }}"
-    st.html(f"<style>{rules}</style>")
+        rules.append(f"{marks}, :is({marks}) * {{ color: {DARK.page} !important; }}")
+    st.html(f"<style>{' '.join(rules)}</style>")
 
 
 def card_title(text: str, aside: str = "", **options: Any) -> None:
@@ -102,9 +112,10 @@ def chart(
         table(rows(), key=f"{key}-rows")
     else:
         options = {"format": picture, "filename": name, "scale": PICTURE_SCALE}
-        tools = ["toImage"] if report is None else ["select2d", "pan2d", "toImage"]
+        drawn = state.kept((*kept_as, key), lambda: Drawn(draw()))
+        tools = [*(EPOCH_TOOLS if drawn.zooms else ()), *(["select2d"] if report is not None else ()), "toImage"]
         show_picture(
-            state.kept((*kept_as, key), lambda: draw().to_json()),
+            drawn,
             key,
             alt=alt,
             config={"modeBarButtons": [tools], "toImageButtonOptions": options},

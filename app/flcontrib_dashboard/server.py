@@ -24,16 +24,13 @@ import anyio.from_thread
 import anyio.to_thread
 import psutil
 import streamlit as st
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from flcontrib_core.errors import FLContribError
 from flcontrib_dashboard.addresses import under_base
-from flcontrib_dashboard.canvas.delivery import ScriptAhead, head_lines, script_route
-from flcontrib_dashboard.canvas.plotly_script import packed_script
-from flcontrib_dashboard.kept_files import KeptFiles
+from flcontrib_dashboard.canvas.delivery import packed_script, script_route
 from flcontrib_dashboard.receiving import (
     LARGEST_UPLOAD,
     ROUTE,
@@ -119,9 +116,9 @@ def _answer(content: dict[str, Any], status: int) -> JSONResponse:
 
 
 @asynccontextmanager
-async def made_ready(server: st.App) -> AsyncIterator[None]:
+async def startup(server: st.App) -> AsyncIterator[None]:
     """Before the port answers: what the first page needs is imported, opened and read."""
-    await anyio.to_thread.run_sync(_make_ready)
+    await anyio.to_thread.run_sync(_warm_up)
     _send_at_once()
     yield
 
@@ -129,8 +126,9 @@ async def made_ready(server: st.App) -> AsyncIterator[None]:
 def _send_at_once() -> None:
     """Lets small messages leave without waiting for the receipt of the one before: forty milliseconds each time.
 
-    Python asks for that by itself where a socket says that it speaks TCP; the one Streamlit listens on does not say so.
-    Connections take this over from the socket that accepts them.
+    Works around a defect upstream: the socket Streamlit listens on leaves Nagle's algorithm on. Python turns it off by
+    itself where a socket says that it speaks TCP; that one does not say so. Connections take the option over from the
+    socket that accepts them.
     """
     for opened in psutil.Process().net_connections("tcp"):
         if opened.status == psutil.CONN_LISTEN:
@@ -138,7 +136,7 @@ def _send_at_once() -> None:
                 listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def _make_ready() -> None:
+def _warm_up() -> None:
     import pandas
 
     import flcontrib_core.charts
@@ -146,7 +144,6 @@ def _make_ready() -> None:
 
     assert pandas  # every table of a page needs it
     packed_script()
-    head_lines()
     for module in pkgutil.iter_modules(flcontrib_core.charts.__path__):
         importlib.import_module(f"flcontrib_core.charts.{module.name}")
     with suppress(FLContribError):  # the page itself says what is wrong with a workspace
@@ -166,6 +163,5 @@ door.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
 dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
     routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), take_in, methods=["PUT"]), script_route()],
-    middleware=[Middleware(KeptFiles), Middleware(ScriptAhead)],
-    lifespan=made_ready,
+    lifespan=startup,
 )

@@ -37,7 +37,7 @@ pages = {
 }
 current = st.navigation(pages)  # type: ignore[arg-type]
 state.restore_url()
-controls.dress()
+controls.apply_theme()
 with st.sidebar:
     runs = state.workspace().runs()
     entry = state.current_run()

@@ -21,8 +21,7 @@ from flcontrib_core.charts.following import (
 )
 from flcontrib_core.charts.palette import Looks, palette, probability_scale
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, plain, short, x_axis, y_axis
-from flcontrib_core.charts.ticks import epoch_ticks
+from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
 from flcontrib_core.words import numbers
 
 MOST_ROWS = 40
@@ -149,11 +148,9 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
     figure.add_shape(
         type="line", x0=0.5, x1=epochs + 0.5, y0=facts.threshold, y1=facts.threshold, yref="y2", line=dashed
     )
-    title = {"text": "Epoch", "font": {"size": 12, "color": p.secondary}}
     names = [short(c, 13) for c in facts.clients]
     figure.update_layout(
-        xaxis=x_axis(mode)
-        | {"range": [-0.5, epochs + 0.6], "tickvals": epoch_ticks(epochs), "title": title, "showline": False},
+        xaxis=epoch_axis(mode, epochs, -0.5, epochs + 0.6) | {"showline": False},
         yaxis={
             "domain": [0, floor],
             "range": [0.45, count + 0.55],

@@ -12,8 +12,8 @@ from flcontrib_core.charts.credit import looks_of
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from flcontrib_core.charts.palette import Looks, palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, plain, x_axis, y_axis
-from flcontrib_core.charts.ticks import epoch_ticks, plain_ticks, signed_ticks, value_range
+from flcontrib_core.charts.style import base_figure, epoch_axis, plain, x_axis, y_axis
+from flcontrib_core.charts.ticks import plain_ticks, signed_ticks, value_range
 from flcontrib_core.detection.separation import computed_epochs
 from flcontrib_core.words import numbers
 
@@ -96,17 +96,11 @@ def draw_clusters(facts: ClusterFacts, mode: str, following: Following = NOTHING
         n = "" if g == 0 else str(g + 1)
         left, width = column / columns + (0.02 if column else 0), 1 / columns - 0.03
         top, bottom = 1 - line / rows, 1 - (line + 1) / rows
-        title = {"text": "Epoch" if line == rows - 1 else "", "font": {"size": 12, "color": p.secondary}}
         last = int(facts.epochs[-1])
         layout |= {
-            f"xaxis{n}": x_axis(mode)
-            | {
-                "domain": [left, left + width],
-                "anchor": f"y{n}",
-                "tickvals": epoch_ticks(last),
-                "range": [0, last + 0.6],
-                "title": title,
-            },
+            f"xaxis{n}": epoch_axis(mode, last, 0, last + 0.6, "Epoch" if line == rows - 1 else "")
+            | {"domain": [left, left + width], "anchor": f"y{n}"}
+            | ({"matches": "x"} if n else {}),
             f"yaxis{n}": y_axis(mode)
             | {
                 "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.05 / rows],

@@ -12,8 +12,8 @@ from flcontrib_core.charts.credit import looks_of, running_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from flcontrib_core.charts.palette import DASHES, Looks, palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, plain, short, x_axis, y_axis
-from flcontrib_core.charts.ticks import epoch_ticks, signed_ticks, value_range
+from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
+from flcontrib_core.charts.ticks import signed_ticks, value_range
 from flcontrib_core.reports.comparison import contribution_ranks
 from flcontrib_core.words import numbers
 
@@ -98,7 +98,6 @@ def aligned_rows(facts: AlignedFacts) -> list[dict[str, object]]:
 
 def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING) -> Picture:
     """One panel per client on shared axes: the baseline wide and grey, the others in the client's colour."""
-    p = palette(mode)
     count = max(1, len(facts.clients))
     columns = min(2, count)
     rows = -(-count // columns)
@@ -111,16 +110,10 @@ def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING)
         left, width = column / columns + (0.03 if column else 0), 1 / columns - 0.04
         top, bottom = 1 - line / rows, 1 - (line + 1) / rows
         last = line == rows - 1 or n + columns >= count
-        title = {"text": "Epoch" if last else "", "font": {"size": 12, "color": p.secondary}}
         layout |= {
-            f"xaxis{suffix}": x_axis(mode)
-            | {
-                "domain": [left, left + width],
-                "anchor": f"y{suffix}",
-                "range": [0, facts.epochs + 0.6],
-                "tickvals": epoch_ticks(facts.epochs),
-                "title": title,
-            },
+            f"xaxis{suffix}": epoch_axis(mode, facts.epochs, 0, facts.epochs + 0.6, "Epoch" if last else "")
+            | {"domain": [left, left + width], "anchor": f"y{suffix}"}
+            | ({"matches": "x"} if suffix else {}),
             f"yaxis{suffix}": y_axis(mode)
             | {
                 "domain": [bottom + (0.3 / rows if line < rows - 1 else 0), top - 0.04 / rows],

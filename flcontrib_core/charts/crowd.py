@@ -11,8 +11,8 @@ from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
 from flcontrib_core.charts.palette import heat_scale, palette
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import KEY_DEPTH, KEY_WORDS, add_colour_key, base_figure, hatch_of, x_axis
-from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up
+from flcontrib_core.charts.style import KEY_DEPTH, KEY_WORDS, add_colour_key, base_figure, epoch_axis, hatch_of
+from flcontrib_core.charts.ticks import leading_digit_up
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
@@ -122,13 +122,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, following: Following = NOTHING) -> 
             draw_followed_row(figure, height, mode, over=True)
     figure.update_layout(
         barmode="overlay",
-        xaxis=x_axis(mode)
-        | {
-            "range": [0.4, epochs + 0.6],
-            "tickvals": epoch_ticks(epochs),
-            "showline": False,
-            "title": {"text": "Epoch", "font": {"size": 12, "color": p.secondary}},
-        },
+        xaxis=epoch_axis(mode, epochs, 0.4, epochs + 0.6) | {"showline": False},
         yaxis={
             "domain": [KEY_DEPTH / inner, 1],
             "range": [0.45, count + 0.55],

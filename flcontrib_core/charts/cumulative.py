@@ -124,7 +124,7 @@ def draw_cumulative(facts: CumulativeFacts, mode: str, following: Following = NO
     low, high = value_range([*(c.credit for c in facts.focus), facts.quantiles])
     top = high + (high - low) * 0.08 * rails
     figure.update_layout(
-        xaxis=epoch_axis(mode, facts.epochs) | {"range": [0, facts.epochs + 0.6], "anchor": "free", "position": 0},
+        xaxis=epoch_axis(mode, facts.epochs, 0, facts.epochs + 0.6) | {"anchor": "free", "position": 0},
         yaxis=y_axis(mode)
         | {"domain": [floor + 0.03 * bool(strip_height), 1], "range": [low, top]}
         | signed_ticks(low, high),

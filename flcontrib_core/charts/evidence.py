@@ -120,7 +120,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHIN
     figure = base_figure(mode, 640, l=62, r=86, t=26, b=46)
     low, high = value_range([facts.curve.credit, facts.quantiles])
     figure.update_layout(
-        xaxis=epoch_axis(mode, facts.epochs) | {"range": [0.3, facts.epochs + 0.7], "anchor": "y3"},
+        xaxis=epoch_axis(mode, facts.epochs, 0.3, facts.epochs + 0.7) | {"anchor": "y3"},
         yaxis=y_axis(mode) | {"domain": [0.60, 1.0], "range": [low, high]} | signed_ticks(low, high),
         barmode="overlay",
     )

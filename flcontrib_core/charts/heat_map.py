@@ -27,12 +27,12 @@ from flcontrib_core.charts.style import (
     KEY_WORDS,
     add_colour_key,
     base_figure,
+    epoch_axis,
     hatch_of,
     plain,
     short,
-    x_axis,
 )
-from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up, signed_ticks
+from flcontrib_core.charts.ticks import leading_digit_up, signed_ticks
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
@@ -231,14 +231,7 @@ def _lay_out(
     bold = [c in facts.alerted for c in facts.clients]
     figure.update_layout(
         barmode="overlay",
-        xaxis=x_axis(mode)
-        | {
-            "domain": [0, right],
-            "range": [-0.5, epochs + 0.6],
-            "tickvals": epoch_ticks(epochs),
-            "showline": False,
-            "title": {"text": "Epoch", "font": {"size": 12, "color": p.secondary}},
-        },
+        xaxis=epoch_axis(mode, epochs, -0.5, epochs + 0.6) | {"domain": [0, right], "showline": False},
         yaxis={
             "domain": list(cells),
             "range": [0.45, count + 0.55],

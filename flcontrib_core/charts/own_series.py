@@ -46,9 +46,7 @@ def draw_own_series(facts: OwnSeriesFacts, mode: str) -> Picture:
     p = palette(mode)
     epochs = len(facts.values) - 1
     figure = base_figure(mode, 440, l=62, r=16, t=26, b=46)
-    figure.update_layout(
-        xaxis=epoch_axis(mode, epochs) | {"range": [0.3, epochs + 0.7], "anchor": "y2"}, barmode="overlay"
-    )
+    figure.update_layout(xaxis=epoch_axis(mode, epochs, 0.3, epochs + 0.7) | {"anchor": "y2"}, barmode="overlay")
     write_heading(figure, 1.0, f"<b>Contribution per epoch</b> ({plain(facts.axis)}) ± 95%", mode)
     write_heading(figure, 0.3, "<b>Probability of a change</b> at this epoch", mode)
     for first, last in facts.windows:

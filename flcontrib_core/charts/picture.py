@@ -53,6 +53,10 @@ class Picture:
         new_axes = {k: self._axis for k in properties if _AXIS.fullmatch(k) and k not in self.layout and self._axis}
         self.layout = _merged(self.layout | new_axes, properties)
 
+    def axes(self, direction: str) -> list[dict[str, Any]]:
+        """What is said of every axis, 'x' or 'y'."""
+        return [value for key, value in self.layout.items() if _AXIS.fullmatch(key) and key.startswith(direction)]
+
     def to_json(self) -> str:
         """As the browser reads it: numbers packed, what is not a number left out."""
         return json.dumps(_sendable({"data": self.data, "layout": self.layout}), separators=(",", ":"))

@@ -9,8 +9,18 @@ import numpy as np
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
 from flcontrib_core.charts.palette import CLEAR, palette
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import add_cells, base_figure, hatch_of, plain, short, write_column, x_axis, y_axis
-from flcontrib_core.charts.ticks import epoch_ticks, percent_ticks, plain_ticks
+from flcontrib_core.charts.style import (
+    add_cells,
+    base_figure,
+    epoch_axis,
+    hatch_of,
+    plain,
+    short,
+    write_column,
+    x_axis,
+    y_axis,
+)
+from flcontrib_core.charts.ticks import percent_ticks, plain_ticks
 from flcontrib_core.scheduling.frontier import Frontier
 from flcontrib_core.scheduling.schedule import Schedule
 
@@ -102,11 +112,9 @@ def draw_schedule(facts: ScheduleFacts, mode: str, following: Following = NOTHIN
     for mask, fill, edge in ((facts.chosen, p.ink, None), (skipped, p.page, p.context)):
         below, above = np.full((2, int(mask.sum())), strip) * [[1.45], [0.55]]
         add_cells(figure, x[mask], below, above, BAR_WIDTH, fill, edge=edge)
-    title = {"text": "Epoch", "font": {"size": 12, "color": p.secondary}}
     figure.update_layout(
         barmode="overlay",
-        xaxis=x_axis(mode)
-        | {"range": [0.3, facts.epochs + 0.7], "tickvals": epoch_ticks(facts.epochs), "title": title},
+        xaxis=epoch_axis(mode, facts.epochs, 0.3, facts.epochs + 0.7),
         yaxis=y_axis(mode) | {"range": [strip * 1.9, facts.ceiling * 1.12]} | percent_ticks(0, facts.ceiling, 4),
     )
     return figure

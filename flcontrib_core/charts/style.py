@@ -175,9 +175,13 @@ def x_axis(mode: str) -> dict[str, Any]:
     }
 
 
-def epoch_axis(mode: str, epochs: int, title: str = "Epoch") -> dict[str, Any]:
+def epoch_axis(mode: str, epochs: int, low: float, high: float, title: str = "Epoch") -> dict[str, Any]:
     """An axis of epochs, where the reader may zoom and pan; beyond the run there is nothing to see."""
     return x_axis(mode) | {
+        "range": [low, high],
+        "minallowed": low,
+        "maxallowed": high,
+        "fixedrange": False,
         "tickvals": epoch_ticks(epochs),
         "title": {"text": title, "font": {"size": 12, "color": palette(mode).secondary}},
     }

@@ -51,16 +51,17 @@ def svg_body(picture: Picture, width: float | None = None) -> str:
     return (f"<defs>{named}</defs>" if named else "") + "".join(parts)
 
 
-def inline_svg(picture: Picture, title: str, description: str) -> str:
-    """For a page with ``CHART_RULES``; its words are read to who does not see it."""
+def inline_svg(picture: Picture, title: str = "", description: str = "") -> str:
+    """For a page with ``CHART_RULES``. Its words are read to who does not see it; without a title it is passed over."""
     margin = picture.layout["margin"]
-    marks = svg_body(picture)
-    room = f'class="room" height="{picture.layout["height"]}" role="img" {_font(picture)}'
+    said = _said(title, description) if title else ""
+    room = f'class="room" height="{picture.layout["height"]}" {_font(picture)}'
+    room += ' role="img"' if title else ' aria-hidden="true"'
     named = any(note.get("name") == BESIDE for note in picture.layout.get("annotations", ()))
     left, right = (f'width="{margin[side]}" height="1" aria-hidden="true"' for side in "lr")
     right += f' class="{BESIDE}"' if named else ""
-    inside = f"<svg {left}></svg><svg {room}>{_said(title, description)}{marks}</svg><svg {right}></svg>"
-    return f'<div class="chart"><div>{inside}</div></div>'
+    inside = f"<svg {left}></svg><svg {room}>{said}{svg_body(picture)}</svg><svg {right}></svg>"
+    return f'<div class="picture"><div>{inside}</div></div>'
 
 
 def svg_file(picture: Picture, title: str, description: str, lines: Sequence[str] = ()) -> str:
@@ -85,10 +86,10 @@ def svg_file(picture: Picture, title: str, description: str, lines: Sequence[str
 
 
 CHART_RULES = (
-    ".chart{container-type:inline-size}.chart>div{display:flex;align-items:flex-start}"
-    ".chart>div>svg{flex:none;display:block}.chart>div>.room{flex:1 1 0;min-width:0;overflow:visible}"
-    f"@container (max-width:{NARROW}px){{.chart svg.{BESIDE}{{width:{NARROW_MARGIN}px}}"
-    f".chart text.{BESIDE}{{display:none}}}}"
+    ".picture{container-type:inline-size}.picture>div{display:flex;align-items:flex-start}"
+    ".picture>div>svg{flex:none;display:block}.picture>div>.room{flex:1 1 0;min-width:0;overflow:visible}"
+    f"@container (max-width:{NARROW}px){{.picture svg.{BESIDE}{{width:{NARROW_MARGIN}px}}"
+    f".picture text.{BESIDE}{{display:none}}}}"
 )
 """What a page's style sheet says of ``inline_svg``."""
 

@@ -42,7 +42,7 @@ _PAGE_STYLE = (
     ".pair{display:grid;grid-template-columns:1fr 1fr;gap:14px;margin:12px 0 0}"
     ".pair>div{border-radius:8px;padding:14px 16px;background:var(--soft)}"
     ".pair+p{margin:12px 0 0}.pair ul{margin:0;padding-left:1.1em}.pair li{margin:0 0 6px}"
-    ".chart{margin:6px 0 0}"
+    ".picture{margin:6px 0 0}"
     "table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}"
     "th{text-align:left;font-weight:600;color:var(--secondary);border-bottom:1px solid var(--axis)}"
     "th,td{padding:5px 12px 5px 0;vertical-align:top}td{border-bottom:1px solid var(--border)}"
@@ -59,7 +59,7 @@ _PAGE_STYLE = (
     "dl,"
     "dl.two{grid-template-columns:1fr}dd{margin-bottom:6px}}"
     "@media print{html{font-size:11px}body{max-width:none;padding:0}h2{margin-top:22px}"
-    ".card,.chart,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}"
+    ".card,.picture,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}"
     ".wide{overflow:visible}"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}@page{margin:15mm 14mm}"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -104,6 +105,10 @@ def served() -> Iterator[Served]:
             cancel_jobs(filled.folder)
 
 
+_STREAMLIT_LOOKS_FOR_ITSELF = re.compile(r"//[^/]+/\w+/_stcore/(health|host-config)$")
+"""A link to a page makes Streamlit ask for its server under the page's own address first; then it asks at the root."""
+
+
 @dataclass
 class Witness:
     """What happened in the browser beside what was asked for."""
@@ -127,8 +132,9 @@ class Witness:
         self.requests.append(request.url)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self.complaints.append(f"{message.text} ({message.location.get('url', '')})")
+        address = message.location.get("url", "")
+        if message.type == "error" and not _STREAMLIT_LOOKS_FOR_ITSELF.search(address):
+            self.complaints.append(f"{message.text} ({address})")
 
     def _dialog(self, dialog: Dialog) -> None:
         self.dialogs.append(dialog.message)

@@ -94,6 +94,7 @@ def test_chart_says_so_when_its_script_does_not_come(served: Served, browser: Br
     page.route("**/drawing/**", lambda route: route.abort())
     page.goto(served.url(""))
     expect(page.get_by_test_id("chart").first).to_contain_text("Plotly did not load")
+    expect(page.get_by_test_id("chart").first.locator(".room")).to_be_visible()
     page.get_by_text("Show as table").first.click()
     expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
     context.close()

@@ -81,7 +81,7 @@ FIXED = {
 """What it takes for granted: the only values our pictures have."""
 UNSEEN = re.compile(
     r"data\.(hover\w+|customdata|name|(un)?selected\..*)|layout\.(hoverlabel\..*|modebar\..*|dragmode|autotypenumbers|"
-    r"font\.(family|color))|axis\.(fixedrange|matches)|(shape|note)\.name|note\.(bgcolor|borderpad)"
+    r"font\.(family|color))|axis\.(fixedrange|matches|minallowed|maxallowed)|(shape|note)\.name|note\.(bgcolor|borderpad)"
 )
 """What answers to a mouse, or is laid over something equal."""
 

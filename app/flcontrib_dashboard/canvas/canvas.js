@@ -1,17 +1,15 @@
-// Draws one picture with Plotly, redraws it in place when it changes, and says what the reader picked on it.
+// Shows a picture's drawing at once, draws it with Plotly when that is there, redraws it in place when it changes, and
+// says what the reader picked on it.
 let coming
 
 function plotly(address) {
   if (window.Plotly) return Promise.resolve(window.Plotly)
   coming ??= new Promise((ready, failed) => {
-    let script = document.getElementById("drawing")
-    if (!script || document.readyState === "complete") { // what the page's head asked for would be here by now
-      script = document.createElement("script")
-      script.src = address
-      document.head.append(script)
-    }
+    const script = document.createElement("script")
+    script.src = address
     script.addEventListener("load", () => ready(window.Plotly))
     script.addEventListener("error", () => { coming = undefined; script.remove(); failed(new Error("no " + address)) })
+    document.head.append(script)
   })
   return coming
 }
@@ -45,47 +43,86 @@ function read({ bdata, shape }) {
   return Array.from({ length: rows }, (_, row) => flat.subarray(row * columns, (row + 1) * columns))
 }
 
+// Where a reader may zoom, the labels follow: whole epochs, at most nine of them.
+const zoomable = (layout) => Object.keys(layout).filter((key) => /^xaxis/.test(key) && layout[key].fixedrange === false)
+const STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000]
+
+function ticks(axis, [low, high]) {
+  if (low <= axis.range[0] && high >= axis.range[1]) return axis.tickvals
+  const step = STEPS.find((size) => (high - low) / size <= 9) ?? high - low
+  const first = Math.max(1, Math.ceil(low / step)) * step
+  return Array.from({ length: Math.max(0, Math.floor((high - first) / step) + 1) }, (_, n) => first + n * step)
+}
+
+function laidOut(box, width) {
+  const { layout, narrow } = box.wanted
+  const now = { ...layout, width, uirevision: "kept" }
+  if (width <= narrow.width && layout.annotations?.some((note) => note.name === narrow.name)) {
+    now.annotations = layout.annotations.filter((note) => note.name !== narrow.name)
+    now.margin = { ...layout.margin, r: narrow.margin }
+  }
+  const axes = zoomable(layout)
+  if (axes.length && matchMedia("(pointer: fine)").matches) now.dragmode = "zoom" // a finger scrolls the page
+  for (const key of axes) {
+    const zoomed = box.live._fullLayout?.[key]?.range
+    const same = String(box.live.layout?.[key]?.uirevision) === String(layout[key].range)
+    const tickvals = zoomed && same ? ticks(layout[key], zoomed) : layout[key].tickvals
+    const range = [...layout[key].range] // Plotly writes into the one it is given
+    now[key] = { ...layout[key], range, tickvals, uirevision: String(range) } // another run is not zoomed
+  }
+  return now
+}
+
 function draw(box) {
   const width = box.clientWidth
   if (!box.isConnected || width < 10) return // shown later: its size will change then
-  const { figure, config } = box.wanted
-  if (!box.listens) box.textContent = "" // an earlier try may have left a sentence
-  window.Plotly.react(box, figure.data.map(unpacked), { ...figure.layout, width, uirevision: "kept" }, config)
+  window.Plotly.react(box.live, box.wanted.data.map(unpacked), laidOut(box, width), box.wanted.config)
   if (!box.listens) listen(box)
+  box.still.textContent = "" // the first paint, or a sentence that an earlier try left
 }
 
 function listen(box) {
   box.listens = true
-  box.on("plotly_click", ({ points }) => {
+  box.live.on("plotly_click", ({ points }) => {
     const marks = points.filter((p) => p.customdata !== undefined).map((p) => ({ customdata: p.customdata }))
     if (marks.length) box.pick?.({ points: marks.slice(0, 1) })
   })
-  box.on("plotly_selected", (chosen) => {
+  box.live.on("plotly_selected", (chosen) => {
     const marked = chosen?.selections?.[0]
     if (!marked) return
     box.pick?.({ box: [{ x: [marked.x0, marked.x1], y: [marked.y0, marked.y1], yref: marked.yref }] })
-    window.Plotly.update(box, { selectedpoints: [null] }, { selections: [] }) // the next picture shows what was taken
+    window.Plotly.update(box.live, { selectedpoints: [null] }, { selections: [] }) // the next picture shows what was taken
+  })
+  box.live.on("plotly_relayout", (change) => {
+    if (Object.keys(change).some((key) => /^xaxis\d*\.(range|autorange)/.test(key))) draw(box)
   })
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const box = parentElement.querySelector(".chart")
-  const wanted = kept({ figure: JSON.parse(data.figure), config: structuredClone(data.config) }, box.wanted)
+  box.live = box.querySelector(".live")
+  box.still = box.querySelector(".still")
+  const { data: traces, layout } = JSON.parse(data.figure)
+  const config = structuredClone(data.config)
+  const wanted = kept({ data: traces, layout, config, narrow: { ...data.narrow } }, box.wanted)
   const stands = box.listens && wanted === box.wanted
   box.setAttribute("aria-label", data.alt)
-  box.style.height = wanted.figure.layout.height + "px" // its place is kept while Plotly is on its way
+  box.style.height = layout.height + "px"
   box.wanted = wanted
   box.pick = data.picks ? (what) => setTriggerValue("picked", what) : undefined
+  if (data.still && !box.listens) box.still.innerHTML = data.still
   plotly(data.script).then(() => {
     if (stands || box.wanted !== wanted) return
     draw(box)
     if (box.watched) return
-    box.watched = new ResizeObserver(() => { if (box.clientWidth !== box._fullLayout?.width) draw(box) })
+    box.watched = new ResizeObserver(() => { if (box.clientWidth !== box.live._fullLayout?.width) draw(box) })
     box.watched.observe(box)
-  }, () => { box.textContent = "The chart could not be drawn: Plotly did not load. Show it as a table instead." })
+  }, () => {
+    box.still.insertAdjacentHTML("beforeend", "<p>Plotly did not load: this drawing does not answer to clicks.</p>")
+  })
   return () => {
     box.watched?.disconnect()
-    if (box.listens) window.Plotly.purge(box)
+    if (box.listens) window.Plotly.purge(box.live)
     box.watched = box.wanted = box.listens = undefined // what comes back is drawn anew
   }
 }

@@ -28,7 +28,7 @@ from flcontrib_core.words import (
     why,
 )
 from flcontrib_dashboard import client_table, controls, selection, state
-from flcontrib_dashboard.canvas import show_picture
+from flcontrib_dashboard.canvas import Drawn, show_picture
 
 MOST_CARDS = 3
 MOST_REMARKS = 5
@@ -61,7 +61,7 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
         show_picture(
             state.kept(
                 (shown.result.digest, "spark", small.utility, alert.client, alert.window, mode),
-                lambda: draw_sparkline(small, alert.client, alert.window, mode).to_json(),
+                lambda: Drawn(draw_sparkline(small, alert.client, alert.window, mode)),
             ),
             f"spark-{alert.client}-{alert.window}",
             alt=sparkline_alt(small, alert.client, alert.window),
