@@ -34,7 +34,16 @@ from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
 
 _SKETCHES_IN_MEMORY = 256 << 20
-_PER_CLIENT = ("solo_margin", "solo_worst_class", "solo_loss", "norm", "spread", "peer_cosine", "last_step_cosine")
+_PER_CLIENT = (
+    "solo_margin",
+    "solo_worst_class",
+    "solo_loss",
+    "norm",
+    "spread",
+    "peer_cosine",
+    "last_step_cosine",
+    "twin_cosine",
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,10 @@ class EpochObservation:
     """(n,) mean cosine to the other participants' updates"""
     last_step_cosine: FloatArray
     """(n,) cosine to the previous global step; NaN where there is none"""
+    twin_cosine: FloatArray
+    """(n,) largest cosine to another participant's update; NaN for a zero update and without another"""
+    twin: IntArray
+    """(n,) that participant's row; −1 = none"""
     sketch: np.ndarray
     """(n, dimensions) float16, unit length; zero for a zero update"""
     fingerprint: np.ndarray
@@ -88,6 +101,7 @@ def observe_epoch(
     margin, class_margin, class_loss, loss = _solo_changes(base_logits, solo_logits, evaluator.validation.y)
     gram = game.gram()
     norm = np.sqrt(np.diag(gram))
+    twin_cosine, twin = _twins(gram, norm)
     return EpochObservation(
         epoch=epoch,
         validation_rows=evaluator.validation_rows,
@@ -99,6 +113,8 @@ def observe_epoch(
         spread=_spread(game.updates, norm),
         peer_cosine=_peer_cosine(gram, norm),
         last_step_cosine=_cosine_to(last_step, game.updates, norm),
+        twin_cosine=twin_cosine,
+        twin=twin,
         sketch=sketch_updates(game.updates, seed),
         fingerprint=_fingerprints(game.updates),
     )
@@ -160,6 +176,18 @@ def _peer_cosine(gram: FloatArray, norm: FloatArray) -> FloatArray:
     return np.where(others > 0, np.nansum(cosine, axis=1) / np.maximum(others, 1), np.nan)
 
 
+def _twins(gram: FloatArray, norm: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The closest other participant of each, by direction: (n,) its cosine, (n,) its row."""
+    unit = np.where(norm > 0, norm, np.nan)
+    cosine = gram / np.outer(unit, unit)
+    np.fill_diagonal(cosine, np.nan)
+    known = np.isfinite(cosine)
+    ranked = np.where(known, cosine, -np.inf)
+    closest = ranked.argmax(axis=1)
+    best = ranked[np.arange(len(norm)), closest]
+    return np.where(known.any(axis=1), best, np.nan), np.where(known.any(axis=1), closest, -1)
+
+
 def _cosine_to(direction: Float32Array | None, updates: Float32Array, norm: FloatArray) -> FloatArray:
     if direction is None:
         return np.full(len(updates), np.nan)
@@ -183,7 +211,7 @@ def assemble_channels(
     shape = (run.epoch_count + 1, len(run.clients))
     per_client = {name: np.full(shape, np.nan) for name in _PER_CLIENT}
     class_margin: FloatArray | None = None
-    copy_of = np.zeros(shape, dtype=np.int64)
+    copy_of, twin_of = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     fingerprints: dict[tuple[int, int], bytes] = {}
     rows, dimensions = 0, 0
     for epoch in sorted(observations):
@@ -197,6 +225,7 @@ def assemble_channels(
         rows, dimensions = seen.validation_rows, seen.sketch.shape[1]
         prints = [row.tobytes() for row in seen.fingerprint]
         copy_of[epoch, members] = _copies(members, prints, seen.norm)
+        twin_of[epoch, members] = [0 if row < 0 else 1 + members[row] for row in seen.twin]
         fingerprints |= {(epoch, client): print_ for client, print_ in zip(members, prints, strict=True)}
     own, closest, repeats = _across_epochs(
         run, observations, per_client["norm"], fingerprints, distance or update_distance(run)
@@ -220,6 +249,8 @@ def assemble_channels(
         sketch_dimensions=dimensions,
         repeat_bit_equal=bit_equal,
         closest_own_cosine=closest,
+        twin_cosine=per_client["twin_cosine"],
+        twin_of=twin_of,
     )
 
 

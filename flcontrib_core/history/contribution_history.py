@@ -63,6 +63,10 @@ class RawChannels:
     """(T + 1, clients) where the update of ``repeat_of`` is repeated bit for bit; None = not recorded."""
     closest_own_cosine: EpochByClient | None = None
     """Largest cosine of Δ_it to an *earlier* update of the same client; NaN for its first. None = not recorded."""
+    twin_cosine: EpochByClient | None = None
+    """Largest cosine to another participant's update of the same epoch. None = not recorded."""
+    twin_of: IntArray | None = None
+    """(T + 1, clients) 1 + position of that participant, 0 = none. None = not recorded."""
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,10 @@ def test_geometry_channels_follow_their_formulas() -> None:
     cosine = unit @ unit.T
     np.testing.assert_allclose(seen.peer_cosine[:3], (cosine.sum(axis=1) - 1) / 2, atol=1e-6)
     assert np.isnan([seen.spread[3], seen.last_step_cosine[3], seen.peer_cosine[3]]).all()
+    without_self = np.where(np.eye(3, dtype=bool), -np.inf, cosine)
+    np.testing.assert_allclose(seen.twin_cosine[:3], without_self.max(axis=1), atol=1e-6)
+    np.testing.assert_array_equal(seen.twin, [*without_self.argmax(axis=1), -1])
+    assert np.isnan(seen.twin_cosine[3])
 
 
 def test_noise_spreads_over_a_third_of_the_parameters() -> None:
