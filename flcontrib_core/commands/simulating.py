@@ -13,6 +13,7 @@ from flcontrib_core.commands.printing import Progress, print_json, table
 from flcontrib_core.errors import SettingsError
 
 KINDS_HELP = "List every attack and honest change with its strength, and end."
+CORPUS_HELP = "A run of the corpus by its id, e.g. report/plain/any/0000; other options are then not allowed."
 CHANGE_HELP = "An honest change, e.g. local-epochs:3 (repeatable; --kinds lists them)."
 CHANGED_HELP = "How many clients change, or all: one for all changes, or one each. [default: 1]"
 WINDOW_HELP = "Epochs of a change: A:B (several with commas), 'from A' or whole; one for all changes, or one each."
@@ -91,6 +92,7 @@ def _simulate_options(command: Any) -> Any:
 @click.option("--first-epoch-all", is_flag=True, help="All clients take part in epoch 1.")
 @click.option("--preset", type=click.Choice(["paper"]), help="The paper's training set-up for the dataset.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the larger data sets ($FLCONTRIB_DATA).")
+@click.option("--corpus", "corpus_id", metavar="ID", help=CORPUS_HELP)
 @click.option("--kinds", is_flag=True, is_eager=True, expose_value=False, callback=_show_kinds, help=KINDS_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def simulate(out: Path, as_json: bool, **options: Any) -> None:
@@ -126,6 +128,8 @@ def _simulation_settings(options: dict[str, Any]) -> Any:
     )
 
     given = {k: v for k, v in options.items() if v is not None and v is not False and v != ()}
+    if "corpus_id" in given:
+        return _corpus_settings(given)
     preset = given.pop("preset", None)
     if "hidden" in given:
         try:
@@ -147,3 +151,18 @@ def _simulation_settings(options: dict[str, Any]) -> Any:
     if preset == "paper":
         return paper_settings(given.pop("dataset", "adult"), **given)
     return SimulationSettings(**given)
+
+
+def _corpus_settings(given: dict[str, Any]) -> Any:
+    """The settings of a run of the corpus; only the data folder may be said besides."""
+    from dataclasses import replace
+
+    from flcontrib_core.laboratory.corpus import corpus_run
+
+    settings = corpus_run(given.pop("corpus_id")).settings
+    if data_dir := given.pop("data_dir", None):
+        settings = replace(settings, data_dir=data_dir)
+    if given:
+        said = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise SettingsError(f"--corpus names a whole run; leave out {said}")
+    return settings

@@ -11,7 +11,7 @@ class LateJoiner(ChangeBehaviour):
     """Joins when its window begins and is not there before."""
 
     kind = ChangeKind.LATE_JOINER
-    lasting, turning = True, True
+    lasting, turning, not_for_all = True, True, True
 
     def attends(self, moment: Moment) -> bool:
         return moment.progress > 0
@@ -21,7 +21,7 @@ class Leaver(ChangeBehaviour):
     """Is not there in its window."""
 
     kind = ChangeKind.LEAVER
-    turning = True
+    turning, not_for_all = True, True
 
     def attends(self, moment: Moment) -> bool:
         return False

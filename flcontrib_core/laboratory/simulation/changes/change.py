@@ -67,6 +67,8 @@ class ChangeBehaviour(Behaviour):
     """It is the server that changes; no client is named."""
     whole_run: ClassVar[bool] = False
     """It is about who holds what, so it has no windows."""
+    not_for_all: ClassVar[bool] = False
+    """It makes no sense at all sites at once."""
     turning: ClassVar[bool] = False
     """It is about a turning point: without a window it comes after a third of the run."""
     own_size: ClassVar[bool] = False

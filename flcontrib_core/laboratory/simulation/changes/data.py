@@ -157,7 +157,7 @@ class RareClass(ChangeBehaviour):
     """
 
     kind = ChangeKind.RARE_CLASS
-    whole_run = True
+    whole_run, not_for_all = True, True
 
     def hold(self, held: Held, clients: tuple[int, ...], strength: float, rng: np.random.Generator) -> Rows:
         rare = int(rng.choice(np.unique(held.labels)))

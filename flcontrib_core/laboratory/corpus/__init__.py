@@ -1,0 +1,21 @@
+"""The innocent and the guilty: a declarative catalogue of simulated federations, for tuning and for reporting."""
+
+from flcontrib_core.laboratory.corpus.generation import AssessedRun, assess_corpus, map_corpus, simulate_corpus
+from flcontrib_core.laboratory.corpus.groups import GROUPS, Group, groups
+from flcontrib_core.laboratory.corpus.runs import CorpusRun, corpus, corpus_run
+from flcontrib_core.laboratory.corpus.worlds import Part, Regime
+
+__all__ = [
+    "GROUPS",
+    "AssessedRun",
+    "CorpusRun",
+    "Group",
+    "Part",
+    "Regime",
+    "assess_corpus",
+    "corpus",
+    "corpus_run",
+    "groups",
+    "map_corpus",
+    "simulate_corpus",
+]
