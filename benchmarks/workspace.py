@@ -33,7 +33,8 @@ def _memory(folder: Path) -> list[Measurement]:
         for key in keys:
             ours_keep.append(_cpu(lambda key=key: memory.keep_epoch(key, values)))
             ours_recall.append(_cpu(lambda key=key: memory.recall_epoch(key)))
-        ours_bytes = workspace.memory_statistics().bytes / len(keys) / len(values)
+        stored = sum(workspace.objects.path(name).stat().st_size for name in workspace.objects.names())
+        ours_bytes = stored / len(keys) / len(values)
     table = folder / "rows.sqlite"
     connection = sqlite3.connect(table)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -70,9 +71,9 @@ def _running_costs(folder: Path, entries: int) -> list[Measurement]:
             (_both(lambda number=number: checkpoints.keep(f"{number:064x}", arrays))) for number in range(entries)
         ]
         for number in range(entries):
-            workspace.keep_result(run_digest, {"n": number}, "audit", {"n": number})
+            workspace.store_result(run_digest, {"n": number}, "note", {"n": number})
         polling = [_cpu(workspace.jobs.poll) for _ in range(50)]
-        listing = [_cpu(lambda: workspace.latest_result(run_digest, "audit")) for _ in range(20)]
+        listing = [_cpu(lambda: workspace.latest_result(run_digest, "note")) for _ in range(20)]
         verifying = _cpu(workspace.verify_chain)
     opening = [_cpu(lambda: Workspace(path).close()) for _ in range(5)]
     (path / "index.sqlite").unlink()

@@ -150,7 +150,7 @@ def read_history(
 
 
 def provenance_of(history: ContributionHistory, settings: AuditSettings, recipe: dict[str, object]) -> Provenance:
-    from flcontrib_core.workspace.provenance import machine
+    from flcontrib_core.provenance import machine
 
     packages = {}
     for name in ("numpy", "torch", "tslearn", "pulp", "scipy"):

@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": ("assessing", "Totals, ranks and alerts side by side."),
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
+    "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),
     "calibrate": ("calibrating", "Measure the detector's thresholds again on simulated runs."),

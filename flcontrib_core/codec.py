@@ -5,7 +5,8 @@ the annotations, and a document can name no class that they do not: a file can o
 ``pack`` and ``unpack`` add the *layout*, a digest of all types concerned: no value of another layout is guessed at.
 
 Known are numbers, text, bytes, enums, literals, tuples, lists, frozensets, dictionaries, optionals, arrays, dataclasses
-and unions of dataclasses (or a base class of some), which are stored with the class's name as a tag: ``{"is": …}``.
+and unions of dataclasses (or a base class of some); where more than one class may stand, the document carries the
+class's name as a tag: ``{"is": …}``.
 """
 
 from __future__ import annotations
@@ -108,6 +109,11 @@ class _Shape:
         if self.form in ("class", "plain"):
             return f"{_TAG} {self.make.__name__}" if self.form == "class" else str(self.make.__name__)
         return "list" if self.form in ("row", "items", "pairs") else self.form
+
+    @property
+    def tagged(self) -> bool:
+        """Must a document of this union say which of several classes it is?"""
+        return len([member for member in self.parts if member.form == "class"]) > 1
 
     def member(self, look: str) -> _Shape:
         """The member of a union that looks so; a whole number may stand for a float."""
@@ -220,7 +226,7 @@ def _write(shape: _Shape, value: Any, path: str, arrays: Arrays) -> Any:
         case "union":
             member = shape.member(_look_of_value(value))
             written = _write(member, value, path, arrays)
-            return {_TAG: member.make.__name__, **written} if member.form == "class" else written
+            return {_TAG: member.make.__name__, **written} if shape.tagged and member.form == "class" else written
         case "row" if isinstance(value, tuple):
             pairs = enumerate(zip(shape.parts, value, strict=True))
             return [_write(_shape(part), v, _under(path, n), arrays) for n, (part, v) in pairs]
@@ -279,8 +285,7 @@ def _read(shape: _Shape, document: Any, arrays: Mapping[str, np.ndarray]) -> Any
         case "class":
             return _build(shape.make, document, arrays)
         case "union":
-            tag = next(iter(document)) if isinstance(document, dict) else type(document).__name__
-            return _read(shape.member(f"{_TAG} {document[_TAG]}" if tag == _TAG else tag), document, arrays)
+            return _read(shape.member(_look_of_document(shape, document)), document, arrays)
         case "row":
             return tuple(_read(_shape(p), d, arrays) for p, d in zip(shape.parts, document, strict=True))
         case "items" if isinstance(document, list):
@@ -290,6 +295,16 @@ def _read(shape: _Shape, document: Any, arrays: Mapping[str, np.ndarray]) -> Any
             keys, values = map(_shape, shape.parts)
             return {_read(keys, k, arrays): _read(values, v, arrays) for k, v in document}
     raise TypeError(f"{json.dumps(document)[:60]} is no {shape.look}")
+
+
+def _look_of_document(union: _Shape, document: Any) -> str:
+    if not isinstance(document, dict):
+        return type(document).__name__
+    looks = [str(member.look) for member in union.parts]
+    alone = [look for look in looks if document.keys() == {look}]  # {"array": …}, {"float": …}, {"bytes": …}
+    if union.tagged:
+        return alone[0] if alone else f"{_TAG} {document[_TAG]}"
+    return next((look for look in (*alone, *looks) if look in alone or look.startswith(f"{_TAG} ")), "dict")
 
 
 def _build(kind: Any, document: Any, arrays: Mapping[str, np.ndarray]) -> Any:

@@ -269,7 +269,10 @@ def no_report(entry: RunEntry, trail: str) -> None:
         if trail in wording.AWAITED:
             next_steps(("overview", "The verdict so far"), ("contributions", "Contributions so far"))
         return
-    if jobs:
+    if any(result.outdated for result in state.workspace().results(entry.digest, "audit")):
+        st.title("The result of this run was computed by an older version")
+        st.markdown(wording.OUTDATED)
+    elif jobs:
         st.title("This run has no result yet")
         st.error(f"The last job {job_words(jobs[0])}.")
         if jobs[0].error:
@@ -277,7 +280,7 @@ def no_report(entry: RunEntry, trail: str) -> None:
     else:
         st.title("This run has not been computed yet")
     if st.button("Compute", type="primary"):
-        state.workspace().jobs.submit(entry.digest, AuditSettings().record())
+        state.workspace().jobs.submit(entry.digest, AuditSettings().record(), recompute=True)
         st.rerun()
 
 

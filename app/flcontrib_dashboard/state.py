@@ -42,7 +42,7 @@ def bring_samples(found: Workspace) -> None:
     take_in_samples(found)
     for entry in found.runs():  # the next time a sample is looked at, its result is there
         if entry.digest in known_samples() and found.latest_result(entry.digest, "audit", also_stale=False) is None:
-            found.jobs.submit(entry.digest, AuditSettings().record())
+            found.jobs.submit(entry.digest, AuditSettings().record(), recompute=True)
 
 
 def load_samples() -> None:
@@ -134,7 +134,7 @@ def shown_preview(entry: RunEntry) -> Shown | None:
         digest=f"preview-{job.id}-{stamp}",  # what pages keep by digest is kept for this moment of the job only
         version=job.version,
         size=0,
-        kept_at="",
+        stored_at="",
         remarks={},
         available=True,
     )

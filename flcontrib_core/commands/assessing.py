@@ -84,12 +84,16 @@ def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
     click.echo(_totals_table(history, settings))
     done = int(history.computed[1:].sum())
     methods = sorted({m for m, c in zip(history.estimator[1:], history.computed[1:], strict=True) if c})
-    click.echo(
-        f"\n{done} of {history.epoch_count} epochs computed ({', '.join(methods)}), "
-        f"{int(history.evaluations.sum())} evaluations, {history.recalled} remembered, {history.seconds:.1f} s"
-    )
+    click.echo(f"\n{done} of {history.epoch_count} epochs computed ({', '.join(methods)}), {work_of(history)}")
     for note in history.notes[:10]:
         click.echo(f"note: {note}", err=True)
+
+
+def work_of(history: Any) -> str:
+    """What it took: how many evaluations, how many of them were remembered from earlier work, and the time."""
+    asked = int(history.evaluations.sum())
+    remembered = "none" if not history.recalled else f"{history.recalled} ({history.recalled / max(asked, 1):.0%})"
+    return f"{asked} evaluations, {remembered} of them remembered, {history.seconds:.1f} s"
 
 
 def _totals_table(history: Any, settings: AssessSettings) -> str:
@@ -218,6 +222,7 @@ def print_audit(report: Any) -> None:
     if not detection.alerts:
         say("", words.false_alarm_sentence(detection.false_alarms))
     say("", words.OBSERVED_ONLY)
+    say("", work_of(history))
     for check in report.axioms:
         if not check.holds:
             place = f"in epoch {check.epoch} ({check.method})"

@@ -165,7 +165,9 @@ class _EpochStream:
                 continue
             kept = self.checkpoints.recall(self._answer_key(record.epoch)) if self.checkpoints else None
             if kept is not None:
-                self._finished.append(unpack_answer(kept))
+                finished = unpack_answer(kept)
+                self.recalled += finished.estimate.evaluations if finished.estimate else 0
+                self._finished.append(finished)
                 continue
             known = self.memory.recall_epoch(self.keys.memory(record.epoch)) if self.memory else {}
             yield EpochTask(
@@ -198,7 +200,7 @@ class _EpochStream:
     def _keep(self, answer: EpochAnswer) -> None:
         self.recalled += answer.recalled
         if self.memory is not None:
-            self.memory.keep_epoch(self.keys.memory(answer.epoch), answer.fresh, answer.recalled)
+            self.memory.keep_epoch(self.keys.memory(answer.epoch), answer.fresh)
         if self.checkpoints is None:
             return
         packed = pack_logits(answer.fresh_logits)

@@ -31,9 +31,7 @@ class UtilityMemory(Protocol):
 
     def recall_epoch(self, key: str) -> dict[bytes, np.ndarray]: ...
 
-    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray], recalled: int = 0) -> None:
-        """Keeps new utilities; ``recalled`` is how many were answered from memory, for the hit rate."""
-        ...
+    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray]) -> None: ...
 
 
 def digest_of(*parts: object) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
+OUTDATED = (
+    "Recompute it: this version stores more about a result than the older one did, and never guesses what is missing. "
+    "Decisions about its alerts stand, and evaluations that were remembered are used again."
+)
 STALE = "The old result is kept until then; results of two versions are never mixed."
 EMPTY = (
     "This workspace holds no run. Bring in a log of a federated training, or a table of contributions: then this page "

@@ -1,47 +1,83 @@
-"""What is kept: runs, results, finished epochs, remembered utilities, jobs, alerts and decisions, in one folder."""
+"""The workspace: one folder where runs, results, cached work, jobs, alerts and decisions survive whatever happens.
 
-from flcontrib_core.workspace.audit_log import BrokenLink, ChainHead, LogEntry
-from flcontrib_core.workspace.decisions import AlertBook, AlertEntry, AlertState, Decision, alert_identity
-from flcontrib_core.workspace.faults import DamagedIndex, DamagedObject, NoSpaceLeft, ReadOnlyWorkspace
-from flcontrib_core.workspace.job import Job, JobLimits, JobState
-from flcontrib_core.workspace.job_status import Progress
-from flcontrib_core.workspace.jobs import JobQueue
-from flcontrib_core.workspace.kept_arrays import EpochCheckpoints, ResultEntry, StoredResult
-from flcontrib_core.workspace.memory import MemoryShelf, MemoryStatistics, UtilityMemory
-from flcontrib_core.workspace.objects import text_array, text_of
-from flcontrib_core.workspace.run_intake import TooLarge
-from flcontrib_core.workspace.store import Workspace, default_path
-from flcontrib_core.workspace.stored_runs import DeletedRun, RunEntry
+Two stores
+----------
+``index.sqlite``      what is known: the audit log, the state of jobs, which object holds what (WAL, synchronous FULL).
+``objects/ab/abcd…``  content named by its sha256: bundles and tables as they were given, results, finished epochs,
+                      coalition utilities (arrays as safetensors records whose header says what they are). The entries
+                      of the audit log are such objects too, in ``log/``, their number before their hash so that the
+                      end of the chain is seen without opening one.
 
-__all__ = [
-    "AlertBook",
-    "AlertEntry",
-    "AlertState",
-    "BrokenLink",
-    "ChainHead",
-    "DamagedIndex",
-    "DamagedObject",
-    "Decision",
-    "DeletedRun",
-    "EpochCheckpoints",
-    "Job",
-    "JobLimits",
-    "JobQueue",
-    "JobState",
-    "LogEntry",
-    "MemoryShelf",
-    "MemoryStatistics",
-    "NoSpaceLeft",
-    "Progress",
-    "ReadOnlyWorkspace",
-    "ResultEntry",
-    "RunEntry",
-    "StoredResult",
-    "TooLarge",
-    "UtilityMemory",
-    "Workspace",
-    "alert_identity",
-    "default_path",
-    "text_array",
-    "text_of",
-]
+The index can be lost: objects and log entries rebuild it. Everything typed passes ``flcontrib_core.codec``.
+
+No stores: ``incoming/`` (half-written files), ``quarantine/`` (what was damaged or replaced), ``jobs/ID/`` (a worker's
+desk: its status, output and preview). The desk stays beside the stores because two tests need it: on a full disk a job
+must still say that it paused (``test_the_last_word_of_a_job_needs_no_space``), which neither a commit nor a new object
+can, and a worker's lock must end with its process, whatever ends that (``test_a_zombie_is_not_alive``).
+
+Who writes
+----------
+Any number of processes and threads. A write stages its objects, then holds SQLite's write lock and a shared lock on
+``index.lock``; whoever replaces the index file holds that lock alone. A job's worker writes its own desk.
+
+What a kill leaves, at any moment
+---------------------------------
+staging             a locked file without a name; swept when the workspace is next opened
+objects, no commit  an object nobody points at; the same content published again is the same file
+commit, no copy     a log entry without its copy; copied at the next opening, which the log then says
+deletion decided    rows gone, files noted in ``removals``; removed at the next opening
+rebuilding          ``index.rebuilding`` stands; whoever finds it starts over
+
+Nothing acknowledged is lost, nothing is half there; ``tests/workspace`` kills at every single call.
+"""
+
+from typing import TYPE_CHECKING
+
+from flcontrib_core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from flcontrib_core.workspace.audit_jobs import audit_in_workspace as audit_in_workspace
+    from flcontrib_core.workspace.audit_jobs import preview_of as preview_of
+    from flcontrib_core.workspace.audit_jobs import sample_digests as sample_digests
+    from flcontrib_core.workspace.audit_jobs import stored_report as stored_report
+    from flcontrib_core.workspace.audit_jobs import take_in_samples as take_in_samples
+    from flcontrib_core.workspace.audit_log import BrokenLink as BrokenLink
+    from flcontrib_core.workspace.audit_log import ChainCheck as ChainCheck
+    from flcontrib_core.workspace.audit_log import ChainHead as ChainHead
+    from flcontrib_core.workspace.audit_log import LogEntry as LogEntry
+    from flcontrib_core.workspace.decisions import AlertEntry as AlertEntry
+    from flcontrib_core.workspace.decisions import AlertState as AlertState
+    from flcontrib_core.workspace.decisions import Decision as Decision
+    from flcontrib_core.workspace.decisions import alert_identity as alert_identity
+    from flcontrib_core.workspace.faults import BrokenChain as BrokenChain
+    from flcontrib_core.workspace.faults import DamagedIndex as DamagedIndex
+    from flcontrib_core.workspace.faults import DamagedObject as DamagedObject
+    from flcontrib_core.workspace.faults import NoSpaceLeft as NoSpaceLeft
+    from flcontrib_core.workspace.faults import ReadOnlyWorkspace as ReadOnlyWorkspace
+    from flcontrib_core.workspace.import_run import TooLarge as TooLarge
+    from flcontrib_core.workspace.job import Job as Job
+    from flcontrib_core.workspace.job import JobLimits as JobLimits
+    from flcontrib_core.workspace.job import JobState as JobState
+    from flcontrib_core.workspace.job_status import Progress as Progress
+    from flcontrib_core.workspace.results import ResultEntry as ResultEntry
+    from flcontrib_core.workspace.store import Workspace as Workspace
+    from flcontrib_core.workspace.store import check_log as check_log
+    from flcontrib_core.workspace.store import default_path as default_path
+    from flcontrib_core.workspace.stored_runs import DeletedRun as DeletedRun
+    from flcontrib_core.workspace.stored_runs import RunEntry as RunEntry
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "audit_jobs": ["audit_in_workspace", "preview_of", "sample_digests", "stored_report", "take_in_samples"],
+        "audit_log": ["BrokenLink", "ChainCheck", "ChainHead", "LogEntry"],
+        "decisions": ["AlertEntry", "AlertState", "Decision", "alert_identity"],
+        "faults": ["BrokenChain", "DamagedIndex", "DamagedObject", "NoSpaceLeft", "ReadOnlyWorkspace"],
+        "import_run": ["TooLarge"],
+        "job": ["Job", "JobLimits", "JobState"],
+        "job_status": ["Progress"],
+        "results": ["ResultEntry"],
+        "store": ["Workspace", "check_log", "default_path"],
+        "stored_runs": ["DeletedRun", "RunEntry"],
+    },
+)

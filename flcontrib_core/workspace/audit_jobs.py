@@ -1,22 +1,25 @@
-"""How does an audit run inside a workspace, so that nothing is lost and results appear as epochs finish?"""
+"""An audit inside a workspace: nothing is lost, and results appear as epochs finish."""
 
 from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flcontrib_core.auditing import AuditReport, AuditSettings, audit, report_on, settings_from_record
 from flcontrib_core.bundled_files import bundled
-from flcontrib_core.codec import pack, unpack
+from flcontrib_core.codec import OtherLayout, pack, unpack
 from flcontrib_core.history.assembly import assemble_history
 from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import OnProgress, no_progress
-from flcontrib_core.workspace import Job, ResultEntry, RunEntry, Workspace
-from flcontrib_core.workspace.job import job_identity
+from flcontrib_core.workspace.job import Job, job_identity
+from flcontrib_core.workspace.results import ResultEntry
+from flcontrib_core.workspace.store import Workspace
+from flcontrib_core.workspace.stored_runs import RunEntry
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
@@ -51,14 +54,14 @@ def audit_in_workspace(
     remarks = {"seconds": report.seconds, "recalled": report.history.recalled}
     # What differs between two equal computations goes into the remarks, so that equal results have equal digests.
     timeless = replace(report, seconds=0.0, history=replace(report.history, seconds=0.0, recalled=0))
-    entry = workspace.keep_result(run_digest, settings, KIND, arrays=pack(AuditReport, timeless), remarks=remarks)
+    entry = workspace.store_result(run_digest, settings, KIND, timeless, remarks)
     workspace.alerts.raise_alerts(run_digest, report.detection.alerts, entry.digest)
     return entry
 
 
 def stored_report(workspace: Workspace, entry: ResultEntry) -> AuditReport:
     """The report of a stored result, with the seconds it took."""
-    report = unpack(AuditReport, workspace.load_result(entry).arrays)
+    report: AuditReport = workspace.load_result(entry, AuditReport)
     seconds = float(entry.remarks.get("seconds", 0.0))
     recalled = int(entry.remarks.get("recalled", 0))
     return replace(report, seconds=seconds, history=replace(report.history, seconds=seconds, recalled=recalled))
@@ -70,7 +73,9 @@ def preview_of(workspace: Workspace, job: Job) -> AuditReport | None:
     Every look at an unfinished history is one more chance of a false alarm, so it is read with the strict preset.
     """
     arrays = workspace.previews.load(job.id)
-    return None if arrays is None else unpack(AuditReport, arrays)
+    with suppress(OtherLayout):  # left by a job of an older version
+        return None if arrays is None else unpack(AuditReport, arrays)
+    return None
 
 
 class _Preview:

@@ -1,8 +1,9 @@
-"""What happened here, in an order nobody can change unnoticed?
+"""What happened here, in an order nobody can change unnoticed.
 
 Every entry carries the hash of the one before it, so the last hash – the *head*, printed in every report – fixes the
-whole history: an edit, a cut or a rewrite no longer leads to it. Entries live in the index and, as one small file
-each, in ``log/`` (named by sequence and hash), from which the index can be rebuilt.
+whole history: an edit, a cut or a rewrite no longer leads to it. Entries live in the index and, as one small object
+each, in ``log/`` (named by sequence and hash), from which the index is rebuilt. A copy is made after the entry's commit
+and before its writer is answered: only a kill between the two leaves an entry without one, and only at the end.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.provenance import canonical_json
 from flcontrib_core.workspace.disk import Staging
 from flcontrib_core.workspace.faults import DamagedIndex
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import Transaction
-from flcontrib_core.workspace.provenance import canonical_json
 
 GENESIS = "0" * 64
 _COPY_NAME = re.compile(r"(\d{8,})-([0-9a-f]{64})\.json")
@@ -47,21 +48,17 @@ class LogEntry:
 
     @classmethod
     def parse(cls, text: str) -> LogEntry:
+        """The entry of a text; ValueError, KeyError or TypeError when it is none."""
         fields = json.loads(text)
         return cls(
-            sequence=fields["sequence"],
-            kind=fields["kind"],
-            subject=fields["subject"],
-            at=fields["at"],
-            body=fields["body"],
-            previous=fields["previous"],
-            hash=hashlib.sha256(text.encode()).hexdigest(),
+            **{name: fields[name] for name in ("sequence", "kind", "subject", "at", "body", "previous")},
+            hash=_sha256(text),
         )
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> LogEntry:
         """The entry in a row with ``entry`` and ``hash``; raises DamagedIndex when they do not belong together."""
-        if hashlib.sha256(row["entry"].encode()).hexdigest() != row["hash"]:
+        if _sha256(row["entry"]) != row["hash"]:
             raise DamagedIndex(
                 f"an entry of the audit log was changed in the index: {row['entry'][:120]!r}; open the workspace again "
                 "to restore it from its copy"
@@ -81,6 +78,7 @@ class ChainHead:
 
     @classmethod
     def parse(cls, text: str) -> ChainHead:
+        """The head a report printed. Raises WorkspaceError for anything else."""
         sequence, _, fingerprint = text.strip().partition(":")
         if not sequence.isdigit() or re.fullmatch(r"[0-9a-f]{64}", fingerprint) is None:
             raise WorkspaceError(f"{text[:80]!r} is not the head of a log; a report prints it as number:sha256")
@@ -95,7 +93,19 @@ class BrokenLink:
     problem: str
 
     def __str__(self) -> str:
-        return f"log entry {self.sequence}: {self.problem}"
+        return f"log entry {self.sequence} {self.problem}"
+
+
+@dataclass(frozen=True)
+class ChainCheck:
+    """What a look at the whole chain found."""
+
+    head: ChainHead
+    broken: BrokenLink | None
+    uncopied: tuple[int, ...]
+    """Entries without a copy: a kill came between commit and copy, or another program wrote them."""
+    mendable: bool
+    """Do the copies know better than the index?"""
 
 
 class AuditLog:
@@ -111,27 +121,10 @@ class AuditLog:
         """Adds an entry; it exists when the transaction commits, and its copy is on disk before that returns."""
         last = transaction.execute("SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1")
         sequence, previous = (last[0]["sequence"] + 1, last[0]["hash"]) if last else (1, GENESIS)
-        text = canonical_json(
-            {
-                "sequence": sequence,
-                "previous": previous,
-                "at": self._now().isoformat(timespec="seconds"),
-                "kind": kind,
-                "subject": subject,
-                "body": body,
-            }
-        )
-        entry = self.insert(transaction, text)
+        fields = {"sequence": sequence, "previous": previous, "kind": kind, "subject": subject, "body": body}
+        text = canonical_json({**fields, "at": self._now().isoformat(timespec="seconds")})
+        entry = self._insert(transaction, text)
         transaction.after_commit(lambda: self._copy_out(entry, text))
-        return entry
-
-    def insert(self, transaction: Transaction, text: str) -> LogEntry:
-        """Puts an entry's text into the index as it is (a rebuild restores entries this way)."""
-        entry = LogEntry.parse(text)
-        transaction.execute(
-            "INSERT INTO log (sequence, kind, subject, previous, hash, entry) VALUES (?, ?, ?, ?, ?, ?)",
-            (entry.sequence, entry.kind, entry.subject, entry.previous, entry.hash, text),
-        )
         return entry
 
     def entries(self, kind: str | None = None, subject: str | None = None) -> tuple[LogEntry, ...]:
@@ -150,55 +143,56 @@ class AuditLog:
 
     def verify(self, head: ChainHead | str | None = None) -> BrokenLink | None:
         """The first place where the chain is broken, or does not contain the ``head`` that was printed earlier."""
-        if isinstance(head, str):
-            head = ChainHead.parse(head)
-        copies = self.copies()
-        expected, previous = 1, GENESIS
-        for row in self._index.read("SELECT * FROM log ORDER BY sequence"):
-            broken = _broken_row(row["sequence"], dict(row), expected, previous)
-            if broken is None and copies.get(expected, row["hash"]) != row["hash"]:
-                broken = BrokenLink(expected, "differs from its copy in log/: one of the two was rewritten")
-            if broken is None and head is not None and head.sequence == expected and head.hash != row["hash"]:
-                broken = BrokenLink(expected, "is not the entry whose hash was printed as head: history was rewritten")
-            if broken is not None:
-                return broken
-            expected, previous = expected + 1, row["hash"]
-        end = max([expected - 1, *copies]) if head is None else max([expected - 1, *copies, head.sequence])
-        if end >= expected:
-            return BrokenLink(expected, f"is missing: the chain reached {end} and now ends at {expected - 1}")
-        return None
+        return self.check(self._index.read, head).broken
 
-    def copies(self) -> dict[int, str]:
-        """Sequence -> hash of the entries' copies, by their names alone."""
-        names = (_COPY_NAME.fullmatch(path.name) for path in self._folder.glob("*.json"))
-        return {int(name[1]): name[2] for name in names if name is not None}
+    def check(self, read: Callable[[str], list[sqlite3.Row]], head: ChainHead | str | None = None) -> ChainCheck:
+        """The whole chain as ``read`` finds it in the index."""
+        copies = copies_in(self._folder)  # before the index is read: a copy is only made after its commit
+        return check_chain(read("SELECT * FROM log ORDER BY sequence"), copies, head)
 
-    def loss(self, index: Transaction) -> str | None:
-        """What the index has lost or changed that the copies still know; None when nothing."""
-        copies = self.copies()  # before the index is read: a copy is only made after its commit
-        last = 0
-        for row in index.execute("SELECT sequence, entry, hash FROM log ORDER BY sequence"):
-            last = row["sequence"]
-            if hashlib.sha256(row["entry"].encode()).hexdigest() != row["hash"]:
-                return f"entry {last} of the audit log was changed in the index"
-        missing = [sequence for sequence in copies if sequence > last]
-        return f"entries {min(missing)} to {max(missing)} of the audit log are missing" if missing else None
+    def restore_copies(self) -> tuple[int, ...]:
+        """Writes the copies that a kill between commit and copy left out; returns their sequences."""
+        with self._index.alone():  # a living writer has made its copy when it lets go
+            missing = self.check(self._index.read).uncopied
+            for sequence in missing:
+                (row,) = self._index.read("SELECT entry, hash FROM log WHERE sequence = ?", (sequence,))
+                self._write_copy(LogEntry.of(row), row["entry"])
+        return missing
 
-    def restore_copies(self) -> None:
-        """Writes copies that a crash between commit and copy left out."""
-        known = self.copies()
-        for row in self._index.read("SELECT sequence, hash FROM log ORDER BY sequence"):
-            if row["sequence"] not in known:
-                (found,) = self._index.read("SELECT entry, hash FROM log WHERE hash = ?", (row["hash"],))
-                self._write_copy(LogEntry.of(found), found["entry"])
+    def rebuild(self, transaction: Transaction, quarantine: Path) -> tuple[int, list[str]]:
+        """Fills an empty index from the copies; returns how many, and where those were moved that do not belong.
 
-    def read_copies(self) -> Iterator[tuple[Path, str | None]]:
-        """Every copy in order with its text; None where the text is not what the name says."""
-        for path in sorted(self._folder.glob("*.json"), key=lambda p: (len(p.name), p.name)):
-            name = _COPY_NAME.fullmatch(path.name)
-            content = path.read_bytes()
-            intact = name is not None and hashlib.sha256(content).hexdigest() == name[2]
-            yield path, content.decode() if intact else None
+        The chain is followed back from its last entry. What is damaged, or stands beside the chain because somebody
+        wrote a second history, is set aside.
+        """
+        texts: dict[tuple[int, str], str] = {}
+        misfits: list[Path] = []
+        for path in sorted(self._folder.glob("*.json")):
+            name, content = _COPY_NAME.fullmatch(path.name), path.read_bytes()
+            if name is None or hashlib.sha256(content).hexdigest() != name[2]:
+                misfits.append(path)
+            else:
+                texts[int(name[1]), name[2]] = content.decode()
+        chain: list[str] = []
+        following: LogEntry | None = None
+        for sequence, fingerprint in sorted(texts, reverse=True):
+            belongs = following is None or sequence < following.sequence - 1
+            if belongs or (following is not None and fingerprint == following.previous):
+                chain.append(texts[sequence, fingerprint])
+                following = LogEntry.parse(chain[-1])
+            else:
+                misfits.append(self._copy_path(sequence, fingerprint))
+        for text in reversed(chain):
+            self._insert(transaction, text)
+        return len(chain), [str(self._staging.disk.set_aside(path, quarantine)) for path in misfits]
+
+    def _insert(self, transaction: Transaction, text: str) -> LogEntry:
+        entry = LogEntry.parse(text)
+        transaction.execute(
+            "INSERT INTO log (sequence, kind, subject, previous, hash, entry) VALUES (?, ?, ?, ?, ?, ?)",
+            (entry.sequence, entry.kind, entry.subject, entry.previous, entry.hash, text),
+        )
+        return entry
 
     def _copy_out(self, entry: LogEntry, text: str) -> None:
         """Copies the entry, and first the one before it if its writer died: a copy never stands before a gap."""
@@ -214,19 +208,58 @@ class AuditLog:
         return self._folder / f"{sequence:08d}-{fingerprint}.json"
 
 
-def _broken_row(sequence: int, row: dict[str, Any], expected: int, previous: str) -> BrokenLink | None:
+def copies_in(folder: Path) -> frozenset[tuple[int, str]]:
+    """(sequence, hash) of the entries' copies, by their names alone."""
+    names = (_COPY_NAME.fullmatch(path.name) for path in folder.glob("*.json"))
+    return frozenset((int(name[1]), name[2]) for name in names if name is not None)
+
+
+def check_chain(
+    rows: Sequence[sqlite3.Row], copies: frozenset[tuple[int, str]], head: ChainHead | str | None = None
+) -> ChainCheck:
+    """Follows the chain through the rows of the log and compares it with its copies and a head printed earlier."""
+    printed = ChainHead.parse(head) if isinstance(head, str) else head
+    breaks: list[BrokenLink] = []
+    unsound = False
+    last = ChainHead(0, GENESIS)
+    for row in rows:
+        if row["sequence"] != last.sequence + 1:
+            breaks.append(BrokenLink(last.sequence + 1, f"is missing: the next one is {row['sequence']}"))
+        elif (problem := _problem_in(row, last.hash)) is not None:
+            breaks.append(BrokenLink(row["sequence"], problem))
+            unsound = True
+        last = ChainHead(row["sequence"], row["hash"])
+        if printed is not None and printed.sequence == last.sequence and printed.hash != last.hash:
+            breaks.append(BrokenLink(last.sequence, "is not the one whose hash was printed as head: it was rewritten"))
+    entries = {(row["sequence"], row["hash"]) for row in rows}
+    copied = {sequence for sequence, _ in entries & copies}
+    strangers = sorted(sequence for sequence, _ in copies - entries)
+    if strangers and strangers[0] <= last.sequence:
+        breaks.append(BrokenLink(strangers[0], "differs from its copy in log/: one of the two was rewritten"))
+    end = max([last.sequence, *strangers, printed.sequence if printed else 0])
+    if end > last.sequence:
+        words = f"is missing: the chain reached {end} and now ends at {last.sequence}"
+        breaks.append(BrokenLink(last.sequence + 1, words))
+    return ChainCheck(
+        head=last,
+        broken=min(breaks, key=lambda found: found.sequence, default=None),
+        uncopied=tuple(sorted(sequence for sequence, _ in entries - copies)),
+        mendable=unsound or any(sequence not in copied for sequence in strangers),
+    )
+
+
+def _problem_in(row: sqlite3.Row, previous: str) -> str | None:
     """What is wrong with one row of the chain, if anything."""
-    if sequence != expected:
-        return BrokenLink(expected, f"is missing: the next one is {sequence}")
-    if hashlib.sha256(row["entry"].encode()).hexdigest() != row["hash"]:
-        return BrokenLink(sequence, "was edited: its text does not have the recorded hash")
+    if _sha256(row["entry"]) != row["hash"]:
+        return "was edited: its text does not have the recorded hash"
     try:
         entry = LogEntry.parse(row["entry"])
     except (ValueError, KeyError, TypeError):
-        return BrokenLink(sequence, "was rewritten: its text is not an entry")
-    columns = (entry.sequence, entry.kind, entry.subject, entry.previous)
-    if columns != (sequence, row["kind"], row["subject"], row["previous"]):
-        return BrokenLink(sequence, "was edited: its columns do not say what its text says")
-    if entry.previous != previous:
-        return BrokenLink(sequence, "does not follow the entry before it")
-    return None
+        return "was rewritten: its text is not an entry"
+    if any(getattr(entry, column) != row[column] for column in ("sequence", "kind", "subject", "previous")):
+        return "was edited: its columns do not say what its text says"
+    return None if entry.previous == previous else "does not follow the entry before it"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

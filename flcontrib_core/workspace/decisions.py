@@ -1,4 +1,4 @@
-"""What was observed about whom, and what did people decide about it?
+"""The alert inbox: what was observed about whom, and what people decided about it.
 
 Alerts and decisions are entries of the audit log; the state of an alert is its last decision. Nothing is overwritten:
 a dismissed alert keeps who dismissed it, when, and why.
@@ -15,15 +15,17 @@ from typing import Any
 
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.errors import SettingsError, WorkspaceError
+from flcontrib_core.provenance import canonical_json, digest_of
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.index import Index
-from flcontrib_core.workspace.provenance import canonical_json, digest_of
 
 _LONGEST_NAME = 200
 _LONGEST_REASON = 4000
 
 
 class AlertState(StrEnum):
+    """What people have said about an alert."""
+
     NEW = "new"
     ACKNOWLEDGED = "acknowledged"
     DISMISSED = "dismissed"
@@ -58,6 +60,7 @@ class AlertEntry:
 
     @property
     def state(self) -> AlertState:
+        """That of the last decision."""
         return self.history[-1].state if self.history else AlertState.NEW
 
 
@@ -142,13 +145,11 @@ def _plain(alert: Alert | Mapping[str, Any]) -> dict[str, Any]:
 
 def _finite(value: Any) -> Any:
     """JSON has no NaN or infinity: null, as everywhere in our JSON, means that there is no number."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _decision(entry: LogEntry) -> Decision:

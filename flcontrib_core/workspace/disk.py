@@ -1,7 +1,7 @@
-"""Which calls change what is on disk?
+"""Every call that changes the disk, and files that appear under their name only when they are whole.
 
-Everything the workspace writes goes through one ``Disk``: the short list of system calls below (SQLite's own writes
-excepted, whose commits pass here too). Tests put a failing or dying disk in its place and try every call in turn.
+Everything the workspace writes goes through one ``Disk`` (SQLite's own writes excepted, whose commits pass here too).
+Tests put a failing or dying disk in its place and try every call in turn.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import hashlib
 import itertools
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from flcontrib_core import files
 
@@ -38,9 +39,6 @@ class Disk:
     def sync(self, descriptor: int) -> None:
         files.sync(descriptor)
 
-    def truncate(self, descriptor: int, size: int) -> None:
-        os.ftruncate(descriptor, size)
-
     def rename(self, source: Path, target: Path) -> None:
         os.replace(source, target)
 
@@ -50,39 +48,43 @@ class Disk:
     def commit(self, connection: sqlite3.Connection) -> None:
         connection.execute("COMMIT")
 
-    def sync_folder(self, folder: Path) -> None:
-        """Makes names that were added to or taken from a folder survive a power cut."""
-        descriptor = os.open(folder, os.O_RDONLY)
+    def sync_file(self, path: Path) -> None:
+        """Makes a file's content survive a power cut – or, of a folder, the names that were added or taken away."""
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             self.sync(descriptor)
         finally:
             os.close(descriptor)
+
+    def settle(self, partial: Path, target: Path) -> None:
+        """Gives a finished file its name, durably."""
+        self.make_folder(target.parent)
+        self.rename(partial, target)
+        self.sync_file(target.parent)
 
     def make_folder(self, folder: Path) -> None:
         """Creates the folder and its missing parents, durably."""
         missing = [p for p in (folder, *folder.parents) if not p.exists()]
         for path in reversed(missing):
             path.mkdir(mode=0o700, exist_ok=True)
-            self.sync_folder(path.parent)
+            self.sync_file(path.parent)
+
+    def set_aside(self, damaged: Path, quarantine: Path) -> Path:
+        """Moves a file into quarantine under its own name, numbered when that name is taken."""
+        taken = 0
+        while (target := quarantine / (f"{damaged.name}.{taken}" if taken else damaged.name)).exists():
+            taken += 1
+        self.settle(damaged, target)
+        return target
 
 
+@dataclass(frozen=True)
 class Staged:
-    """A complete, synced file without a name; gone at the end of its ``with`` block unless it was placed."""
+    """A complete, synced file without a name."""
 
-    def __init__(self, path: Path, sha256: str, descriptor: int) -> None:
-        self.path = path
-        self.sha256 = sha256
-        self.size = os.fstat(descriptor).st_size
-        self._descriptor = descriptor
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.path.unlink(missing_ok=True)
-        os.close(self._descriptor)
+    path: Path
+    sha256: str
+    size: int
 
 
 class Staging:
@@ -97,40 +99,23 @@ class Staging:
         self.folder = folder
         self.disk = disk
 
-    def stage(self, chunks: Iterable[bytes]) -> Staged:
-        """Writes and syncs; on any failure nothing is left."""
-
-        def fill(descriptor: int) -> str:
-            digest = hashlib.sha256()
-            for chunk in chunks:
-                self.disk.write(descriptor, chunk)
-                digest.update(chunk)
-            return digest.hexdigest()
-
-        return self._stage(fill)
-
-    def stage_file(self, write: Callable[[BinaryIO], None]) -> Staged:
-        """Like ``stage``, for a writer that needs to seek in its file."""
-
-        def fill(descriptor: int) -> str:
-            with os.fdopen(os.dup(descriptor), "w+b") as file:
-                write(file)
-                file.flush()
-                file.seek(0)
-                return hashlib.file_digest(file, "sha256").hexdigest()
-
-        return self._stage(fill)
-
-    def place(self, staged: Staged, target: Path) -> None:
-        """Gives the staged file its name, durably; an equal or damaged file of that name is replaced."""
-        self.disk.make_folder(target.parent)
-        self.disk.rename(staged.path, target)
-        self.disk.sync_folder(target.parent)
+    @contextmanager
+    def stage(self, source: Iterable[bytes] | Callable[[BinaryIO], None]) -> Iterator[Staged]:
+        """A whole file for the length of the block, from chunks or by a writer that seeks; then gone, unless named."""
+        path, descriptor = self._new_file()
+        try:
+            digest = self._fill(descriptor, source)
+            os.fchmod(descriptor, 0o444)
+            self.disk.sync(descriptor)
+            yield Staged(path, digest, os.fstat(descriptor).st_size)
+        finally:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
 
     def write_file(self, target: Path, content: bytes) -> None:
         """A small file in one step: whole or not there."""
         with self.stage([content]) as staged:
-            self.place(staged, target)
+            self.disk.settle(staged.path, target)
 
     def sweep(self) -> int:
         """Removes what dead processes left half written; returns how many files."""
@@ -150,17 +135,18 @@ class Staging:
                 os.close(descriptor)
         return swept
 
-    def _stage(self, fill: Callable[[int], str]) -> Staged:
-        path, descriptor = self._new_file()
-        try:
-            digest = fill(descriptor)
-            os.fchmod(descriptor, 0o444)
-            self.disk.sync(descriptor)
-            return Staged(path, digest, descriptor)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            os.close(descriptor)
-            raise
+    def _fill(self, descriptor: int, source: Iterable[bytes] | Callable[[BinaryIO], None]) -> str:
+        if callable(source):
+            with os.fdopen(os.dup(descriptor), "w+b") as file:
+                source(file)
+                file.flush()
+                file.seek(0)
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        for chunk in source:
+            self.disk.write(descriptor, chunk)
+            digest.update(chunk)
+        return digest.hexdigest()
 
     def _new_file(self) -> tuple[Path, int]:
         while True:

@@ -1,4 +1,4 @@
-"""Which ways can storage fail, and what is each called?
+"""The named ways in which storage can fail.
 
 Every fault of the disk or of SQLite leaves the workspace under one of these names, so that a job can be *paused*
 where space ran out, a page can go on reading where nothing may be written, and nobody sees a bare ``errno``.
@@ -29,6 +29,10 @@ class DamagedIndex(WorkspaceError):
     """The database is not what was written; opening the workspace again rebuilds it."""
 
 
+class BrokenChain(WorkspaceError):
+    """The audit log was changed behind the workspace's back; reading and writing go on, the break stays visible."""
+
+
 class DamagedObject(WorkspaceError):
     """A stored object no longer has the content its name promises."""
 
@@ -48,37 +52,46 @@ def storage_faults(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        raise named(fault, place) from fault
+        raise _named(fault, place) from fault
     except sqlite3.Error as fault:
         raise _named_sqlite(fault, place) from fault
 
 
-def named(fault: OSError, place: Path) -> WorkspaceError:
-    """The workspace error that says what this OSError means."""
+def _named(fault: OSError, place: Path) -> WorkspaceError:
     if fault.errno in OUT_OF_SPACE:
         return _no_space(place, fault.strerror or "no space left")
     if fault.errno in _FORBIDDEN:
-        return ReadOnlyWorkspace(f"{place}: {fault.strerror}; make the folder writable or choose another --workspace")
+        return _read_only(place, fault.strerror)
     return WorkspaceError(f"{place}: {fault}")
 
 
 def _named_sqlite(fault: sqlite3.Error, place: Path) -> WorkspaceError:
     name = str(getattr(fault, "sqlite_errorname", ""))
     if name == "SQLITE_FULL" or (name == "SQLITE_IOERR_WRITE" and _file_size_is_limited()):
-        return _no_space(place, str(fault))
+        return _no_space(place, fault)
     if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _out_of_room(place):
-        return _no_space(place, str(fault))
+        return _no_space(place, fault)
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
-        return ReadOnlyWorkspace(f"{place}: {fault}; make the folder writable or choose another --workspace")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "malformed JSON" in str(fault):
+        return _read_only(place, fault)
+    if is_damage(fault):
         return DamagedIndex(f"{place}: {fault}; open the workspace again to rebuild its index from the objects")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return WorkspaceError(f"{place}: another process kept the index locked for too long; try again")
     return WorkspaceError(f"{place}: {name or type(fault).__name__}: {fault}")
 
 
-def _no_space(place: Path, found: str) -> NoSpaceLeft:
+def is_damage(fault: sqlite3.Error) -> bool:
+    """Does this error mean that the file is not what was written?"""
+    name = str(getattr(fault, "sqlite_errorname", ""))
+    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "malformed JSON" in str(fault)
+
+
+def _no_space(place: Path, found: object) -> NoSpaceLeft:
     return NoSpaceLeft(f"{place}: {found}; what was finished is kept. Free some space, then resume")
+
+
+def _read_only(place: Path, found: object) -> ReadOnlyWorkspace:
+    return ReadOnlyWorkspace(f"{place}: {found}; make the folder writable or choose another workspace")
 
 
 def _file_size_is_limited() -> bool:

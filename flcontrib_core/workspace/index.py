@@ -1,8 +1,8 @@
-"""How do several processes and threads share one SQLite index?
+"""One SQLite index for several processes and threads.
 
 WAL with synchronous FULL: what was committed is on disk, readers never wait for a writer. Every write holds a shared
-lock on ``index.lock``; whoever replaces the file (rebuild, migration) holds it exclusively, so no write can go to a
-file that was just moved away. Where nothing can be written, reading goes on and ``impaired`` says why.
+lock on ``index.lock``; whoever replaces the file holds it exclusively, so no write can go to a file that was just moved
+away. Where nothing can be written, reading goes on and ``impaired`` says why.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,24 @@ from flcontrib_core.workspace.index_file import (
     connect_without_writing,
     database_files,
 )
+from flcontrib_core.workspace.schema import VERSION
 
-_left_to_parent: list[sqlite3.Connection] = []
+
+@dataclass(frozen=True)
+class _Held:
+    """An open connection, and what must stay as it is on disk for it to be the right one."""
+
+    connection: sqlite3.Connection
+    state: object
+    copy: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        self.connection.close()
+        if self.copy is not None:
+            self.copy.cleanup()
+
+
+_left_to_parent: list[_Held] = []
 """Connections inherited through a fork: closing them here would disturb the parent that still uses them."""
 
 
@@ -46,12 +63,9 @@ class Index:
         self._writing = threading.RLock()
         self._transacting: int | None = None
         """The thread that is inside a transaction."""
-        self._writer: sqlite3.Connection | None = None
-        self._written: object = None
+        self._writer: _Held | None = None
         self._reading = threading.RLock()
-        self._reader: sqlite3.Connection | None = None
-        self._read: object = None
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._reader: _Held | None = None
 
     def open(self) -> None:
         """Brings the file into today's shape. Raises WorkspaceError for an index of a newer version."""
@@ -106,12 +120,20 @@ class Index:
                 finally:
                     self._transacting = None
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody is inside a transaction, or between its commit and what follows it, for the length of the block."""
+        with self._writing, storage_faults(self.path), self._file_lock(fcntl.LOCK_EX):
+            yield
+
     def close(self) -> None:
         """Lets go of the file; the next call opens it again."""
         with self._writing, self._reading:
             self._forget_what_was_forked()
-            self._drop_writer()
-            self._drop_reader()
+            for held in (self._writer, self._reader):
+                if held is not None:
+                    held.close()
+            self._writer = self._reader = None
             if self._lock_file is not None:
                 os.close(self._lock_file)
                 self._lock_file = None
@@ -138,55 +160,48 @@ class Index:
             fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
     def _writing_connection(self) -> sqlite3.Connection:
-        if self._writer is not None and self._written != _identity(self.path):
-            self._drop_writer()
+        if self._writer is not None and self._writer.state != _identity(self.path):
+            self._writer.close()
+            self._writer = None
         if self._writer is None:
-            self._writer, self._written = connect(self.path), _identity(self.path)
-        found = self._writer.execute("PRAGMA user_version").fetchone()[0]
-        if found != self._file.version:
+            self._writer = _Held(connect(self.path), _identity(self.path))
+        found = self._writer.connection.execute("PRAGMA user_version").fetchone()[0]
+        if found != VERSION:
             raise WorkspaceError(f"{self.path} was taken over by another version (schema {found}); start again")
-        return self._writer
+        return self._writer.connection
 
     def _reading_connection(self) -> sqlite3.Connection:
         self._forget_what_was_forked()
-        if self._reader is not None and self._read != self._state_read():
-            self._drop_reader()
+        if self._reader is not None and self._reader.state != self._state(self._reader.copy):
+            self._reader.close()
+            self._reader = None
         if self._reader is None:
-            try:
-                if self.impaired is not None:
-                    raise self.impaired
-                self._reader = connect(self.path)
-                self._reader.execute("SELECT count(*) FROM log").fetchone()
-            except (sqlite3.OperationalError, NoSpaceLeft, ReadOnlyWorkspace):
-                self._reader, self._copy = connect_without_writing(self.path)
-            self._reader.execute("PRAGMA query_only = ON")
-            self._read = self._state_read()
-        return self._reader
+            self._reader = self._new_reader()
+            self._reader.connection.execute("PRAGMA query_only = ON")
+        return self._reader.connection
 
-    def _state_read(self) -> object:
-        """What must stay the same for the open reader to be right: the file's identity, or a copy's originals."""
-        if self._copy is None:
+    def _new_reader(self) -> _Held:
+        try:
+            if self.impaired is not None:
+                raise self.impaired
+            connection = connect(self.path)
+            connection.execute("SELECT count(*) FROM log").fetchone()
+            return _Held(connection, self._state(None))
+        except (sqlite3.OperationalError, NoSpaceLeft, ReadOnlyWorkspace):
+            connection, copy = connect_without_writing(self.path)
+            return _Held(connection, self._state(copy), copy)
+
+    def _state(self, copy: object) -> object:
+        """The file's identity; where a copy is read, also its content's."""
+        if copy is None:
             return _identity(self.path)
-        return [_identity(p, content=True) for p in database_files(self.path)[:2]]
+        return [_identity(path, content=True) for path in database_files(self.path)[:2]]
 
     def _forget_what_was_forked(self) -> None:
         if self._owner != os.getpid():
-            _left_to_parent.extend(c for c in (self._writer, self._reader) if c is not None)
+            _left_to_parent.extend(held for held in (self._writer, self._reader) if held is not None)
             self._writer = self._reader = self._lock_file = None
             self._owner = os.getpid()
-
-    def _drop_writer(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def _drop_reader(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
-        if self._copy is not None:
-            self._copy.cleanup()
-            self._copy = None
 
 
 def _identity(path: Path, content: bool = False) -> object:

@@ -1,8 +1,7 @@
-"""What is a job, which states can it be in, and how is its row read?"""
+"""What a job is, the states it can be in, and how its row is read."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +9,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from flcontrib_core.workspace.faults import DamagedIndex
+from flcontrib_core.codec import decode
+from flcontrib_core.provenance import digest_of, software_version
+from flcontrib_core.workspace.audit_log import LogEntry
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.job_status import JobStatus, Progress, read_status
-from flcontrib_core.workspace.provenance import canonical_json, digest_of, software_version
+
+SUBMITTED = "job-submitted"
+"""The log entry that asks a job's question: its id, kind, settings and limits; the run is its subject."""
 
 
 class JobState(StrEnum):
+    """Where a job stands; every end has a name of its own."""
+
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
@@ -68,14 +73,17 @@ class Job:
 
     @property
     def active(self) -> bool:
+        """Does it wait or run?"""
         return self.state in (JobState.QUEUED, JobState.RUNNING)
 
     @property
     def resumable(self) -> bool:
+        """Did it stop short, so that it can go on?"""
         return self.state in RESUMABLE
 
     @property
     def stale(self) -> bool:
+        """Was it last asked by another version than this one?"""
         return self.version != software_version()
 
 
@@ -97,12 +105,8 @@ def status_of(folder: Path, job_id: str) -> tuple[JobStatus, bool]:
 
 
 def look_at(row: sqlite3.Row, folder: Path) -> Job:
-    """A row of the index together with what the worker itself says: a dead worker's job is not running."""
-    settings = _settings_in(row)
-    if settings is None:
-        raise DamagedIndex(
-            f"job {row['id']} was changed in the index; open the workspace again to restore it from its folder"
-        )
+    """A row of ``asked`` together with what the worker itself says: a dead worker's job is not running."""
+    asked = LogEntry.of(row)
     status, alive = status_of(folder, row["id"])
     state, error, result, seconds = JobState(row["state"]), row["error"], row["result"], row["seconds"]
     current = status.attempt == row["attempt"] > 0
@@ -115,10 +119,10 @@ def look_at(row: sqlite3.Row, folder: Path) -> Job:
     return Job(
         id=row["id"],
         sequence=row["sequence"],
-        kind=row["kind"],
-        run_digest=row["run"],
-        settings=settings,
-        limits=JobLimits(**json.loads(row["limits"])),
+        kind=asked.body["kind"],
+        run_digest=asked.subject,
+        settings=asked.body["settings"],
+        limits=decode(JobLimits, asked.body["limits"]),
         state=state,
         attempt=row["attempt"],
         progress=status.progress if current else None,
@@ -126,65 +130,39 @@ def look_at(row: sqlite3.Row, folder: Path) -> Job:
         result=result,
         version=row["version"],
         seconds=seconds,
-        submitted_at=row["submitted_at"],
+        submitted_at=asked.body.get("submitted_at", asked.at),
     )
 
 
-def changed_job(index: Transaction) -> str | None:
-    """The first job whose row is not the question that was submitted, in words; None when all are."""
-    for row in index.execute("SELECT id, kind, run, settings FROM jobs"):
-        if _settings_in(row) is None:
-            return f"job {row['id']} was changed in the index"
-    return None
-
-
-def insert_job(
-    transaction: Transaction, identity: str, described: Mapping[str, Any], state: JobState, status: JobStatus
-) -> None:
-    """Enters a job as ``job.json`` describes it."""
+def enter_job(transaction: Transaction, asked: LogEntry, state: JobState, status: JobStatus) -> None:
+    """Enters the job of a log entry that asked for one."""
     transaction.execute(
-        "INSERT INTO jobs (id, sequence, place, kind, run, settings, limits, state, attempt, error, result, version, "
-        "seconds, submitted_at) "
-        "VALUES (?, ?, coalesce((SELECT max(place) FROM jobs), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR IGNORE INTO jobs (id, sequence, place, state, attempt, error, result, version, seconds) "
+        "VALUES (?, ?, coalesce((SELECT max(place) FROM jobs), 0) + 1, ?, ?, ?, ?, ?, ?)",
         (
-            identity,
-            described["sequence"],
-            described["kind"],
-            described["run"],
-            canonical_json(described["settings"]),
-            canonical_json(described["limits"]),
+            asked.body["id"],
+            asked.sequence,
             state.value,
             status.attempt,
             status.error,
             status.result,
-            described["version"],
+            asked.body["version"],
             0.0 if state is JobState.RUNNING else status.seconds,
-            described["submitted_at"],
         ),
     )
 
 
 def restore_jobs(transaction: Transaction, folder: Path) -> int:
-    """Enters every job that has a folder into a rebuilt index; returns how many."""
-    found = []
-    for path in folder.glob("*/job.json"):
-        described = json.loads(path.read_bytes())
-        if path.parent.name == job_identity(described["kind"], described["run"], described["settings"]):
-            found.append((described["sequence"], path.parent.name, described))
-    for _, identity, described in sorted(found, key=lambda job: job[0]):
-        status, _ = status_of(folder, identity)
+    """Enters every job that the log asked for into a rebuilt index; returns how many."""
+    rows = transaction.execute("SELECT entry, hash FROM standing WHERE kind = ? ORDER BY sequence", (SUBMITTED,))
+    for row in rows:
+        asked = LogEntry.of(row)
+        status, _ = status_of(folder, asked.body["id"])
         unknown = JobState.RUNNING if status.attempt else JobState.QUEUED
-        insert_job(transaction, identity, described, JobState(status.outcome or unknown), status)
-    return len(found)
-
-
-def _settings_in(row: sqlite3.Row) -> dict[str, Any] | None:
-    """The settings of a job, which its name must confirm."""
-    try:
-        settings: dict[str, Any] = json.loads(row["settings"])
-    except ValueError:
-        return None
-    return settings if row["id"] == job_identity(row["kind"], row["run"], settings) else None
+        if not status_path(folder, asked.body["id"]).exists():
+            unknown = JobState.LOST  # with its desk gone nobody knows how it went: it is not started by itself
+        enter_job(transaction, asked, JobState(status.outcome or unknown), status)
+    return len(rows)
 
 
 def _last_words(status: JobStatus) -> str:

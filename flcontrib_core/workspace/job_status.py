@@ -1,28 +1,38 @@
-"""Is a job's worker alive, how far is it, and how did it end – even when the disk is full?
+"""A job's desk: is its worker alive, how far is it, what has it so far, and how did it end – even on a full disk?
 
-Every job has a status file of two slots that are overwritten in turn, each with a number and a checksum: a reader
-takes the newest whole one, so an update is atomic, and because the file has its full size from the start, the last
-word ("paused: no space") can be written where nothing else can. The worker holds the file's lock from birth to death:
-the lock, unlike a process number, cannot be left behind, inherited by a stranger or kept by a zombie.
+A desk is no store. Its status file has two slots that are overwritten in turn, each with a number and a checksum: a
+reader takes the newest whole one, so an update is atomic, and because the file has its full size from the start, the
+last word ("paused: no space") can be written where neither SQLite nor an object can. The worker holds the file's lock
+from birth to death: the lock, unlike a process number, cannot be left behind, inherited by a stranger or kept by a
+zombie. The preview is a report of the epochs so far, replaced as a whole; nothing is lost with it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import struct
 import zlib
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from flcontrib_core.codec import decode, encode
+from flcontrib_core.files import write_atomic
 from flcontrib_core.workspace.disk import Disk, Staging
+from flcontrib_core.workspace.objects import pack_record, unpack_record
 
 _SLOT = 8192
 _HEAD = struct.Struct("<QII")
 """number of the update, length, checksum"""
 _LONGEST_TEXT = 1500
 """Characters of a label or an error; worst case 4 bytes each as escaped JSON text still fits a slot."""
+_PREVIEW = "preview"
+_DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -113,12 +123,45 @@ def read_status(path: Path) -> tuple[JobStatus, bool]:
         os.close(descriptor)
 
 
+class Previews:
+    """The unfinished reports of a workspace's jobs, by job."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def wanted(self, job_id: str) -> bool:
+        """Is this a job of the workspace? A computation outside of one has nobody who would look."""
+        return (self._folder / job_id).is_dir()
+
+    def keep(self, job_id: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Replaces what was there."""
+        content = pack_record({}, arrays)
+        write_atomic(self._folder / job_id / _PREVIEW, hashlib.sha256(content).digest() + content)
+
+    def stamp(self, job_id: str) -> str | None:
+        """Changes when the preview does; None while there is none. Cheap enough to be asked every second."""
+        try:
+            status = (self._folder / job_id / _PREVIEW).stat()
+        except FileNotFoundError:
+            return None
+        return f"{status.st_mtime_ns:x}-{status.st_ino:x}"
+
+    def load(self, job_id: str) -> dict[str, np.ndarray] | None:
+        """The arrays; None where there are none, or not the ones that were kept."""
+        try:
+            content = (self._folder / job_id / _PREVIEW).read_bytes()
+        except FileNotFoundError:
+            return None
+        digest, record = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        return unpack_record(record)[1] if hashlib.sha256(record).digest() == digest else None
+
+
 def _packed(number: int, status: JobStatus) -> bytes:
     progress = status.progress
     if progress is not None:
         progress = replace(progress, label=progress.label[:200])
     short = replace(status, error=status.error[:_LONGEST_TEXT], progress=progress)
-    text = json.dumps(asdict(short), ensure_ascii=False).encode(errors="replace")
+    text = json.dumps(encode(JobStatus, short)[0], ensure_ascii=False).encode(errors="replace")
     return (_HEAD.pack(number, len(text), zlib.crc32(text)) + text).ljust(_SLOT, b"\0")
 
 
@@ -131,7 +174,5 @@ def _slots(descriptor: int) -> list[tuple[int, JobStatus]]:
         number, length, checksum = _HEAD.unpack_from(slot)
         text = slot[_HEAD.size : _HEAD.size + length]
         if len(text) == length and number and zlib.crc32(text) == checksum:
-            fields = json.loads(text)
-            progress = fields.pop("progress")
-            whole.append((number, JobStatus(**fields, progress=Progress(**progress) if progress else None)))
+            whole.append((number, decode(JobStatus, json.loads(text))))
     return whole

@@ -1,8 +1,9 @@
-"""How does an audit outlive the page that asked for it?
+"""The queue of jobs, which outlive the page that asked for them.
 
 A job is one question – a kind, a run and settings – and runs in a process of its own that owes nothing to whoever
 started it. There is no daemon: whoever polls, and every worker that ends, settles what ended and starts what waits.
-The state lives in the index and in the job's folder; a worker that vanished is known by its lock (``job_status``).
+The question is an entry of the audit log, the state a row of the index; a worker that vanished is known by the lock
+on its desk (``job_status``).
 """
 
 from __future__ import annotations
@@ -11,32 +12,34 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flcontrib_core.codec import encode
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.execution.children import child_environment, python_command
+from flcontrib_core.provenance import software_version
+from flcontrib_core.workspace.audit_log import AuditLog
 from flcontrib_core.workspace.disk import Staging
 from flcontrib_core.workspace.faults import NoSpaceLeft, ReadOnlyWorkspace, storage_faults
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.job import (
     RESUMABLE,
+    SUBMITTED,
     Job,
     JobLimits,
     JobState,
-    insert_job,
+    enter_job,
     job_identity,
     look_at,
     status_of,
     status_path,
 )
 from flcontrib_core.workspace.job_status import JobStatus, StatusFile
-from flcontrib_core.workspace.provenance import canonical_json, software_version
 
 RUNNERS: Mapping[str, str] = {"audit": "flcontrib_core.workspace.audit_jobs:audit_in_workspace"}
 """What each kind of job calls: runner(workspace, run_digest, settings, on_progress). Nothing stored can add to it."""
@@ -53,8 +56,8 @@ class JobQueue:
         self,
         root: Path,
         index: Index,
+        log: AuditLog,
         staging: Staging,
-        now: Callable[[], datetime],
         concurrent: int,
         runners: Mapping[str, str] | None,
     ) -> None:
@@ -64,8 +67,8 @@ class JobQueue:
         self._root = root
         self._folder = root / "jobs"
         self._index = index
+        self._log = log
         self._staging = staging
-        self._now = now
         self._concurrent = concurrent
         self._own_runners = dict(runners or {})
 
@@ -90,7 +93,11 @@ class JobQueue:
             if not transaction.execute("SELECT 1 FROM runs WHERE digest = ?", (run_digest,)):
                 raise WorkspaceError(f"no run {run_digest[:12]}… in {self._root}; add it first")
             if self._find_in(transaction, identity) is None:
-                self._enter(transaction, identity, kind, run_digest, dict(settings), limits or JobLimits())
+                StatusFile.create(status_path(self._folder, identity), self._staging)
+                question = {"id": identity, "kind": kind, "settings": dict(settings), "version": software_version()}
+                question["limits"] = encode(JobLimits, limits or JobLimits())[0]
+                asked = self._log.append(transaction, SUBMITTED, run_digest, question)
+                enter_job(transaction, asked, JobState.QUEUED, JobStatus())
         self._queue_again(identity, RESUMABLE | {JobState.DONE} if recompute else RESUMABLE)
         self.poll()
         return self.find(identity)
@@ -128,11 +135,11 @@ class JobQueue:
 
     def list(self) -> tuple[Job, ...]:
         """All jobs, newest first, as they are now; changes nothing."""
-        return self._seen("SELECT * FROM jobs ORDER BY sequence DESC")
+        return self._seen("SELECT * FROM asked ORDER BY sequence DESC")
 
     def find(self, job_id: str) -> Job:
         """One job as it is now. Raises WorkspaceError when there is none of that name."""
-        for job in self._seen("SELECT * FROM jobs WHERE id = ?", job_id):
+        for job in self._seen("SELECT * FROM asked WHERE id = ?", job_id):
             return job
         raise WorkspaceError(f"no job {job_id[:40]!r} in {self._root}")
 
@@ -155,30 +162,8 @@ class JobQueue:
                 self._set_state(transaction, replace(job, state=outcome, error=error, result=result))
 
     def _find_in(self, transaction: Transaction, job_id: str) -> Job | None:
-        rows = transaction.execute("SELECT * FROM jobs WHERE id = ?", (job_id,))
+        rows = transaction.execute("SELECT * FROM asked WHERE id = ?", (job_id,))
         return look_at(rows[0], self._folder) if rows else None
-
-    def _enter(
-        self,
-        transaction: Transaction,
-        identity: str,
-        kind: str,
-        run_digest: str,
-        settings: dict[str, Any],
-        limits: JobLimits,
-    ) -> None:
-        described = {
-            "sequence": transaction.execute("SELECT coalesce(max(sequence), 0) + 1 FROM jobs")[0][0],
-            "kind": kind,
-            "run": run_digest,
-            "settings": settings,
-            "limits": asdict(limits),
-            "version": software_version(),
-            "submitted_at": self._now().isoformat(timespec="seconds"),
-        }
-        StatusFile.create(status_path(self._folder, identity), self._staging)
-        self._staging.write_file(self._folder / identity / "job.json", canonical_json(described).encode())
-        insert_job(transaction, identity, described, JobState.QUEUED, JobStatus())
 
     def _queue_again(self, job_id: str, ended: frozenset[JobState]) -> None:
         """Puts a job that is in one of the ``ended`` states at the end of the queue."""
@@ -190,7 +175,7 @@ class JobQueue:
                 raise WorkspaceError(f"job {job_id} is still ending; try again in a moment")
             try:
                 with self._index.write() as transaction:
-                    rows = transaction.execute("SELECT * FROM jobs WHERE id = ?", (job_id,))
+                    rows = transaction.execute("SELECT * FROM asked WHERE id = ?", (job_id,))
                     if not rows or rows[0]["state"] not in ended | {JobState.RUNNING}:
                         return  # somebody else was faster; a running one is dead, for its lock is ours
                     job = look_at(rows[0], self._folder)
@@ -214,7 +199,7 @@ class JobQueue:
 
     def _settle_ended(self) -> None:
         """Enters how running jobs ended whose worker is gone."""
-        for row in self._index.read("SELECT * FROM jobs WHERE state = 'running'"):
+        for row in self._index.read("SELECT * FROM asked WHERE state = 'running'"):
             job = look_at(row, self._folder)
             if job.state is not JobState.RUNNING:
                 with self._index.write() as transaction:
@@ -222,7 +207,7 @@ class JobQueue:
 
     def _start_next(self) -> bool:
         """Starts the first waiting job whose runner is known here, if there is room for one more."""
-        waiting = self._index.read("SELECT id, kind FROM jobs WHERE state = 'queued' ORDER BY place")
+        waiting = self._index.read("SELECT id, kind FROM asked WHERE state = 'queued' ORDER BY place")
         chosen = next((row["id"] for row in waiting if row["kind"] in self.runners), None)
         running = self._index.read("SELECT count(*) FROM jobs WHERE state = 'running'")[0][0]
         if chosen is None or running >= self._concurrent:

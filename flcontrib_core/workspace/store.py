@@ -1,46 +1,42 @@
-"""Where does everything live that must not be lost?
-
-One folder: ``index.sqlite`` (what is known), ``objects/`` (bundles, results and finished epochs, named by sha256),
-``log/`` (one small file per entry of the audit log), ``memory/`` (coalition utilities), ``jobs/``, ``incoming/``
-(half-written files), ``quarantine/`` (what was damaged). The index can be lost: the rest rebuilds it.
-"""
+"""The workspace itself: one folder, its two stores, and what opening it checks and mends."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
 import platformdirs
 
+from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.runs.run_log import Run
-from flcontrib_core.workspace.audit_log import AuditLog, BrokenLink, ChainHead, wall_clock
+from flcontrib_core.workspace import version_1
+from flcontrib_core.workspace.audit_log import (
+    AuditLog,
+    BrokenLink,
+    ChainCheck,
+    ChainHead,
+    check_chain,
+    copies_in,
+    wall_clock,
+)
+from flcontrib_core.workspace.cache import EpochCheckpoints, UtilityMemory, restore_cached
 from flcontrib_core.workspace.decisions import AlertBook
 from flcontrib_core.workspace.disk import Disk, Staging
-from flcontrib_core.workspace.faults import NoSpaceLeft, ReadOnlyWorkspace, storage_faults
+from flcontrib_core.workspace.faults import BrokenChain, NoSpaceLeft, ReadOnlyWorkspace, storage_faults
 from flcontrib_core.workspace.index import Index
-from flcontrib_core.workspace.index_file import IndexFile, Transaction
-from flcontrib_core.workspace.job import changed_job, restore_jobs
+from flcontrib_core.workspace.index_file import IndexFile, Transaction, connect_without_writing
+from flcontrib_core.workspace.job import restore_jobs
+from flcontrib_core.workspace.job_status import Previews
 from flcontrib_core.workspace.jobs import JobQueue
-from flcontrib_core.workspace.kept_arrays import EpochCheckpoints, ResultEntry, Results, StoredResult, restore_epochs
-from flcontrib_core.workspace.memory import (
-    MemoryRoom,
-    MemoryStatistics,
-    UtilityMemory,
-    memory_statistics,
-    restore_shelves,
-)
-from flcontrib_core.workspace.objects import ObjectStore, set_aside
-from flcontrib_core.workspace.previews import Previews
-from flcontrib_core.workspace.run_intake import OnRemarks, OnStage, RunSource
-from flcontrib_core.workspace.schema import MIGRATIONS, Migration
-from flcontrib_core.workspace.stored_runs import DeletedRun, RunEntry, StoredRuns, family_of
+from flcontrib_core.workspace.objects import ObjectStore
+from flcontrib_core.workspace.results import StoredResults
+from flcontrib_core.workspace.stored_runs import DeletedRun, StoredRuns, family_of
 
-_FOLDERS = ("objects", "log", "memory", "jobs", "incoming", "quarantine")
+_FOLDERS = ("objects", "log", "jobs", "incoming", "quarantine")
 
 
 def default_path() -> Path:
@@ -48,11 +44,11 @@ def default_path() -> Path:
     return Path(platformdirs.user_data_dir("flcontrib", appauthor=False)) / "workspace"
 
 
-class Workspace:
+class Workspace(StoredRuns, StoredResults):
     """One folder that several processes read and write at once.
 
     Opening checks the index and mends it (``log.entries("index-rebuilt")`` tells when); raises WorkspaceError when it
-    is of a newer version or cannot be read. ``impaired`` says why nothing can be written at present, if so.
+    is of a newer version or cannot be read. ``impaired`` says what is not as it should be.
     """
 
     def __init__(
@@ -63,22 +59,21 @@ class Workspace:
         runners: Mapping[str, str] | None = None,
         now: Callable[[], datetime] = wall_clock,
         disk: Disk | None = None,
-        migrations: Sequence[Migration] = MIGRATIONS,
     ) -> None:
-        self.path = Path(path).expanduser().resolve() if path else default_path()
+        self.path = _located(path)
         self._disk = disk or Disk()
         self._staging = Staging(self.path / "incoming", self._disk)
-        quarantine = self.path / "quarantine"
-        file = IndexFile(self.path / "index.sqlite", quarantine, self._disk, self._rebuild, self._loss, migrations)
+        self._quarantine = self.path / "quarantine"
+        file = IndexFile(self.path / "index.sqlite", self._quarantine, self._disk, self._rebuild, self._loss)
         self._index = Index(file, self._disk)
-        self.objects = ObjectStore(self.path / "objects", quarantine, self._staging, self._disk)
+        self._chain: ChainCheck | None = None
+        """As the last look at the index found it."""
+        self._chain_fault: BrokenChain | None = None
+        self.objects = ObjectStore(self.path / "objects", self._quarantine, self._staging)
         self.log = AuditLog(self._index, self.path / "log", self._staging, now)
-        self._memory = MemoryRoom(self.path / "memory", quarantine, self._index, self._disk, self._report_damage)
-        self._runs = StoredRuns(self.path, self._index, self.objects, self.log)
-        self._results = Results(self._index, self.objects, self.log)
         self.alerts = AlertBook(self._index, self.log)
-        self.jobs = JobQueue(self.path, self._index, self._staging, now, concurrent_jobs, runners)
-        self.previews = Previews(self.path / "jobs", self._staging)
+        self.jobs = JobQueue(self.path, self._index, self.log, self._staging, concurrent_jobs, runners)
+        self.previews = Previews(self.path / "jobs")
         self.mend()
 
     def __enter__(self) -> Self:
@@ -94,57 +89,14 @@ class Workspace:
         self._index.close()
 
     @property
-    def impaired(self) -> NoSpaceLeft | ReadOnlyWorkspace | None:
-        """Why nothing can be written at present; None when all is well."""
-        return self._index.impaired
-
-    # Runs
-
-    def add_run(
-        self,
-        source: RunSource,
-        name: str | None = None,
-        *,
-        nonfinite: str = "refuse",
-        lower_is_better: Iterable[str] = (),
-        largest: int | None = None,
-        filename: str | None = None,
-        on_stage: OnStage | None = None,
-        on_remarks: OnRemarks | None = None,
-    ) -> RunEntry:
-        """Takes a run in (path, directory, open file or chunks); the same run twice is one entry.
-
-        Raises RunLogError when it is refused. ``largest`` caps an upload's bytes, ``filename`` is its sender's name
-        for it; ``on_stage`` hears the checks pass and ``on_remarks`` what was noticed on the way.
-        """
-        return self._runs.add(
-            source,
-            name,
-            nonfinite=nonfinite,
-            lower_is_better=lower_is_better,
-            largest=largest,
-            filename=filename,
-            on_stage=on_stage,
-            on_remarks=on_remarks,
-        )
-
-    def runs(self) -> tuple[RunEntry, ...]:
-        """All runs, in the order in which they came."""
-        return self._runs.list()
-
-    def find_run(self, digest: str) -> RunEntry | None:
-        return self._runs.find(digest)
-
-    def open_run(self, digest: str) -> Run:
-        """The run, after its stored bytes were verified."""
-        return self._runs.open(digest)
+    def impaired(self) -> NoSpaceLeft | ReadOnlyWorkspace | BrokenChain | None:
+        """Why nothing can be written at present, or what was wrong with the audit log; None when all is well."""
+        return self._index.impaired or self._chain_fault
 
     def delete_run(self, digest: str) -> DeletedRun:
         """Removes a run and what was computed from it; says what is kept."""
         self.jobs.poll()
-        return self._runs.delete(digest)
-
-    # What was computed
+        return super().delete_run(digest)
 
     def checkpoints(self, run: Run | None = None) -> EpochCheckpoints:
         """Finished epochs. Kept on behalf of ``run``, they go when it is deleted; without it they stay."""
@@ -152,38 +104,7 @@ class Workspace:
 
     def utility_memory(self, run: Run | None = None) -> UtilityMemory:
         """Coalition utilities. Kept on behalf of ``run``, they go when it is deleted; without it they stay."""
-        return UtilityMemory(self._memory, "" if run is None else family_of(run))
-
-    def memory_statistics(self) -> MemoryStatistics:
-        return memory_statistics(self._memory)
-
-    def keep_result(
-        self,
-        run_digest: str,
-        settings: dict[str, Any],
-        kind: str,
-        document: Any = None,
-        arrays: Mapping[str, np.ndarray] | None = None,
-        remarks: dict[str, Any] | None = None,
-    ) -> ResultEntry:
-        """Keeps a finished result with its provenance; ``remarks`` take what differs between equal results."""
-        return self._results.keep(run_digest, settings, kind, document, arrays, remarks)
-
-    def results(self, run_digest: str | None = None, kind: str | None = None) -> tuple[ResultEntry, ...]:
-        """Results of the runs that are here, newest first."""
-        return self._results.list(run_digest, kind)
-
-    def latest_result(
-        self, run_digest: str, kind: str, settings: dict[str, Any] | None = None, *, also_stale: bool = True
-    ) -> ResultEntry | None:
-        """The newest readable result, for these settings where given."""
-        return self._results.latest(run_digest, kind, settings, also_stale=also_stale)
-
-    def load_result(self, entry: ResultEntry) -> StoredResult:
-        """A result's content, verified."""
-        return self._results.load(entry)
-
-    # The chain
+        return UtilityMemory(self._index, self.objects, self.log, "" if run is None else family_of(run))
 
     def head(self) -> ChainHead:
         """Where the audit log ends now; print it in every report."""
@@ -192,8 +113,6 @@ class Workspace:
     def verify_chain(self, head: ChainHead | str | None = None) -> BrokenLink | None:
         """The first place where the audit log is broken or does not lead to a head printed earlier."""
         return self.log.verify(head)
-
-    # Opening and mending
 
     def mend(self) -> None:
         """Checks the index as opening does and rebuilds it where it is damaged (after a DamagedIndex, for instance)."""
@@ -204,36 +123,67 @@ class Workspace:
         except (NoSpaceLeft, ReadOnlyWorkspace):
             if not self._index.path.exists():
                 raise
+        self._chain, self._chain_fault = None, None
         self._index.open()
+        chain = self._chain or self.log.check(self._index.read)
+        if chain.broken is not None:
+            self._chain_fault = BrokenChain(f"the audit log cannot be trusted: {chain.broken}")
         if self._index.impaired is None:
             with storage_faults(self.path):
+                if chain.uncopied and chain.broken is None:
+                    self._restore_copies()
                 self._staging.sweep()
-                self.log.restore_copies()
-                self._runs.finish_removals()
+                self.finish_removals()
+
+    def _restore_copies(self) -> None:
+        """A kill leaves the last entries without a copy; so does whoever writes into the index by other means."""
+        if entries := self.log.restore_copies():
+            why = "the machine stopped while they were written, or another program wrote them"
+            self._chain_fault = BrokenChain(f"log entries {', '.join(map(str, entries))} had no copy: {why}")
+            with self._index.write() as transaction:
+                self.log.append(transaction, "copies-restored", "", {"entries": list(entries), "why": why})
 
     def _loss(self, index: Transaction) -> str | None:
-        return self.log.loss(index) or changed_job(index)
+        self._chain = self.log.check(index.execute)
+        if not self._chain.mendable:
+            return None
+        self._chain_fault = BrokenChain(f"{self._chain.broken}; the audit log was restored from its copies")
+        return str(self._chain.broken)
 
     def _rebuild(self, transaction: Transaction, why: str) -> None:
         """Fills an empty index from the files, and says so in the log."""
-        entries, damaged = 0, []
-        for path, text in self.log.read_copies():
-            if text is None:
-                damaged.append(str(set_aside(path, self.path / "quarantine", self._disk)))
-                continue
-            self.log.insert(transaction, text)
-            entries += 1
+        self._chain = None
+        entries, set_aside = self.log.rebuild(transaction, self._quarantine)
         if not entries:
             self.log.append(transaction, "workspace-created", uuid.uuid4().hex, {})
+        version_1.lift(self.path, transaction, self.objects, self.log)
         found = {
             "entries": entries,
-            "epochs": restore_epochs(transaction, self.objects),
-            "games": restore_shelves(transaction, self.path / "memory"),
+            "cached": restore_cached(transaction, self.objects),
             "jobs": restore_jobs(transaction, self.path / "jobs"),
         }
         if entries:
-            self.log.append(transaction, "index-rebuilt", "", {"why": why, "found": found, "damaged": damaged})
+            self.log.append(transaction, "index-rebuilt", "", {"why": why, "found": found, "damaged": set_aside})
 
-    def _report_damage(self, moved: Path, what: str) -> None:
-        with self._index.write() as transaction:
-            self.log.append(transaction, "damage", moved.name, {"what": what, "moved_to": str(moved)})
+
+def check_log(path: str | Path | None, head: str | None = None) -> ChainCheck:
+    """Checks the audit log of a workspace as it lies there: nothing is opened, mended or written.
+
+    Raises WorkspaceError where there is no workspace, or none that can be read.
+    """
+    root = _located(path)
+    if not (root / "index.sqlite").is_file():
+        raise WorkspaceError(f"{root} is no workspace: it has no index.sqlite")
+    with storage_faults(root / "index.sqlite"):
+        copies = copies_in(root / "log")
+        connection, copy = connect_without_writing(root / "index.sqlite")
+        try:
+            return check_chain(connection.execute("SELECT * FROM log ORDER BY sequence").fetchall(), copies, head)
+        finally:
+            connection.close()
+            if copy is not None:
+                copy.cleanup()
+
+
+def _located(path: str | Path | None) -> Path:
+    return Path(path).expanduser().resolve() if path else default_path()

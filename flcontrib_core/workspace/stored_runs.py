@@ -1,4 +1,4 @@
-"""Which runs are here, how does one come in, and what goes with it when it leaves?
+"""The runs of a workspace: how one comes in, is read again, and leaves with everything computed from it.
 
 A run is one immutable object (a zip or a table, as it was given; a directory is zipped) and one entry of the audit
 log. Its identity is its digest: the same run under two names, zipped twice, or sent by two people at once is one run.
@@ -11,21 +11,19 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, MutableSequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from flcontrib_core.codec import decode
 from flcontrib_core.errors import Problem, RunLogError, WorkspaceError
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
+from flcontrib_core.workspace.cache import EPOCH, report_damage
 from flcontrib_core.workspace.disk import Staged
 from flcontrib_core.workspace.faults import DamagedObject, storage_faults
-from flcontrib_core.workspace.index import Index
-from flcontrib_core.workspace.index_file import Transaction
-from flcontrib_core.workspace.kept_arrays import report_damage
-from flcontrib_core.workspace.objects import ObjectStore
-from flcontrib_core.workspace.run_intake import (
+from flcontrib_core.workspace.import_run import (
     OnRemarks,
     OnStage,
     Reading,
@@ -34,12 +32,15 @@ from flcontrib_core.workspace.run_intake import (
     chunks_of,
     data_sizes_beside,
     in_words,
-    opened,
     read_run,
     zip_run,
 )
+from flcontrib_core.workspace.index import Index
+from flcontrib_core.workspace.index_file import Transaction
+from flcontrib_core.workspace.objects import ObjectStore
 
 _PROBLEMS_KEPT = 5
+_FROM_THE_RUN = ("name", "source", "kind", "clients", "epochs", "size", "object", "companion", "family")
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,14 @@ def family_of(run: Run) -> str:
 
 
 class StoredRuns:
-    def __init__(self, root: Path, index: Index, objects: ObjectStore, log: AuditLog) -> None:
-        self._root = root
-        self._index = index
-        self._objects = objects
-        self._log = log
+    """The part of a workspace that stores runs."""
 
-    def add(
+    path: Path
+    _index: Index
+    objects: ObjectStore
+    log: AuditLog
+
+    def add_run(
         self,
         source: RunSource,
         name: str | None = None,
@@ -111,7 +113,7 @@ class StoredRuns:
         on_stage: OnStage | None = None,
         on_remarks: OnRemarks | None = None,
     ) -> RunEntry:
-        """Takes a run in; durable when it returns. A run that is here already is returned as it is.
+        """Imports a run (path, directory, open file or chunks); durable when it returns. The same run is one entry.
 
         Raises RunLogError when the reader refuses it: then nothing stays but an entry with hash, size and problems.
         ``largest``: give up after so many bytes. ``filename``: the sender's, where the source has none of its own.
@@ -121,12 +123,11 @@ class StoredRuns:
         file = path.name if path is not None else bare_name(filename or name or "")
         called = name or (Path(file).stem if path is not None or filename else file)
         reading = Reading.of(file, nonfinite, lower_is_better)
-        with storage_faults(self._root), ExitStack() as stack:
+        with storage_faults(self.path), ExitStack() as stack:
             left_out: list[Problem] = []
             staged = stack.enter_context(self._stage(source, reading, largest, left_out))
-            sizes = data_sizes_beside(path) if path is not None and reading.table else None
             beside = None
-            if sizes is not None and sizes.is_file():
+            if path is not None and reading.table and (sizes := data_sizes_beside(path)).is_file():
                 beside = stack.enter_context(self._stage(sizes, reading, largest, left_out))
             reading = reading.fitting(staged.path)
             try:
@@ -137,47 +138,46 @@ class StoredRuns:
                 raise told from refused
             if isinstance(run, RunLog):
                 run.close()
-            described = _described(run, name or run.name, reading, staged, beside)
-            described["source"] = file
+            described = {**_described(run, name or run.name, reading, staged, beside), "source": file}
             if on_remarks is not None:
                 on_remarks(tuple(dict.fromkeys((*left_out, *run.warnings))))
-            return self._take_in(run.digest, described, staged, beside)
+            return self._enter_run(run.digest, described, staged, beside)
 
-    def list(self) -> tuple[RunEntry, ...]:
+    def runs(self) -> tuple[RunEntry, ...]:
         """All runs, in the order in which they came."""
-        rows = self._index.read("SELECT * FROM runs ORDER BY sequence")
-        return tuple(self._entry(row) for row in rows)
+        return tuple(self._run(row) for row in self._index.read("SELECT * FROM runs ORDER BY sequence"))
 
-    def find(self, digest: str) -> RunEntry | None:
+    def find_run(self, digest: str) -> RunEntry | None:
+        """The run of this digest, if it is here."""
         rows = self._index.read("SELECT * FROM runs WHERE digest = ?", (digest,))
-        return self._entry(rows[0]) if rows else None
+        return self._run(rows[0]) if rows else None
 
-    def open(self, digest: str) -> Run:
+    def open_run(self, digest: str) -> Run:
         """The run, after its stored bytes were verified. Raises DamagedObject when they are not what was added."""
-        entry = self.find(digest)
+        entry = self.find_run(digest)
         if entry is None:
-            raise WorkspaceError(f"no run {digest[:12]}… in {self._root}; add it first")
+            raise WorkspaceError(f"no run {digest[:12]}… in {self.path}; add it first")
         try:
-            with storage_faults(self._root):
-                path = self._objects.verified_path(entry.object)
-                beside = None if entry.companion is None else self._objects.verified_path(entry.companion)
+            with storage_faults(self.path):
+                path = self.objects.verified_path(entry.object)
+                beside = None if entry.companion is None else self.objects.verified_path(entry.companion)
         except DamagedObject as damage:
             if self._index.impaired is None:
                 with self._index.write() as transaction:
-                    report_damage(transaction, self._objects, self._log, damage, "add the run's bundle again")
+                    report_damage(transaction, self.objects, self.log, damage, "add the run's bundle again")
             raise DamagedObject(f"run {entry.name!r}: {damage}; add its bundle again", damage.name) from damage
         return read_run(path, entry.reading, entry.name, beside)
 
-    def delete(self, digest: str) -> DeletedRun:
+    def delete_run(self, digest: str) -> DeletedRun:
         """Removes a run with its results, finished epochs, remembered utilities and jobs; says what is kept."""
         with self._index.write() as transaction:
-            entry = self._find_in(transaction, digest)
+            entry = self._run_in(transaction, digest)
             if entry is None:
-                raise WorkspaceError(f"no run {digest[:12]}… in {self._root}")
-            if transaction.execute("SELECT 1 FROM jobs WHERE run = ? AND state IN ('queued', 'running')", (digest,)):
+                raise WorkspaceError(f"no run {digest[:12]}… in {self.path}")
+            if transaction.execute("SELECT 1 FROM asked WHERE run = ? AND state IN ('queued', 'running')", (digest,)):
                 raise WorkspaceError(f"run {entry.name!r} is being computed; cancel its job before deleting it")
             deleted = self._decide_removal(transaction, entry)
-            self._log.append(transaction, "run-deleted", digest, {"name": entry.name, "kept": list(deleted.kept)})
+            self.log.append(transaction, "run-deleted", digest, {"name": entry.name, "kept": list(deleted.kept)})
         self.finish_removals()
         return deleted
 
@@ -187,42 +187,36 @@ class StoredRuns:
             return
         with self._index.write() as transaction:
             for row in transaction.execute("SELECT path FROM removals"):
-                path = self._root / row["path"]
+                path = self.path / row["path"]
                 if _in_use(transaction, path.name):  # the same run was added again since
                     continue
                 if path.is_dir():
                     shutil.rmtree(path)
                 else:
-                    self._objects.disk.remove(path)
+                    self.objects.staging.disk.remove(path)
             transaction.execute("DELETE FROM removals")
 
     def _stage(
         self, source: RunSource, reading: Reading, largest: int | None, left_out: MutableSequence[Problem]
-    ) -> Staged:
+    ) -> AbstractContextManager[Staged]:
         """A complete copy of the source; ``left_out`` gets what was noticed in a directory, extra files included."""
-        staging = self._objects.staging
         if not isinstance(source, str | os.PathLike):
-            return staging.stage(chunks_of(source, largest))
+            return self.objects.staging.stage(chunks_of(source, largest))
         path = Path(source)
-        if not path.is_dir() and not path.is_file():
-            read_run(path, reading, path.name)  # nothing there, or a pipe that never ends: refused without opening it
-        if not path.is_dir():
-            with opened(path) as content:
-                return staging.stage(chunks_of(content, largest))
-        run = read_run(path, reading, path.name)
+        if path.is_file():
+            return self.objects.staging.stage(chunks_of(path, largest))
+        run = read_run(path, reading, path.name)  # nothing there, or a pipe that never ends: refused without opening it
         assert isinstance(run, RunLog)
         left_out.extend(run.warnings)
-        try:
-            return staging.stage_file(lambda out: zip_run(path, run, out))
-        finally:
-            run.close()
+        run.close()
+        return self.objects.staging.stage(lambda out: zip_run(path, run, out))
 
-    def _take_in(self, digest: str, described: dict[str, Any], staged: Staged, beside: Staged | None) -> RunEntry:
+    def _enter_run(self, digest: str, described: dict[str, Any], staged: Staged, beside: Staged | None) -> RunEntry:
         name = described["name"]
         with self._index.write() as transaction:
-            known = self._find_in(transaction, digest)
+            known = self._run_in(transaction, digest)
             if known is not None and name not in (known.name, *known.other_names):
-                self._log.append(transaction, "run-named", digest, {"name": name})
+                self.log.append(transaction, "run-named", digest, {"name": name})
             # Bytes that are stored already are written again: that mends a copy which was damaged since. Other bytes
             # of a known run (zipped again) are only wanted where the stored ones are gone.
             files = (described["object"], described["companion"])
@@ -230,17 +224,17 @@ class StoredRuns:
             if known is None or same or not known.available:
                 for file in (staged, beside):
                     if file is not None:
-                        self._objects.publish(file)
+                        self.objects.publish(file)
             if known is None or not (same or known.available):
-                kept_name = name if known is None else known.name
-                self._log.append(transaction, "run-added", digest, {**described, "name": kept_name})
-            found = self._find_in(transaction, digest)
+                first_name = name if known is None else known.name
+                self.log.append(transaction, "run-added", digest, {**described, "name": first_name})
+            found = self._run_in(transaction, digest)
         assert found is not None
         return found
 
-    def _find_in(self, transaction: Transaction, digest: str) -> RunEntry | None:
+    def _run_in(self, transaction: Transaction, digest: str) -> RunEntry | None:
         rows = transaction.execute("SELECT * FROM runs WHERE digest = ?", (digest,))
-        return self._entry(rows[0]) if rows else None
+        return self._run(rows[0]) if rows else None
 
     def _remember_refusal(self, staged: Staged, name: str, refused: RunLogError) -> None:
         """The quarantine record of a refused upload: its hash, size and first problems, never its content."""
@@ -250,7 +244,7 @@ class StoredRuns:
                 "SELECT 1 FROM log WHERE kind = 'upload-refused' AND subject = ?", (staged.sha256,)
             ):
                 body = {"name": name, "size": staged.size, "problems": problems}
-                self._log.append(transaction, "upload-refused", staged.sha256, body)
+                self.log.append(transaction, "upload-refused", staged.sha256, body)
 
     def _decide_removal(self, transaction: Transaction, entry: RunEntry) -> DeletedRun:
         """Takes a run's rows out of the index and notes its files for removal."""
@@ -260,32 +254,29 @@ class StoredRuns:
             (entry.digest, entry.family),
         )
         results = transaction.execute("SELECT object FROM results WHERE run = ?", (entry.digest,))
-        jobs = transaction.execute("SELECT id FROM jobs WHERE run = ?", (entry.digest,))
-        objects = [entry.object, *(row["object"] for row in results)]
-        objects += [] if entry.companion is None else [entry.companion]
-        folders = [Path("jobs", row["id"]) for row in jobs]
-        epochs = games = 0
+        jobs = transaction.execute("SELECT id FROM asked WHERE run = ?", (entry.digest,))
+        cached = []
         if not kin:
-            finished = transaction.execute("SELECT object FROM epochs WHERE family = ?", (entry.family,))
-            shelves = transaction.execute("SELECT key FROM shelves WHERE family = ?", (entry.family,))
-            epochs, games = len(finished), len(shelves)
-            objects += [row["object"] for row in finished]
-            folders += [Path("memory", row["key"][:2], row["key"]) for row in shelves]
-            transaction.execute("DELETE FROM epochs WHERE family = ?", (entry.family,))
-            transaction.execute("DELETE FROM shelves WHERE family = ?", (entry.family,))
-        transaction.execute("DELETE FROM jobs WHERE run = ?", (entry.digest,))
-        paths = [self._objects.path(name).relative_to(self._root) for name in objects] + folders
+            cached = transaction.execute("SELECT key, object, what FROM cached WHERE family = ?", (entry.family,))
+            transaction.execute("DELETE FROM cached WHERE family = ?", (entry.family,))
+        for row in jobs:
+            transaction.execute("DELETE FROM jobs WHERE id = ?", (row["id"],))
+        objects = [entry.object, entry.companion, *(row["object"] for row in [*results, *cached])]
+        paths = [self.objects.path(name).relative_to(self.path) for name in objects if name is not None]
+        paths += [Path("jobs", row["id"]) for row in jobs]
         for path in paths:
             transaction.execute("INSERT OR IGNORE INTO removals (path) VALUES (?)", (str(path),))
-        freed = sum(_size(self._root / path) for path in paths)
         count = transaction.execute("SELECT count(*) FROM log WHERE subject = ?", (entry.digest,))[0][0]
         kept = [f"{count + 1} entries of the audit log about it (name, digests, alerts, decisions)"]
         if kin:
             shared = ", ".join(repr(row["name"]) for row in kin)
             kept.append(f"finished epochs and remembered utilities, shared with {shared}")
+        epochs = sum(row["what"] == EPOCH for row in cached)
+        games = len({row["key"] for row in cached if row["what"] != EPOCH})
+        freed = sum(_size(self.path / path) for path in paths)
         return DeletedRun(entry.digest, entry.name, freed, len(results), epochs, games, len(jobs), tuple(kept))
 
-    def _entry(self, row: sqlite3.Row) -> RunEntry:
+    def _run(self, row: sqlite3.Row) -> RunEntry:
         entry = LogEntry.of(row)
         body = entry.body
         return RunEntry(
@@ -293,13 +284,10 @@ class StoredRuns:
             digest=entry.subject,
             other_names=tuple(json.loads(f"[{row['other_names'] or ''}]")),
             added_at=entry.at,
-            available=all(self._objects.holds(body[o]) for o in ("object", "companion") if body[o] is not None),
-            reading=Reading.from_json(body["reading"]),
+            available=all(self.objects.holds(body[o]) for o in ("object", "companion") if body[o] is not None),
+            reading=decode(Reading, body["reading"]),
             **{field: body[field] for field in _FROM_THE_RUN},
         )
-
-
-_FROM_THE_RUN = ("name", "source", "kind", "clients", "epochs", "size", "object", "companion", "family")
 
 
 def _described(run: Run, name: str, reading: Reading, staged: Staged, beside: Staged | None) -> dict[str, Any]:
@@ -319,13 +307,13 @@ def _described(run: Run, name: str, reading: Reading, staged: Staged, beside: St
 
 
 def _in_use(transaction: Transaction, name: str) -> bool:
-    """Does anything in the index point at the object, job or shelf of this name?"""
+    """Does anything in the index point at the object or the job of this name?"""
     return bool(
         transaction.execute(
             "SELECT 1 FROM runs WHERE json_extract(entry, '$.body.object') = ?1 "
             "OR json_extract(entry, '$.body.companion') = ?1 "
-            "UNION ALL SELECT 1 FROM results WHERE object = ?1 UNION ALL SELECT 1 FROM epochs WHERE object = ?1 "
-            "UNION ALL SELECT 1 FROM jobs WHERE id = ?1 UNION ALL SELECT 1 FROM shelves WHERE key = ?1",
+            "UNION ALL SELECT 1 FROM results WHERE object = ?1 UNION ALL SELECT 1 FROM cached WHERE object = ?1 "
+            "UNION ALL SELECT 1 FROM jobs WHERE id = ?1",
             (name,),
         )
     )

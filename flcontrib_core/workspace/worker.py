@@ -1,4 +1,4 @@
-"""What runs in a job's own process? ``python -m flcontrib_core.workspace.worker`` – started by the queue only."""
+"""The process of one attempt of one job: ``python -m flcontrib_core.workspace.worker``, started by the queue only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import resource
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
@@ -21,11 +24,12 @@ from flcontrib_core.workspace.disk import Disk
 from flcontrib_core.workspace.faults import OUT_OF_SPACE, NoSpaceLeft
 from flcontrib_core.workspace.job import JobLimits, JobState
 from flcontrib_core.workspace.job_status import JobStatus, Progress, StatusFile
-from flcontrib_core.workspace.kept_arrays import ResultEntry
+from flcontrib_core.workspace.results import ResultEntry
 from flcontrib_core.workspace.store import Workspace
 
 Runner = Callable[..., ResultEntry | None]
 _GRACE_SECONDS = 60
+_FAULT = "(a fault of the program; the job's output has its trace)"
 
 
 class CpuTimeUsedUp(FLContribError):
@@ -48,31 +52,27 @@ class Account:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Names how the work ended. Typed errors are told in full; others go on, to leave their trace in the output."""
+        """Names how the work ended. A fault of the program leaves its trace in the output, which whoever sees the job
+        ended may read at once: it is written before the last word is said."""
         state, words = (JobState.DONE, "") if error is None else _named_end(error)
-        self._say(
-            JobStatus(
-                self.current.attempt,
-                self.current.pid,
-                self.seconds,
-                self.current.progress,
-                state.value,
-                words,
-                self.result,
-            ),
-            durably=True,
-        )
-        return isinstance(error, FLContribError)
+        if words.endswith(_FAULT):
+            with suppress(OSError):  # on a full disk the last word is all that can be said
+                traceback.print_exception(error)
+                sys.stderr.flush()
+        ended = replace(self.current, seconds=self.seconds, outcome=state.value, error=words, result=self.result)
+        self._say(ended, durably=True)
+        return True
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._began
 
     def on_progress(self, done: int, total: int, label: str) -> None:
+        """Says how far the work is."""
         seconds, before = self.seconds, self.current.progress
         first = (done, seconds) if before is None else (before.first_done, before.first_seconds)
         progress = Progress(done, total, label, seconds, *first)
-        self._say(JobStatus(self.current.attempt, self.current.pid, seconds, progress))
+        self._say(replace(self.current, seconds=seconds, progress=progress))
 
     def _say(self, status: JobStatus, *, durably: bool = False) -> None:
         self.current = status
@@ -177,7 +177,7 @@ def _named_end(error: BaseException) -> tuple[JobState, str]:
         return JobState.REFUSED_COST, f"{error} Offered instead: {error.offered}"
     if isinstance(error, FLContribError):
         return JobState.FAILED, str(error)
-    return JobState.FAILED, f"{type(error).__name__}: {error} (a fault of the program; the job's output has its trace)"
+    return JobState.FAILED, f"{type(error).__name__}: {error} {_FAULT}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

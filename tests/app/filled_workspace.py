@@ -13,7 +13,6 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.bundled_files import bundled
-from flcontrib_core.codec import pack
 from flcontrib_core.laboratory.simulation import Attack, SimulationSettings, simulate
 from flcontrib_core.laboratory.simulation.settings import AttackKind
 from flcontrib_core.runs.recorder import RunRecorder
@@ -62,14 +61,9 @@ def make_tiny_log(path: Path, settings: SimulationSettings = TINY) -> Path:
 
 def keep_report(workspace: Workspace, entry: RunEntry, report: AuditReport) -> None:
     """Stores a report made by hand as the result of a run, with its alerts in the inbox."""
-    kept = workspace.keep_result(
-        entry.digest,
-        dict(report.provenance.settings),
-        "audit",
-        arrays=pack(AuditReport, report),
-        remarks={"seconds": 1.5},
-    )
-    workspace.alerts.raise_alerts(entry.digest, report.detection.alerts, kept.digest)
+    settings = dict(report.provenance.settings)
+    stored = workspace.store_result(entry.digest, settings, "audit", report, remarks={"seconds": 1.5})
+    workspace.alerts.raise_alerts(entry.digest, report.detection.alerts, stored.digest)
 
 
 def add_hostile_run(workspace: Workspace, folder: Path) -> RunEntry:
@@ -149,7 +143,7 @@ def ended(workspace: Workspace, job: Job) -> Job:
 
 def keep_stale_report(workspace: Workspace, entry: RunEntry, report: AuditReport) -> None:
     """Stores a report as another version would have."""
-    with mock.patch("flcontrib_core.workspace.kept_arrays.software_version", return_value="0.0.1"):
+    with mock.patch("flcontrib_core.workspace.results.software_version", return_value="0.0.1"):
         keep_report(workspace, entry, report)
 
 

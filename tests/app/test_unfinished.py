@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.workspace import JobState, Workspace
 from flcontrib_core.workspace.audit_jobs import preview_of
-from tests.app.filled_workspace import Filled, ended, make_tiny_log, wait_until
+from tests.app.filled_workspace import Filled, ended, keep_report, make_tiny_log, wait_until
 from tests.app.test_pages import _own_caches, opened, pictures, title, words
+from tests.reports.made_reports import made_report
 from tests.workspace.recorded import scratch_folder
 from tests.workspace.runners import gates_of
 
@@ -89,3 +91,15 @@ def test_job_beside_a_result_is_followed_on_its_page(filled: Filled, tmp_path: P
             gate.touch()
     assert "Computing 7 of 12 epochs covers" in title(shown)
     assert [b.label for b in shown.button].count("Cancel") == 1
+
+
+def test_result_that_this_version_cannot_read_says_recompute() -> None:
+    with scratch_folder() as folder, Workspace(folder / "workspace") as workspace:
+        run = workspace.add_run(make_tiny_log(folder / "tiny.flrun"))
+        with mock.patch("flcontrib_core.workspace.results.layout_of", return_value="of an older version"):
+            keep_report(workspace, run, made_report())
+        for view in ("overview", "report"):
+            shown = opened(folder / "workspace", view, run)
+            assert title(shown) == "The result of this run was computed by an older version"
+            assert "Recompute it" in words(shown)
+            assert "Compute" in [b.label for b in shown.button]

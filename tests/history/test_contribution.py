@@ -52,7 +52,7 @@ class Remembered(dict):
     def recall_epoch(self, key):
         return dict(self.get(key, {}))
 
-    def keep_epoch(self, key, values, recalled=0):
+    def keep_epoch(self, key, values):
         self.setdefault(key, {}).update(values)
 
 

@@ -65,7 +65,7 @@ def epochs(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_p
                     ledger.write(f"{epoch}\n".encode())
         collected.append(kept["values"])
         on_progress(epoch, total, f"epoch {epoch}")
-    return workspace.keep_result(run_digest, settings, "epochs", {"epochs": total}, {"values": np.stack(collected)})
+    return workspace.store_result(run_digest, settings, "epochs", {"epochs": total, "values": np.stack(collected)})
 
 
 def gated(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> None:
@@ -117,7 +117,7 @@ def assessment(workspace: Workspace, run_digest: str, settings: dict[str, Any], 
     )
     arrays = {f"values of {name}": history.of(name).values for name in history.utilities}
     arrays |= {f"errors of {name}": history.of(name).standard_errors for name in history.utilities}
-    return workspace.keep_result(run_digest, settings, "assessment", {"how": history.estimator}, arrays)
+    return workspace.store_result(run_digest, settings, "assessment", {"how": history.estimator, **arrays})
 
 
 def gates_of(workspace: Workspace) -> Path:

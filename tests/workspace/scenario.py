@@ -46,7 +46,7 @@ def run_scenario(
             if checkpoints.recall(key) is None:
                 checkpoints.keep(key, arrays(number))
             acknowledge(f"epoch {number}")
-        workspace.keep_result(run, {"seed": 1}, "audit", {"answer": 42}, arrays(9))
+        workspace.store_result(run, {"seed": 1}, "note", {"answer": 42, **arrays(9)})
         acknowledge("result")
         (alert,) = workspace.alerts.raise_alerts(run, [ALERT])
         acknowledge("alert")

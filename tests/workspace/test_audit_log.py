@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.errors import WorkspaceError
-from flcontrib_core.workspace import AlertState, ChainHead, DamagedIndex, Workspace
+from flcontrib_core.provenance import canonical_json
+from flcontrib_core.workspace import AlertState, BrokenChain, ChainHead, DamagedIndex, Workspace, check_log
 from flcontrib_core.workspace.audit_log import GENESIS
-from flcontrib_core.workspace.provenance import canonical_json
+from tests.workspace.forged import append_decision, tamper
 
 ALERT = {"client": "client-1", "verdict": "poisoning-window", "window": [2, 3], "probability": 0.97}
 
@@ -23,24 +24,18 @@ ALERT = {"client": "client-1", "verdict": "poisoning-window", "window": [2, 3], 
 def history(workspace: Workspace, bundle: Path) -> Workspace:
     """Eight entries: created, run, result, alert, three decisions, one more result."""
     run = workspace.add_run(bundle, "a run").digest
-    workspace.keep_result(run, {"seed": 1}, "audit", {"n": 1})
+    workspace.store_result(run, {"seed": 1}, "note", {"n": 1})
     (alert,) = workspace.alerts.raise_alerts(run, [ALERT])
     workspace.alerts.decide(alert.id, AlertState.ACKNOWLEDGED, "ada")
     workspace.alerts.decide(alert.id, AlertState.DISMISSED, "ada", "known maintenance")
     workspace.alerts.decide(alert.id, AlertState.CONFIRMED, "grace", "the logs of that week agree")
-    workspace.keep_result(run, {"seed": 2}, "audit", {"n": 2})
+    workspace.store_result(run, {"seed": 2}, "note", {"n": 2})
     return workspace
 
 
-def tampered(workspace: Workspace, change: Callable[[sqlite3.Connection], None]) -> Workspace:
-    """Somebody with access to the file changes it with the usual tools."""
+def tampered(workspace: Workspace, change: Callable[[sqlite3.Connection], object]) -> Workspace:
     workspace.close()
-    connection = sqlite3.connect(workspace.path / "index.sqlite")
-    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        connection.execute(f"DROP TRIGGER {name}")
-    change(connection)
-    connection.commit()
-    connection.close()
+    tamper(workspace.path, change)
     return workspace
 
 
@@ -69,7 +64,7 @@ def test_every_entry_leads_to_the_head(history: Workspace) -> None:
 
 def test_earlier_heads_stay_on_the_chain_as_it_grows(history: Workspace) -> None:
     head = history.head()
-    history.keep_result(history.runs()[0].digest, {"seed": 3}, "audit", {"n": 3})
+    history.store_result(history.runs()[0].digest, {"seed": 3}, "note", {"n": 3})
     assert history.verify_chain(head) is None
     assert history.head() != head
 
@@ -171,36 +166,34 @@ def test_a_perfect_forgery_is_found_by_any_head_printed_after_it(history: Worksp
 def test_an_index_that_lost_its_end_gets_it_back_and_says_so(history: Workspace) -> None:
     """A damaged write-ahead log drops the last commits without an error; the copies know better."""
     head = history.head()
-    history.close()
-    connection = sqlite3.connect(history.path / "index.sqlite")
-    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    for name, _ in triggers:
-        connection.execute(f"DROP TRIGGER {name}")
-    connection.execute("DELETE FROM log WHERE sequence >= 6")
-    for _, text in triggers:
-        connection.execute(text)
-    connection.commit()
-    connection.close()
+    tampered(history, lambda db: db.execute("DELETE FROM log WHERE sequence >= 6"))
     with Workspace(history.path) as mended:
         assert mended.verify_chain(head) is None
         assert mended.alerts.list()[0].state is AlertState.CONFIRMED
         (rebuilt,) = mended.log.entries("index-rebuilt")
-        assert "entries 6 to 8" in rebuilt.body["why"]
+        assert "log entry 6 is missing: the chain reached 8" in rebuilt.body["why"]
+        assert "restored from its copies" in str(mended.impaired)
 
 
 def test_a_copy_that_a_crash_left_out_is_written_at_the_next_opening(history: Workspace) -> None:
     copies = sorted((history.path / "log").iterdir())
     copies[-1].unlink()
     history.close()
-    with Workspace(history.path):
-        assert sorted((history.path / "log").iterdir()) == copies
+    with Workspace(history.path) as opened:
+        assert sorted((history.path / "log").iterdir())[:-1] == copies
+        (restored,) = opened.log.entries("copies-restored")
+        assert (restored.sequence, restored.body["entries"]) == (9, [8])
+        assert "log entries 8 had no copy" in str(opened.impaired)
+    with Workspace(history.path) as again:
+        assert again.impaired is None
+        assert len(again.log.entries()) == 9
 
 
 def test_a_later_copy_never_stands_before_a_gap(history: Workspace) -> None:
     copies = sorted((history.path / "log").iterdir())
     for copy in copies[-2:]:
         copy.unlink()  # two writers died between commit and copy
-    history.keep_result(history.runs()[0].digest, {"seed": 9}, "audit", {"n": 9})
+    history.store_result(history.runs()[0].digest, {"seed": 9}, "note", {"n": 9})
     assert len(list((history.path / "log").iterdir())) == 9
     assert history.verify_chain() is None
 
@@ -215,11 +208,11 @@ def test_order_is_by_sequence_when_the_clock_jumps_back(folder: Path, bundle: Pa
 
     with Workspace(folder / "workspace", now=backwards) as workspace:
         run = workspace.add_run(bundle).digest
-        workspace.keep_result(run, {}, "audit", {"n": "older"})
-        workspace.keep_result(run, {}, "audit", {"n": "newer"})
-        latest = workspace.latest_result(run, "audit", {})
+        workspace.store_result(run, {}, "note", {"n": "older"})
+        workspace.store_result(run, {}, "note", {"n": "newer"})
+        latest = workspace.latest_result(run, "note", {})
         assert latest is not None
-        assert workspace.load_result(latest).document == {"n": "newer"}
+        assert workspace.load_result(latest) == {"n": "newer"}
         (alert,) = workspace.alerts.raise_alerts(run, [ALERT])
         workspace.alerts.decide(alert.id, "acknowledged", "ada")
         decided = workspace.alerts.decide(alert.id, "confirmed", "ada")
@@ -232,3 +225,94 @@ def test_order_is_by_sequence_when_the_clock_jumps_back(folder: Path, bundle: Pa
 def test_a_head_that_is_none_is_refused(history: Workspace) -> None:
     with pytest.raises(WorkspaceError, match="not the head"):
         history.verify_chain("8:deadbeef")
+
+
+def test_an_edited_decision_is_noticed_when_the_workspace_is_opened_and_its_copy_restored(history: Workspace) -> None:
+    tampered(history, lambda db: db.execute("UPDATE log SET entry = replace(entry, 'confirmed', 'dismissed')"))
+    with Workspace(history.path) as opened:
+        assert isinstance(opened.impaired, BrokenChain)
+        assert "log entry 7 was edited" in str(opened.impaired)
+        assert opened.alerts.list()[0].state is AlertState.CONFIRMED
+        assert "log entry 7 was edited" in opened.log.entries("index-rebuilt")[0].body["why"]
+    assert (history.path / "quarantine" / "index.sqlite").exists(), "what was forged is kept as evidence"
+
+
+def test_a_rewritten_history_is_noticed_when_the_workspace_is_opened(history: Workspace) -> None:
+    head = history.head()
+    rewrite(history, also_copies=False)
+    with Workspace(history.path) as opened:
+        assert "log entry 6 differs from its copy" in str(opened.impaired)
+        assert opened.alerts.list()[0].history[1].reason == "known maintenance"
+        assert opened.verify_chain(head) is None
+
+
+def test_a_forged_decision_that_does_not_fit_the_chain_is_noticed_and_dropped(history: Workspace) -> None:
+    tampered(history, lambda db: append_decision(db, previous=GENESIS))
+    with Workspace(history.path) as opened:
+        assert "log entry 9 does not follow" in str(opened.impaired)
+        assert opened.alerts.list()[0].state is AlertState.CONFIRMED
+
+
+def test_a_forged_decision_with_a_perfect_seal_is_noticed_by_its_missing_copy(history: Workspace) -> None:
+    """Nothing in the entry is wrong; but the program would have copied it before it answered."""
+    tampered(history, append_decision)
+    check = check_log(history.path)
+    assert (check.broken, check.uncopied) == (None, (9,))
+    with Workspace(history.path) as opened:
+        assert isinstance(opened.impaired, BrokenChain)
+        assert "log entries 9 had no copy" in str(opened.impaired)
+        assert opened.log.entries("copies-restored")[0].body["entries"] == [9]
+
+
+def test_a_second_history_beside_a_sound_one_replaces_nothing_and_stays_in_sight(history: Workspace) -> None:
+    """Files planted in log/ cannot overrule entries that the index and their own copies agree on."""
+    (copy,) = (history.path / "log").glob("00000006-*")
+    entry = json.loads(copy.read_text())
+    entry["body"]["reason"] = "planted"
+    text = canonical_json(entry)
+    (history.path / "log" / f"00000006-{hashlib.sha256(text.encode()).hexdigest()}.json").write_text(text)
+    history.close()
+    for _ in range(2):
+        with Workspace(history.path) as opened:
+            assert "log entry 6 differs from its copy" in str(opened.impaired)
+            assert opened.alerts.list()[0].history[1].reason == "known maintenance"
+            assert opened.log.entries("index-rebuilt") == ()
+
+
+def test_a_gap_that_nothing_can_fill_is_said_at_every_opening(history: Workspace) -> None:
+    next((history.path / "log").glob("00000003-*")).unlink()
+    history.close()
+    (history.path / "index.sqlite").unlink()
+    for _ in range(2):
+        with Workspace(history.path) as opened:
+            assert "log entry 3 is missing" in str(opened.impaired)
+            assert len(opened.log.entries("index-rebuilt")) == 1, "it is not rebuilt again and again"
+            opened.store_result(opened.runs()[0].digest, {}, "note", {})
+
+
+def test_of_two_histories_in_the_copies_one_is_rebuilt_and_the_other_set_aside(history: Workspace) -> None:
+    head = history.head()
+    (copy,) = (history.path / "log").glob("00000006-*")
+    planted = copy.with_name(f"00000006-{hashlib.sha256(b'{}').hexdigest()}.json")
+    planted.write_text("{}")
+    history.close()
+    (history.path / "index.sqlite").unlink()
+    with Workspace(history.path) as opened:
+        assert opened.verify_chain(head) is None
+        assert opened.impaired is None
+        assert opened.log.entries("index-rebuilt")[0].body["damaged"] == [
+            str(history.path / "quarantine" / planted.name)
+        ]
+
+
+def test_checking_a_log_changes_nothing(history: Workspace) -> None:
+    tampered(history, lambda db: db.execute("UPDATE log SET subject = 'another run' WHERE sequence = 4"))
+    before = {path: path.read_bytes() for path in history.path.rglob("*") if path.is_file()}
+    for _ in range(2):
+        check = check_log(history.path)
+        assert check.broken is not None
+        assert check.broken.sequence == 4
+    after = {path: path.read_bytes() for path in history.path.rglob("*") if path.is_file()}
+    assert {p: c for p, c in after.items() if not p.name.endswith(("-shm", "-wal"))} == before
+    with pytest.raises(WorkspaceError, match="no workspace"):
+        check_log(history.path / "log")

@@ -11,7 +11,7 @@ import pytest
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.workspace import AlertState, Workspace
-from flcontrib_core.workspace.schema import MIGRATIONS
+from flcontrib_core.workspace.schema import VERSION
 from tests.workspace.recorded import flip_byte
 
 KEYS = [f"{i:02x}" * 32 for i in range(4)]
@@ -25,7 +25,7 @@ def filled(workspace: Workspace, bundle: Path) -> Workspace:
     for number, key in enumerate(KEYS):
         workspace.checkpoints(run).keep(key, {"values": np.full(5, number, dtype=np.float64)})
         workspace.utility_memory(run).keep_epoch(key, {bytes([number + 1]): np.array([0.25, number])})
-    workspace.keep_result(entry.digest, {"seed": 1}, "audit", {"n": 1}, {"v": np.arange(4.0)})
+    workspace.store_result(entry.digest, {"seed": 1}, "note", {"n": 1, "v": np.arange(4.0)})
     (alert,) = workspace.alerts.raise_alerts(entry.digest, [{"client": "client-1", "verdict": "exact-finding"}])
     workspace.alerts.decide(alert.id, "confirmed", "ada")
     workspace.close()
@@ -51,8 +51,7 @@ def assert_rebuilt(path: Path, before: dict[str, object], head: str, why: str) -
         assert mended.verify_chain(head) is None
         (entry,) = mended.log.entries("index-rebuilt")
         assert why in entry.body["why"]
-        assert entry.body["found"]["epochs"] == len(KEYS)
-        assert mended.memory_statistics().coalitions == len(KEYS)
+        assert entry.body["found"]["cached"] == 2 * len(KEYS)
 
 
 def test_a_lost_index_is_rebuilt_from_the_files(filled: Workspace) -> None:
@@ -87,10 +86,7 @@ def test_an_emptied_index_is_rebuilt(filled: Workspace) -> None:
 
 @pytest.mark.parametrize("flips", [40, pytest.param(700, marks=pytest.mark.slow)])
 def test_no_flipped_byte_of_the_index_changes_or_loses_anything(filled: Workspace, folder: Path, flips: int) -> None:
-    """Real bytes are flipped all over the file; whatever was hit, the workspace comes back with the same content.
-
-    Only the hit rate's counters have no second home, so they are not compared.
-    """
+    """Real bytes are flipped all over the file; whatever was hit, the workspace comes back with the same content."""
     before, head = state(filled), str(filled.head())
     filled.close()
     size = (filled.path / "index.sqlite").stat().st_size
@@ -123,7 +119,7 @@ def test_a_damaged_write_ahead_log_loses_no_entry(filled: Workspace, folder: Pat
     with Workspace(filled.path) as writing:
         run = writing.runs()[0].digest
         for number in range(5):
-            writing.keep_result(run, {"seed": 10 + number}, "audit", {"n": number})
+            writing.store_result(run, {"seed": 10 + number}, "note", {"n": number})
         head = str(writing.head())
         copy = folder / "killed here"
         shutil.copytree(filled.path, copy)  # what a killed process leaves: a write-ahead log that was not folded in
@@ -144,7 +140,7 @@ def test_rebuilding_an_intact_workspace_changes_nothing_but_the_log(filled: Work
         filled.close()
         connection = sqlite3.connect(filled.path / "index.sqlite")
         tables[name] = {
-            table: connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in ("epochs", "jobs")
+            table: connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in ("cached", "jobs")
         } | {"log": connection.execute("SELECT * FROM log ORDER BY 1").fetchall()[:5]}
         connection.close()
         (filled.path / "index.sqlite").unlink()
@@ -178,10 +174,10 @@ def test_a_damaged_copy_of_an_entry_leaves_a_gap_that_is_named(filled: Workspace
 def test_an_index_of_a_newer_version_is_refused_and_left_alone(filled: Workspace) -> None:
     filled.close()
     connection = sqlite3.connect(filled.path / "index.sqlite")
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 6}")
+    connection.execute(f"PRAGMA user_version = {VERSION + 5}")
     connection.close()
     before = (filled.path / "index.sqlite").read_bytes()
-    with pytest.raises(WorkspaceError, match=r"newer version \(schema 7, this one knows 1\).*upgrade"):
+    with pytest.raises(WorkspaceError, match=r"newer version \(schema 7, this one knows 2\).*upgrade"):
         Workspace(filled.path)
     assert (filled.path / "index.sqlite").read_bytes() == before
 
@@ -196,42 +192,12 @@ def test_a_database_of_another_program_is_refused(folder: Path) -> None:
         Workspace(folder / "strange")
 
 
-LATER = (
-    *MIGRATIONS,
-    "ALTER TABLE epochs ADD COLUMN note TEXT NOT NULL DEFAULT ''; CREATE INDEX notes ON epochs (note);",
-)
-
-
-def test_an_older_index_is_backed_up_and_lifted(filled: Workspace) -> None:
-    before = state(filled)
-    filled.close()
-    with Workspace(filled.path, migrations=LATER) as lifted:
-        assert state(lifted) == before
-        assert lifted._index.read("SELECT DISTINCT note FROM epochs")[0]["note"] == ""
-        assert lifted.log.entries("index-rebuilt") == ()
-    (backup,) = (filled.path / "backups").iterdir()
-    connection = sqlite3.connect(backup)
-    assert connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
-    assert connection.execute("SELECT count(*) FROM epochs").fetchone()[0] == len(KEYS)
-    connection.close()
-    with pytest.raises(WorkspaceError, match="newer version"):
-        Workspace(filled.path)
-
-
-def test_a_migration_that_fails_changes_nothing(filled: Workspace) -> None:
-    before = state(filled)
-    filled.close()
-    broken = (*MIGRATIONS, "ALTER TABLE epochs ADD COLUMN note; CREATE TABLE epochs (twice);")
-    with pytest.raises(WorkspaceError):
-        Workspace(filled.path, migrations=broken)
-    with Workspace(filled.path) as opened:
-        assert state(opened) == before
-
-
 def test_a_running_process_refuses_to_write_after_another_version_took_over(filled: Workspace, bundle: Path) -> None:
     old = Workspace(filled.path)
     old.add_run(bundle, "another name")
-    Workspace(filled.path, migrations=LATER).close()
+    with sqlite3.connect(filled.path / "index.sqlite") as later:
+        later.execute(f"PRAGMA user_version = {VERSION + 1}")
+    later.close()
     with pytest.raises(WorkspaceError, match="another version"):
         old.add_run(bundle, "a new name")
 
@@ -239,11 +205,11 @@ def test_a_running_process_refuses_to_write_after_another_version_took_over(fill
 def test_an_open_workspace_follows_a_rebuild_by_another_process(filled: Workspace, folder: Path) -> None:
     first = Workspace(filled.path)
     run = first.runs()[0].digest
-    first.keep_result(run, {"seed": 7}, "audit", {"n": 7})
+    first.store_result(run, {"seed": 7}, "note", {"n": 7})
     (filled.path / "index.rebuilding").touch()
     second = Workspace(filled.path)
     assert second.log.entries("index-rebuilt")
-    first.keep_result(run, {"seed": 8}, "audit", {"n": 8})
+    first.store_result(run, {"seed": 8}, "note", {"n": 8})
     assert len(second.results()) == len(first.results()) == 3
     assert second.verify_chain() is None
 

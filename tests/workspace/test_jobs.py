@@ -305,12 +305,13 @@ def test_what_is_stored_cannot_name_code(workspace: Workspace, run: str, folder:
 def test_settings_changed_in_the_index_are_noticed(workspace: Workspace, run: str) -> None:
     job = ended(workspace, workspace.jobs.submit(run, {"seed": 1, "epochs": 1}, "epochs"))
     with workspace._index.write() as transaction:
-        transaction.execute('UPDATE jobs SET settings = \'{"seed":2,"epochs":1}\'')
+        transaction.execute("DROP TRIGGER log_is_never_edited")
+        transaction.execute("""UPDATE log SET entry = replace(entry, '"seed":1', '"seed":2')""")
     with pytest.raises(DamagedIndex, match="open the workspace again"):
         workspace.jobs.find(job.id)
     with Workspace(workspace.path, runners=ALL) as mended:
         assert mended.jobs.find(job.id).settings == {"seed": 1, "epochs": 1}
-        assert job.id in mended.log.entries("index-rebuilt")[0].body["why"]
+        assert mended.log.entries("index-rebuilt")
 
 
 def test_a_status_is_read_whole_while_it_is_overwritten(workspace: Workspace, folder: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_job_on_a_full_disk_pauses_and_goes_on_when_there_is_space(small_disk:
 def test_a_disk_without_a_byte_left_can_be_read_by_a_new_process(small_disk: Path, folder: Path) -> None:
     with Workspace(small_disk / "workspace", runners=ALL) as workspace:
         run = workspace.add_run(bundle_run(folder / "run"), "a run").digest
-        workspace.keep_result(run, {}, "audit", {"n": 1})
+        workspace.store_result(run, {}, "note", {"n": 1})
         ended(workspace, workspace.jobs.submit(run, {"seed": 1, "epochs": 2}, "epochs"))
     ballast = fill(small_disk)
     read = subprocess.run(
@@ -110,7 +110,7 @@ def test_a_disk_without_a_byte_left_can_be_read_by_a_new_process(small_disk: Pat
     with Workspace(small_disk / "workspace") as workspace:
         assert isinstance(workspace.impaired, NoSpaceLeft)
         for attempt in (
-            lambda: workspace.keep_result(run, {"x": 1}, "audit", {}, {"v": np.zeros(100_000)}),
+            lambda: workspace.store_result(run, {"x": 1}, "note", {"v": np.zeros(100_000)}),
             lambda: workspace.checkpoints().keep("aa" * 32, {"v": np.zeros(10)}),
             lambda: workspace.utility_memory().keep_epoch("aa" * 32, {b"\x01": np.zeros(2)}),
             lambda: workspace.add_run(bundle_run(folder / "other", seed=9)),
@@ -119,7 +119,7 @@ def test_a_disk_without_a_byte_left_can_be_read_by_a_new_process(small_disk: Pat
             with pytest.raises(NoSpaceLeft, match="Free some space"):
                 attempt()
         ballast.unlink()
-        workspace.keep_result(run, {"x": 1}, "audit", {})
+        workspace.store_result(run, {"x": 1}, "note", {})
         assert workspace.impaired is None, "space came back and the workspace noticed by itself"
         assert workspace.verify_chain() is None
 
@@ -172,7 +172,7 @@ def test_a_read_only_workspace_is_read_and_says_why_nothing_can_be_written(folde
     path = folder / "workspace"
     writer = Workspace(path, runners=ALL)
     run = writer.add_run(bundle_run(folder / "run"), "a run").digest
-    writer.keep_result(run, {}, "audit", {"n": 1}, {"v": np.arange(3.0)})
+    writer.store_result(run, {}, "note", {"n": 1, "v": np.arange(3.0)})
     writer.checkpoints().keep("aa" * 32, {"v": np.ones(2)})
     writer.utility_memory().keep_epoch("aa" * 32, {b"\x01": np.ones(2)})
     ended(writer, writer.jobs.submit(run, {"seed": 1, "epochs": 1}, "epochs"))
@@ -188,15 +188,15 @@ def test_a_read_only_workspace_is_read_and_says_why_nothing_can_be_written(folde
             assert isinstance(workspace.impaired, ReadOnlyWorkspace)
             assert [r.name for r in workspace.runs()] == ["a run"]
             assert workspace.open_run(run).epoch_count == 3
-            entry = workspace.latest_result(run, "audit")
+            entry = workspace.latest_result(run, "note")
             assert entry is not None
-            assert workspace.load_result(entry).arrays["v"].tolist() == [0, 1, 2]
+            assert workspace.load_result(entry)["v"].tolist() == [0, 1, 2]
             assert workspace.checkpoints().recall("aa" * 32) is not None
             assert len(workspace.utility_memory().recall_epoch("aa" * 32)) == 1
             assert [job.state for job in workspace.jobs.poll()] == [JobState.DONE]
             assert workspace.verify_chain() is None
             for attempt in (
-                lambda: workspace.keep_result(run, {"x": 1}, "audit", {}),
+                lambda: workspace.store_result(run, {"x": 1}, "note", {}),
                 lambda: workspace.checkpoints().keep("bb" * 32, {"v": np.zeros(1)}),
                 lambda: workspace.utility_memory().keep_epoch("bb" * 32, {b"\x01": np.zeros(2)}),
                 lambda: workspace.add_run([b"anything"], "new"),
@@ -218,7 +218,7 @@ def test_a_new_workspace_in_a_read_only_folder_is_refused(folder: Path) -> None:
     closed.mkdir(mode=0o555)
 
     def make() -> None:
-        with pytest.raises(ReadOnlyWorkspace, match="choose another --workspace"):
+        with pytest.raises(ReadOnlyWorkspace, match="choose another workspace"):
             Workspace(closed / "workspace")
 
     as_somebody_else(make)
@@ -231,8 +231,8 @@ def test_sqlite_s_own_complaint_of_a_full_disk_has_the_same_name(workspace: Work
         pages = transaction.execute("PRAGMA page_count")[0][0]
         transaction.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(NoSpaceLeft):
-        workspace.keep_result(run, {"long": "x" * 100_000}, "audit", {})
+        workspace.store_result(run, {"long": "x" * 100_000}, "note", {})
     assert workspace.verify_chain() is None
     with index.write() as transaction:
         transaction.execute("PRAGMA max_page_count = 1000000")
-    assert workspace.keep_result(run, {"long": "x" * 100_000}, "audit", {}).available
+    assert workspace.store_result(run, {"long": "x" * 100_000}, "note", {}).available

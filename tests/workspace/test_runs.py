@@ -137,7 +137,7 @@ def test_a_damaged_bundle_is_set_aside_and_can_be_given_again(workspace: Workspa
 def test_other_bytes_of_the_same_run_replace_lost_ones(workspace: Workspace, folder: Path) -> None:
     compressed = bundle_run(folder / "one")
     entry = workspace.add_run(compressed, "the run")
-    result = workspace.keep_result(entry.digest, {}, "audit", {"x": 1})
+    result = workspace.store_result(entry.digest, {}, "note", {"x": 1})
     workspace.objects.path(entry.object).unlink()
     again = workspace.add_run(folder / "one", "the run")
     assert again.available
@@ -151,7 +151,7 @@ def test_deleting_a_run_removes_what_was_computed_and_says_what_stays(workspace:
     run = workspace.open_run(entry.digest)
     workspace.checkpoints(run).keep(KEY, {"values": np.ones(3)})
     workspace.utility_memory(run).keep_epoch(KEY, {b"\x01": np.array([0.5])})
-    workspace.keep_result(entry.digest, {"seed": 1}, "audit", {"answer": 42})
+    workspace.store_result(entry.digest, {"seed": 1}, "note", {"answer": 42})
     workspace.alerts.raise_alerts(entry.digest, [{"client": "client-0", "verdict": "exact-finding"}])
     deleted = workspace.delete_run(entry.digest)
     assert (deleted.results, deleted.epochs, deleted.games) == (1, 1, 1)
@@ -187,7 +187,7 @@ def test_what_a_grown_run_shares_with_its_shorter_self_stays_until_both_are_gone
 def test_a_deletion_that_was_interrupted_is_finished_when_the_workspace_is_opened(folder: Path, bundle: Path) -> None:
     workspace = Workspace(folder / "workspace")
     entry = workspace.add_run(bundle)
-    workspace._runs.finish_removals = lambda: None  # type: ignore[method-assign]  # the process dies here
+    workspace.finish_removals = lambda: None  # type: ignore[method-assign]  # the process dies here
     workspace.delete_run(entry.digest)
     workspace.close()
     assert workspace.objects.holds(entry.object)
@@ -196,7 +196,7 @@ def test_a_deletion_that_was_interrupted_is_finished_when_the_workspace_is_opene
 
 def test_a_run_added_again_after_its_deletion_is_whole(workspace: Workspace, bundle: Path) -> None:
     entry = workspace.add_run(bundle)
-    workspace.keep_result(entry.digest, {}, "audit", {"x": 1})
+    workspace.store_result(entry.digest, {}, "note", {"x": 1})
     workspace.delete_run(entry.digest)
     again = workspace.add_run(bundle)
     assert workspace.results(again.digest) == ()

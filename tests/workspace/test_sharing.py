@@ -77,7 +77,7 @@ def test_two_servers_decide_compute_and_poll_on_one_workspace(folder: Path, bund
             with Workspace(path, runners=ALL) as workspace:
                 for number in range(12):
                     workspace.alerts.decide(alert.id, "acknowledged", who, f"{number}")
-                    workspace.keep_result(run, {"who": who, "n": number}, "audit", {"n": number})
+                    workspace.store_result(run, {"who": who, "n": number}, "note", {"n": number})
                     workspace.checkpoints().keep(f"{number:064x}", {"x": np.full(3, number)})
                     workspace.utility_memory().keep_epoch(KEY, {bytes([number]): np.array([float(number)])})
                     job = workspace.jobs.submit(run, settings, "gated")
@@ -133,7 +133,7 @@ def test_many_rebuild_at_once_and_one_index_comes_of_it(folder: Path, bundle: Pa
     def opens() -> None:
         with Workspace(path) as workspace:
             assert [r.digest for r in workspace.runs()] == [run]
-            workspace.keep_result(run, {"pid": os.getpid()}, "audit", {})
+            workspace.store_result(run, {"pid": os.getpid()}, "note", {})
 
     at_once(*[opens] * 4)
     with Workspace(path) as workspace:
@@ -150,7 +150,7 @@ def test_readers_see_whole_states_while_a_writer_writes(folder: Path, bundle: Pa
     def writer() -> None:
         with Workspace(path) as workspace:
             for number in range(30):
-                workspace.keep_result(run, {"n": number}, "audit", {"n": number}, {"x": np.full(1000, number)})
+                workspace.store_result(run, {"n": number}, "note", {"n": number, "x": np.full(1000, number)})
 
     def reader() -> None:
         with Workspace(path) as workspace:
@@ -161,7 +161,7 @@ def test_readers_see_whole_states_while_a_writer_writes(folder: Path, bundle: Pa
                 seen = len(results)
                 if results:
                     stored = workspace.load_result(results[0])
-                    assert (stored.arrays["x"] == stored.document["n"]).all()
+                    assert (stored["x"] == stored["n"]).all()
 
     at_once(writer, reader, reader)
 
@@ -176,7 +176,7 @@ def test_threads_of_one_server_share_a_workspace(folder: Path) -> None:
             try:
                 entry = workspace.add_run(directory)
                 for number in range(5):
-                    workspace.keep_result(entry.digest, {"n": number}, "audit", {})
+                    workspace.store_result(entry.digest, {"n": number}, "note", {})
                     assert len(workspace.results(entry.digest)) == number + 1
                     workspace.jobs.poll()
             except BaseException as failure:  # noqa: BLE001 - carried to the main thread
@@ -206,10 +206,10 @@ def test_a_forked_process_does_not_disturb_its_parent(folder: Path) -> None:
         run = workspace.add_run(bundle_run(folder / "run")).digest
 
         def use() -> None:
-            workspace.keep_result(run, {"who": os.getpid()}, "audit", {})
+            workspace.store_result(run, {"who": os.getpid()}, "note", {})
             assert workspace.runs()
 
         at_once(use, use)
-        workspace.keep_result(run, {"who": "parent"}, "audit", {})
+        workspace.store_result(run, {"who": "parent"}, "note", {})
         assert len(workspace.results(run)) == 3
         assert workspace.verify_chain() is None

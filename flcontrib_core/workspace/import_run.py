@@ -1,4 +1,4 @@
-"""How do a run's bytes reach the one reader, wherever they come from and however they are stored?
+"""A run's bytes on their way to the one reader, wherever they come from and however they are stored.
 
 Bundles are read where they lie, lazily. Tables are small and known by their file name, which a stored object does not
 have: they are read from a copy under a proper name, with their companion of data sizes beside them.
@@ -37,10 +37,7 @@ class TooLarge(WorkspaceError):
 
     def __init__(self, largest: int) -> None:
         self.largest = largest
-        super().__init__(
-            f"the upload is larger than {largest:,} bytes; add it from the command line instead "
-            "(flcontrib audit), or give its path on the server"
-        )
+        super().__init__(f"the upload is larger than {largest:,} bytes; give its path on the server, or audit it there")
 
 
 def bare_name(filename: str) -> str:
@@ -59,11 +56,12 @@ class Reading:
 
     @classmethod
     def of(cls, name: str, nonfinite: str, lower_is_better: Iterable[str]) -> Reading:
+        """The options for a file of this name."""
         if nonfinite not in ("refuse", "absent"):
             raise SettingsError(f"nonfinite is 'refuse' or 'absent', not {nonfinite!r}")
         suffix = Path(name).suffix.lower()
-        kept: Literal["refuse", "absent"] = "absent" if nonfinite == "absent" else "refuse"
-        return cls(kept, tuple(sorted(lower_is_better)), suffix if suffix in TABLES else "")
+        treat: Literal["refuse", "absent"] = "absent" if nonfinite == "absent" else "refuse"
+        return cls(treat, tuple(sorted(lower_is_better)), suffix if suffix in TABLES else "")
 
     def fitting(self, content: Path) -> Reading:
         """The same options for what the file is, where that differs from what its name says."""
@@ -73,10 +71,6 @@ class Reading:
             return replace(self, table="")
         return replace(self, table=".parquet") if head == b"PAR1" else self
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Reading:
-        return cls(value["nonfinite"], tuple(value["lower_is_better"]), value["table"])
-
 
 def read_run(
     path: Path, reading: Reading, name: str, companion: Path | None = None, on_stage: OnStage | None = None
@@ -84,20 +78,16 @@ def read_run(
     """The run at a path, called ``name`` in words where it has no name of its own. Raises RunLogError."""
     from flcontrib_core.runs.bundle import read_run_log
 
+    options: dict[str, Any] = {"nonfinite": reading.nonfinite, "lower_is_better": reading.lower_is_better}
     if not reading.table:
-        run = read_run_log(
-            path, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better, on_stage=on_stage
-        )
-        return _called(run, name)
+        return _called(read_run_log(path, on_stage=on_stage, **options), name)
     with tempfile.TemporaryDirectory(prefix="flcontrib-") as folder:
         table = Path(folder) / f"table{reading.table}"
         shutil.copyfile(path, table)
         if companion is not None:
             shutil.copyfile(companion, data_sizes_beside(table))
         try:
-            run = read_run_log(
-                table, nonfinite=reading.nonfinite, lower_is_better=reading.lower_is_better, on_stage=on_stage
-            )
+            run = read_run_log(table, on_stage=on_stage, **options)
         except RunLogError as refused:
             raise in_words(refused, table, path.name) from refused
     return _called(run, name)
@@ -123,21 +113,14 @@ def _known_place(where: str, internal: Path, name: str) -> str:
     return where
 
 
-def chunks_of(source: BinaryIO | Iterable[bytes], largest: int | None) -> Iterator[bytes]:
-    """The bytes as they arrive; raises TooLarge once there are too many."""
+def chunks_of(source: Path | BinaryIO | Iterable[bytes], largest: int | None) -> Iterator[bytes]:
+    """The bytes of a file, or as they arrive; raises TooLarge once there are too many."""
     received = 0
     for chunk in _chunks(source):
         received += len(chunk)
         if largest is not None and received > largest:
             raise TooLarge(largest)
         yield chunk
-
-
-def opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as fault:
-        raise WorkspaceError(f"{path} cannot be read: {fault.strerror}") from fault
 
 
 def zip_run(folder: Path, run: RunLog, out: BinaryIO) -> None:
@@ -167,10 +150,16 @@ def _called(run: Run, name: str) -> Run:
     return replace(run, name=str(own or name or run.name))
 
 
-def _chunks(source: BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
-    read = getattr(source, "read", None)
-    if read is None:
+def _chunks(source: Path | BinaryIO | Iterable[bytes]) -> Iterator[bytes]:
+    if isinstance(source, Path):
+        try:
+            file = source.open("rb")
+        except OSError as fault:
+            raise WorkspaceError(f"{source} cannot be read: {fault.strerror}") from fault
+        with file:
+            yield from _chunks(file)
+    elif hasattr(source, "read"):
+        while chunk := source.read(_CHUNK):
+            yield chunk
+    else:
         yield from source
-        return
-    while chunk := read(_CHUNK):
-        yield chunk

@@ -9,7 +9,7 @@ import pytest
 
 import flcontrib_core
 from flcontrib_core.errors import SettingsError, WorkspaceError
-from flcontrib_core.workspace import DamagedObject, Workspace, text_array, text_of
+from flcontrib_core.workspace import DamagedObject, Workspace
 from flcontrib_core.workspace.objects import pack_record, unpack_record
 from tests.workspace.recorded import flip_byte
 
@@ -25,7 +25,6 @@ def test_arrays_of_every_kind_come_back_equal(workspace: Workspace) -> None:
         "big-endian": np.arange(3, dtype=">f8"),
         "nothing": np.empty((0, 4)),
         "one": np.array(7.5),
-        "words": text_array({"method": "exact", "notes": ["∅ is free", "🙂"]}),
     }
     workspace.checkpoints().keep(KEY, arrays)
     found = workspace.checkpoints().recall(KEY)
@@ -34,7 +33,6 @@ def test_arrays_of_every_kind_come_back_equal(workspace: Workspace) -> None:
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
         assert found[name].shape == array.shape
-    assert text_of(found["words"]) == {"method": "exact", "notes": ["∅ is free", "🙂"]}
 
 
 def test_equal_arrays_are_equal_bytes() -> None:
@@ -48,7 +46,7 @@ def test_equal_arrays_are_equal_bytes() -> None:
 
 @pytest.mark.parametrize("bad", [np.array(["text"]), np.array([object()]), np.array([1 + 2j])])
 def test_what_would_need_pickle_is_refused(workspace: Workspace, bad: np.ndarray) -> None:
-    with pytest.raises(WorkspaceError, match="cannot be kept"):
+    with pytest.raises(WorkspaceError, match="cannot be stored"):
         workspace.checkpoints().keep(KEY, {"bad": bad})
     assert workspace.checkpoints().recall(KEY) is None
 
@@ -89,24 +87,24 @@ def test_a_vanished_epoch_is_computed_again(workspace: Workspace) -> None:
 
 def test_results_are_found_by_run_kind_and_settings(workspace: Workspace, bundle: Path) -> None:
     run = workspace.add_run(bundle).digest
-    arrays = {"/history/values/0": np.arange(6.0).reshape(2, 3)}
-    first = workspace.keep_result(run, {"seed": 1, "k": 0.5}, "audit", {"text": "é"}, arrays, remarks={"seconds": 3.5})
-    other = workspace.keep_result(run, {"seed": 2}, "audit", {"text": "other"})
-    workspace.keep_result(run, {"seed": 1, "k": 0.5}, "schedule", {"text": "schedule"})
-    assert [r.kind for r in workspace.results(run)] == ["schedule", "audit", "audit"]
-    assert workspace.latest_result(run, "audit") == other
-    assert workspace.latest_result(run, "audit", {"k": 0.5, "seed": 1}) == first
-    assert workspace.latest_result(run, "audit", {"seed": 3}) is None
+    answer = {"text": "é", "values": np.arange(6.0).reshape(2, 3)}
+    first = workspace.store_result(run, {"seed": 1, "k": 0.5}, "note", answer, remarks={"seconds": 3.5})
+    other = workspace.store_result(run, {"seed": 2}, "note", {"text": "other"})
+    workspace.store_result(run, {"seed": 1, "k": 0.5}, "schedule", {"text": "schedule"})
+    assert [r.kind for r in workspace.results(run)] == ["schedule", "note", "note"]
+    assert workspace.latest_result(run, "note") == other
+    assert workspace.latest_result(run, "note", {"k": 0.5, "seed": 1}) == first
+    assert workspace.latest_result(run, "note", {"seed": 3}) is None
     stored = workspace.load_result(first)
-    assert stored.document == {"text": "é"}
-    np.testing.assert_array_equal(stored.arrays["/history/values/0"], arrays["/history/values/0"])
+    assert stored["text"] == "é"
+    np.testing.assert_array_equal(stored["values"], answer["values"])
     assert first.remarks == {"seconds": 3.5}
 
 
 def test_a_result_carries_its_provenance(workspace: Workspace, bundle: Path) -> None:
     run = workspace.add_run(bundle).digest
-    entry = workspace.keep_result(run, {"seed": 1}, "audit", {})
-    label = workspace.load_result(entry).provenance
+    entry = workspace.store_result(run, {"seed": 1}, "note", {})
+    label, _ = unpack_record(workspace.objects.read(entry.digest))
     assert (label["run"], label["settings"], label["settings_digest"]) == (run, {"seed": 1}, entry.settings_digest)
     assert label["software"]["flcontrib"] == flcontrib_core.__version__
     assert {"numpy", "torch", "python"} <= label["software"].keys()
@@ -115,8 +113,8 @@ def test_a_result_carries_its_provenance(workspace: Workspace, bundle: Path) -> 
 
 def test_equal_results_have_equal_digests_and_one_entry(workspace: Workspace, bundle: Path) -> None:
     run = workspace.add_run(bundle).digest
-    first = workspace.keep_result(run, {"seed": 1}, "audit", {"n": 1}, {"x": np.ones(3)}, remarks={"seconds": 1.0})
-    again = workspace.keep_result(run, {"seed": 1}, "audit", {"n": 1}, {"x": np.ones(3)}, remarks={"seconds": 2.0})
+    first = workspace.store_result(run, {"seed": 1}, "note", {"n": 1, "x": np.ones(3)}, remarks={"seconds": 1.0})
+    again = workspace.store_result(run, {"seed": 1}, "note", {"n": 1, "x": np.ones(3)}, remarks={"seconds": 2.0})
     assert again == first
     assert len(workspace.log.entries("result-kept")) == 1
 
@@ -125,30 +123,30 @@ def test_results_of_another_version_are_stale(
     workspace: Workspace, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = workspace.add_run(bundle).digest
-    old = workspace.keep_result(run, {}, "audit", {"n": 1})
+    old = workspace.store_result(run, {}, "note", {"n": 1})
     assert not old.stale
     monkeypatch.setattr(flcontrib_core, "__version__", "99.0")
     (listed,) = workspace.results(run)
     assert listed.stale
-    assert workspace.latest_result(run, "audit", also_stale=False) is None
-    assert workspace.latest_result(run, "audit") == listed
+    assert workspace.latest_result(run, "note", also_stale=False) is None
+    assert workspace.latest_result(run, "note") == listed
 
 
 def test_a_damaged_result_is_set_aside_and_no_longer_offered(workspace: Workspace, bundle: Path) -> None:
     run = workspace.add_run(bundle).digest
-    older = workspace.keep_result(run, {}, "audit", {"n": 1})
-    newer = workspace.keep_result(run, {}, "audit", {"n": 2})
+    older = workspace.store_result(run, {}, "note", {"n": 1})
+    newer = workspace.store_result(run, {}, "note", {"n": 2})
     flip_byte(workspace.objects.path(newer.digest), -1)
     with pytest.raises(DamagedObject, match="computed again"):
         workspace.load_result(newer)
-    assert workspace.latest_result(run, "audit") == older
+    assert workspace.latest_result(run, "note") == older
     assert [r.available for r in workspace.results(run)] == [False, True]
-    assert workspace.keep_result(run, {}, "audit", {"n": 2}).available, "computing it again heals it"
+    assert workspace.store_result(run, {}, "note", {"n": 2}).available, "computing it again heals it"
 
 
 def test_settings_that_json_cannot_hold_are_refused(workspace: Workspace, bundle: Path) -> None:
     run = workspace.add_run(bundle).digest
     for bad in ({"x": float("nan")}, {"x": object()}):
         with pytest.raises(SettingsError):
-            workspace.keep_result(run, bad, "audit", {})
+            workspace.store_result(run, bad, "note", {})
     assert workspace.results() == ()

@@ -1,0 +1,154 @@
+"""Finished results of runs: typed values in the object store, found by run, kind and settings.
+
+A result is entered in the audit log with the layout of its type. One whose layout this version does not have is still
+listed, as ``outdated``, and no longer offered for reading: it has to be computed again.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+from flcontrib_core.codec import layout_of, pack, unpack
+from flcontrib_core.provenance import digest_of, provenance, software_version
+from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
+from flcontrib_core.workspace.cache import report_damage
+from flcontrib_core.workspace.faults import DamagedObject, storage_faults
+from flcontrib_core.workspace.index import Index
+from flcontrib_core.workspace.objects import ObjectStore, pack_record, unpack_record
+
+TYPES: Mapping[str, str] = {"audit": "flcontrib_core.auditing:AuditReport"}
+"""What results of each kind are. Of other kinds (a test's, a plug-in's) any value is stored as it is."""
+
+
+@dataclass(frozen=True)
+class ResultEntry:
+    """A finished result: what it answers, who made it, where it lies. ``digest`` is the sha256 of its content."""
+
+    sequence: int
+    run_digest: str
+    kind: str
+    settings: dict[str, Any]
+    settings_digest: str
+    digest: str
+    version: str
+    size: int
+    stored_at: str
+    remarks: dict[str, Any]
+    """What may differ between equal results: seconds taken, evaluations recalled."""
+    available: bool
+    """False when it cannot be read: its object was lost or set aside, or it is outdated. Compute it again."""
+    outdated: bool = False
+    """Was it computed by an older version whose results this one cannot read? Recompute it."""
+
+    @property
+    def stale(self) -> bool:
+        """Was it made by another version than this one?"""
+        return self.outdated or self.version != software_version()
+
+
+class StoredResults:
+    """The part of a workspace that stores finished results."""
+
+    _index: Index
+    objects: ObjectStore
+    log: AuditLog
+
+    def store_result(
+        self, run_digest: str, settings: dict[str, Any], kind: str, value: Any, remarks: dict[str, Any] | None = None
+    ) -> ResultEntry:
+        """Stores a result; durable and in the audit log when it returns. The same content twice is one entry.
+
+        Whatever may differ between two equal computations (seconds) belongs into ``remarks``: it is kept in the log,
+        not in the object, so that equal results have equal digests.
+        """
+        declared = _type_of(kind) or (type(value) if is_dataclass(value) else object)
+        label = {"what": "result", "kind": kind, **provenance(run_digest, settings)}
+        content = pack_record(label, pack(declared, value))
+        body = {
+            "kind": kind,
+            "settings": settings,
+            "settings_digest": label["settings_digest"],
+            "version": software_version(),
+            "layout": layout_of(declared),
+            "size": len(content),
+            "remarks": remarks or {},
+        }
+        with (
+            storage_faults(self.objects.folder),
+            self.objects.staging.stage([content]) as staged,
+            self._index.write() as transaction,
+        ):
+            known = transaction.execute(
+                "SELECT entry, hash FROM results WHERE run = ? AND object = ?", (run_digest, staged.sha256)
+            )
+            self.objects.publish(staged)  # also when known: it may have been damaged since
+            if known:
+                entry = LogEntry.of(known[-1])
+            else:
+                entry = self.log.append(transaction, "result-kept", run_digest, {**body, "object": staged.sha256})
+        return self._result(entry)
+
+    def results(self, run_digest: str | None = None, kind: str | None = None) -> tuple[ResultEntry, ...]:
+        """Results of the runs that are here, newest first."""
+        rows = self._index.read(
+            "SELECT entry, hash FROM results WHERE (?1 IS NULL OR run = ?1) AND (?2 IS NULL OR kind = ?2) "
+            "ORDER BY sequence DESC",
+            (run_digest, kind),
+        )
+        return tuple(self._result(LogEntry.of(row)) for row in rows)
+
+    def latest_result(
+        self, run_digest: str, kind: str, settings: dict[str, Any] | None = None, *, also_stale: bool = True
+    ) -> ResultEntry | None:
+        """The newest result that can be read, for these settings where given."""
+        asked = None if settings is None else digest_of(settings)
+        for entry in self.results(run_digest, kind):
+            fits = asked is None or entry.settings_digest == asked
+            if fits and entry.available and (also_stale or not entry.stale):
+                return entry
+        return None
+
+    def load_result(self, entry: ResultEntry, declared: Any = object) -> Any:
+        """The value as its type declares it. Raises OtherLayout when another version stored it in another form.
+
+        Raises DamagedObject, after setting the object aside, when it is not what was stored.
+        """
+        try:
+            with storage_faults(self.objects.folder):
+                _, arrays = unpack_record(self.objects.read(entry.digest))
+        except DamagedObject as damage:
+            if self._index.impaired is None:
+                with self._index.write() as transaction:
+                    report_damage(transaction, self.objects, self.log, damage, "compute the result again")
+            raise DamagedObject(f"{damage}; this result has to be computed again", entry.digest) from damage
+        return unpack(declared, arrays)
+
+    def _result(self, entry: LogEntry) -> ResultEntry:
+        body = entry.body
+        declared = _type_of(body["kind"])
+        outdated = declared is not None and body.get("layout") != layout_of(declared)
+        return ResultEntry(
+            sequence=entry.sequence,
+            run_digest=entry.subject,
+            kind=body["kind"],
+            settings=body["settings"],
+            settings_digest=body["settings_digest"],
+            digest=body["object"],
+            version=body["version"],
+            size=body["size"],
+            stored_at=entry.at,
+            remarks=body["remarks"],
+            available=not outdated and self.objects.holds(body["object"]),
+            outdated=outdated,
+        )
+
+
+def _type_of(kind: str) -> Any:
+    """The declared type of a kind of results; None where there is none."""
+    if kind not in TYPES:
+        return None
+    module, _, name = TYPES[kind].partition(":")
+    return getattr(importlib.import_module(module), name)
