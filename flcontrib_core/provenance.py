@@ -1,4 +1,4 @@
-"""From what, by what and where was a number made?"""
+"""From what, by what and where a number was made; the one JSON text of a value, and its digest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import flcontrib_core
+from flcontrib_core import __version__
 from flcontrib_core.errors import SettingsError
 
 _LIBRARIES = ("numpy", "torch", "scikit-learn", "tslearn", "ruptures", "pulp", "highspy")
@@ -35,7 +35,7 @@ def digest_of(value: Any) -> str:
 
 def software_version() -> str:
     """The version whose results are not stale."""
-    return flcontrib_core.__version__
+    return __version__
 
 
 @cache

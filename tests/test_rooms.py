@@ -35,8 +35,6 @@ ORDER = (
 MAY_IMPORT_THE_LABORATORY = {"commands"}
 
 KNOWN_UPWARD = {
-    # The provenance of a result is described in the workspace, which only keeps it.
-    ("flcontrib_core.auditing", "flcontrib_core.workspace.provenance"),
     # The comparison's figures belong to the comparison, not to its report.
     ("flcontrib_core.charts.comparison", "flcontrib_core.reports.comparison"),
     # An alert still writes its own sentences.
@@ -48,8 +46,6 @@ KNOWN_UPWARD = {
     ("flcontrib_core.runs.recorder", "flcontrib_core.games.trace"),
     # A headline asks the chart which clients it follows.
     ("flcontrib_core.words.headlines", "flcontrib_core.charts.following"),
-    # The version is looked up when a result is kept, so that a test can be another version.
-    ("flcontrib_core.workspace.provenance", "flcontrib_core"),
 }
 """What is not yet so. The list only shrinks."""
 KNOWN_PAST_DOORS = {
@@ -64,8 +60,6 @@ KNOWN_PAST_DOORS = {
     "flcontrib_core.reports": {"extract", "tables", "twin"},
     # The modules of this room are being merged; the door follows.
     "flcontrib_core.words": {"headlines", "numbers", "page_words"},
-    # What a job computes belongs to the workspace's door.
-    "flcontrib_core.workspace": {"audit_jobs"},
 }
 """Modules the app still reaches past the door of their room. The list only shrinks."""
 

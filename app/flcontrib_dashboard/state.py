@@ -19,8 +19,17 @@ import streamlit as st
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.history import AssessSettings, ContributionHistory, Price, price_of, problem_of_history
 from flcontrib_core.scheduling import ScheduleExplorer
-from flcontrib_core.workspace import AlertEntry, Job, ResultEntry, RunEntry, Workspace
-from flcontrib_core.workspace.audit_jobs import preview_of, sample_digests, stored_report, take_in_samples
+from flcontrib_core.workspace import (
+    AlertEntry,
+    Job,
+    ResultEntry,
+    RunEntry,
+    Workspace,
+    preview_of,
+    sample_digests,
+    stored_report,
+    take_in_samples,
+)
 
 Derived = TypeVar("Derived")
 CARRIED = ("run", "result", "client", "window", "utility")

@@ -60,8 +60,7 @@ def prepare_samples(folder: Path | None) -> None:
     """
     from flcontrib_core.auditing import AuditSettings
     from flcontrib_core.commands.printing import Progress
-    from flcontrib_core.workspace import Workspace
-    from flcontrib_core.workspace.audit_jobs import audit_in_workspace, sample_digests, take_in_samples
+    from flcontrib_core.workspace import Workspace, audit_in_workspace, sample_digests, take_in_samples
 
     with Workspace(folder) as workspace:
         first = take_in_samples(workspace)

@@ -125,7 +125,7 @@ def test_results_of_another_version_are_stale(
     run = workspace.add_run(bundle).digest
     old = workspace.store_result(run, {}, "note", {"n": 1})
     assert not old.stale
-    monkeypatch.setattr(flcontrib_core, "__version__", "99.0")
+    monkeypatch.setattr("flcontrib_core.provenance.__version__", "99.0")
     (listed,) = workspace.results(run)
     assert listed.stale
     assert workspace.latest_result(run, "note", also_stale=False) is None
