@@ -37,7 +37,9 @@ class TooLarge(WorkspaceError):
 
     def __init__(self, largest: int) -> None:
         self.largest = largest
-        super().__init__(f"the upload is larger than {largest:,} bytes; give its path on the server, or audit it there")
+        super().__init__(
+            f"the upload is larger than {largest:,} bytes; add it from the command line, or give its path on the server"
+        )
 
 
 def bare_name(filename: str) -> str:
