@@ -50,6 +50,7 @@ def test_a_run_of_the_corpus_by_its_id(tmp_path: Path) -> None:
     told = called(str(tmp_path / "a.flrun"), "--corpus", "tuning/plain/short/0003", "--json")
     assert told.exit_code == 0, told.output
     run = read_run_log(tmp_path / "a.flrun")
+    assert isinstance(run, RunLog)
     assert run.name == "tuning/plain/short/0003"
     run.close()
 

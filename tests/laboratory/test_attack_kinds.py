@@ -33,7 +33,7 @@ def parts(epochs: list[SimulatedEpoch], bad: list[int], epoch: int = FIRST) -> t
 
 
 def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(a[:, None] - b[None], axis=2)
+    return np.asarray(np.linalg.norm(a[:, None] - b[None], axis=2))
 
 
 FLPOISON = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,7 +204,7 @@ def inputs_of(
     return seen, x
 
 
-TABLE = {"dataset": "breast-cancer", "train_rows": 400, "validation_rows": 100}
+TABLE: dict[str, Any] = {"dataset": "breast-cancer", "train_rows": 400, "validation_rows": 100}
 
 
 def test_another_device_reads_other_inputs() -> None:

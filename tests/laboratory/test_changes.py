@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.laboratory.simulation import Change, ChangeKind, changes_of, simulate_in_memory
+from flcontrib_core.laboratory.simulation import AttackKind, Change, ChangeKind, changes_of, simulate_in_memory
 from flcontrib_core.laboratory.simulation.behaviour import Memory
 from flcontrib_core.laboratory.simulation.changes import CHANGES, parse_changes
 from flcontrib_core.laboratory.simulation.training import SimulatedEpoch, prepare, train
@@ -67,9 +67,11 @@ def test_the_server_s_changes_store_its_model_and_leave_the_clients_alone(
 def test_several_sites_all_sites_and_several_windows() -> None:
     several = prepare(replace(PLAIN, changes=(Change(ChangeKind.TOP_K, changed=3),)))
     assert len(several.changes.members[0]) == 3
-    everybody = prepare(replace(PLAIN, attack="zero", changes=(Change(ChangeKind.TOP_K, changed=None),)))
+    everybody = prepare(replace(PLAIN, attack=AttackKind.ZERO, changes=(Change(ChangeKind.TOP_K, changed=None),)))
     assert everybody.changes.members[0] == (0, 1, 2, 3, 4)
-    honest_only = prepare(replace(PLAIN, attack="zero", dishonest=2, changes=(Change(ChangeKind.TOP_K, changed=3),)))
+    honest_only = prepare(
+        replace(PLAIN, attack=AttackKind.ZERO, dishonest=2, changes=(Change(ChangeKind.TOP_K, changed=3),))
+    )
     assert not set(honest_only.changes.members[0]) & honest_only.attackers.dishonest
     twice = prepare(replace(PLAIN, changes=(Change(ChangeKind.TOP_K, None, 1, (1,), ((2, 2), (5, 6))),)))
     active = [bool(twice.changes.behaviours(1, epoch, Memory())) for epoch in range(1, 7)]
@@ -78,7 +80,10 @@ def test_several_sites_all_sites_and_several_windows() -> None:
 
 def test_a_liar_that_must_compress_compresses_its_lie() -> None:
     settings = replace(
-        PLAIN, attack="pure-noise", windows=((2, 3),), changes=(Change(ChangeKind.SIGN_COMPRESSION, changed=None),)
+        PLAIN,
+        attack=AttackKind.PURE_NOISE,
+        windows=((2, 3),),
+        changes=(Change(ChangeKind.SIGN_COMPRESSION, changed=None),),
     )
     (bad,) = prepare(settings).attackers.dishonest
     for epoch in list(train(prepare(settings)))[:3]:
@@ -90,7 +95,7 @@ def test_the_manifest_tells_of_changes_under_a_key_of_their_own() -> None:
     windows = ((2, 3), (5, 5))
     settings = replace(
         PLAIN,
-        attack="zero",
+        attack=AttackKind.ZERO,
         changes=(Change(ChangeKind.LOCAL_EPOCHS, 2.0, windows=windows), Change(ChangeKind.FLOAT16, changed=2)),
     )
     run = simulate_in_memory(settings)

@@ -142,3 +142,14 @@ def test_any_function_can_be_mapped_over_runs_and_is_asked_once(
     everything = dict(map_corpus(last_loss, runs, tmp_path / "out"))
     assert {run_id: everything[run_id] for run_id in first} == first
     assert sorted((tmp_path / "calls").read_text().split()) == [run.id for run in runs]
+
+
+def test_the_page_on_simulation_names_every_change_and_counts_right() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
+    for kind in ChangeKind:
+        name = kind.removeprefix("optimizer-") if kind.startswith("optimizer-") else kind.value
+        assert name in page, kind
+    assert f"{len(ChangeKind)} kinds of that" in page
+    assert f"{len(AttackKind)} kinds, among them the 15" in page
+    assert f"names {len(GROUPS)} groups" in page
+    assert f"the {len(groups())} groups that need no data folder" in page

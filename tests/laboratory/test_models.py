@@ -44,12 +44,12 @@ def three_layers() -> torch.nn.Module:
 
 def torch_rule(training: LocalTraining, weights: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
     lr, decay = training.lr, training.weight_decay
-    return {
-        Optimizer.SGD: lambda: torch.optim.SGD(weights, lr=lr, weight_decay=decay),
-        Optimizer.MOMENTUM: lambda: torch.optim.SGD(weights, lr=lr, momentum=0.9, weight_decay=decay),
-        Optimizer.ADAM: lambda: torch.optim.Adam(weights, lr=lr, weight_decay=decay),
-        Optimizer.ADAMW: lambda: torch.optim.AdamW(weights, lr=lr, weight_decay=decay),
-    }[training.optimizer]()
+    if training.optimizer is Optimizer.ADAM:
+        return torch.optim.Adam(weights, lr=lr, weight_decay=decay)
+    if training.optimizer is Optimizer.ADAMW:
+        return torch.optim.AdamW(weights, lr=lr, weight_decay=decay)
+    momentum = 0.9 if training.optimizer is Optimizer.MOMENTUM else 0.0
+    return torch.optim.SGD(weights, lr=lr, momentum=momentum, weight_decay=decay)
 
 
 def trained_by_torch(
@@ -73,7 +73,7 @@ def trained_by_torch(
         loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(x[rows])), torch.tensor(labels))
         for name, weight in net.named_parameters():
             loss = loss + training.proximal / 2 * ((weight - torch.from_numpy(start[name])) ** 2).sum()
-        (-loss if training.ascend else loss).backward()
+        (-loss if training.ascend else loss).backward()  # type: ignore[no-untyped-call]
         if training.gradient_clip is not None:
             torch.nn.utils.clip_grad_norm_([w for w in net.parameters() if w.requires_grad], training.gradient_clip)
         rule.step()

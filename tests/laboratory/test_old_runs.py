@@ -20,7 +20,8 @@ RECORD = json.loads((Path(__file__).parent / "old_runs.json").read_text(encoding
 
 
 def settings_of(changes: dict[str, Any]) -> SimulationSettings:
-    given = {"clients": 5, "epochs": 6, "train_rows": 300, "validation_rows": 100, "hidden": [8], "seed": 4} | changes
+    given: dict[str, Any] = {"clients": 5, "epochs": 6, "train_rows": 300, "validation_rows": 100, "hidden": [8]}
+    given |= {"seed": 4} | changes
     more = given.pop("more_attacks", [])
     for key in ("hidden", "windows"):
         if key in given:

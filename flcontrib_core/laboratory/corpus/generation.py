@@ -39,13 +39,13 @@ class AssessedRun:
     changes: tuple[ChangeTruth, ...]
 
 
-def simulate_corpus(runs: Iterable[CorpusRun], folder: Path, workers: int = 1) -> Iterator[Path]:
+def simulate_corpus(runs: Iterable[CorpusRun], folder: str | Path, workers: int = 1) -> Iterator[Path]:
     """Writes each run as ``folder/ID.flrun``; yields the paths as they become ready."""
     yield from run_tasks(_simulated, Path(folder), (run.id for run in runs), workers)
 
 
 def assess_corpus(
-    runs: Iterable[CorpusRun], folder: Path, settings: AssessSettings | None = None, workers: int = 1
+    runs: Iterable[CorpusRun], folder: str | Path, settings: AssessSettings | None = None, workers: int = 1
 ) -> Iterator[AssessedRun]:
     """Simulates in memory and assesses; keeps each as ``folder/ID.history`` and yields it, in no fixed order.
 
@@ -56,7 +56,9 @@ def assess_corpus(
     yield from run_tasks(_assessed, (Path(folder), chosen), (run.id for run in runs), workers)
 
 
-def map_corpus(work: Work, runs: Iterable[CorpusRun], folder: Path, workers: int = 1) -> Iterator[tuple[str, Any]]:
+def map_corpus(
+    work: Work, runs: Iterable[CorpusRun], folder: str | Path, workers: int = 1
+) -> Iterator[tuple[str, Any]]:
     """``work(id, run)`` for each run; keeps the answers as ``folder/ID.json`` and yields them with their ids.
 
     The folder belongs to one function; another one is refused. Who changes the function takes another folder.
