@@ -13,9 +13,9 @@ from typing import NoReturn
 from flcontrib_core.errors import FLContribError, MissingPart, UnsupportedPlatform
 
 EXTRA_OF = {
-    **dict.fromkeys(("click", "platformdirs", "psutil", "pulp", "pyarrow", "ruptures"), "audit"),
-    **dict.fromkeys(("scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
-    **dict.fromkeys(("anyio", "pandas", "plotly", "starlette", "streamlit"), "dashboard"),
+    **dict.fromkeys(("click", "pandas", "platformdirs", "psutil", "pulp", "pyarrow"), "audit"),
+    **dict.fromkeys(("ruptures", "scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
+    **dict.fromkeys(("anyio", "plotly", "starlette", "streamlit"), "dashboard"),
     "ray": "ray",
     "shapiq": "bench",
 }

@@ -25,6 +25,7 @@ ORDER = (
     "words",
     "charts",
     "reports",
+    "notebook",
     "workspace",
     "laboratory",
     "commands",

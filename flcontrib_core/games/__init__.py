@@ -7,7 +7,7 @@ from flcontrib_core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from flcontrib_core.games.architecture import Architecture as Architecture
     from flcontrib_core.games.evaluator import Evaluator as Evaluator
-    from flcontrib_core.games.evaluator import ModuleEvaluator as ModuleEvaluator
+    from flcontrib_core.games.module_evaluator import ModuleEvaluator as ModuleEvaluator
     from flcontrib_core.games.submodels import EpochGame as EpochGame
     from flcontrib_core.games.submodels import WholeRunGame as WholeRunGame
     from flcontrib_core.games.submodels import aggregate as aggregate
@@ -18,7 +18,8 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "architecture": ["Architecture"],
-        "evaluator": ["Evaluator", "ModuleEvaluator"],
+        "evaluator": ["Evaluator"],
+        "module_evaluator": ["ModuleEvaluator"],
         "submodels": ["EpochGame", "WholeRunGame", "aggregate"],
         "utilities": ["lower_is_better", "parse_utility"],
     },

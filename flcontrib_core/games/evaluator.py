@@ -1,4 +1,4 @@
-"""What are the utilities (and logits) of many models of one architecture on one validation set?
+"""Evaluators: utilities (and logits) of many models of one architecture on one validation set.
 
 ``Evaluator`` runs architectures that a log declares, ``ModuleEvaluator`` a live ``nn.Module`` that a trusted caller
 passes in. Both answer two questions: about parameters given as a matrix (``evaluate``), and about the sub-models of
@@ -23,9 +23,8 @@ from flcontrib_core.errors import SettingsError
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.executors import Executor, choose_executor
 from flcontrib_core.games.mixtures import GivenChunk, MixedChunk, Mixture, ParameterChunk, as_tensor
-from flcontrib_core.games.one_by_one import OneByOneExecutor, rows_at_once
 from flcontrib_core.games.utilities import UtilityReader
-from flcontrib_core.runs.run_log import Validation
+from flcontrib_core.runs.run_log import ParameterSpec, Validation
 from flcontrib_core.vocabulary import Float32Array, FloatArray, LogitTensor, UtilityMatrix
 
 _COST_OF_READING = 16
@@ -49,10 +48,15 @@ class Evaluator:
     Not for use by two threads at once; every process makes its own.
     """
 
+    cacheable = True
+    """Whether log, recipe and utilities say all that a value depends on, so that it may be kept for another day."""
+    parameters: tuple[ParameterSpec, ...] | None = None
+    """How the flat vector is laid out, where that is not the log's own word."""
+
     def __init__(
         self, architecture: Architecture, validation: Validation, utilities: Sequence[str], device: str = "cpu"
     ) -> None:
-        x = _validation_input(validation, device)
+        x = validation_input(validation, device)
         if tuple(x.shape[1:]) != architecture.input_shape:
             raise SettingsError(
                 f"validation rows have shape {list(x.shape[1:])}, the model takes {list(architecture.input_shape)}; "
@@ -160,70 +164,8 @@ class Evaluator:
         return values, kept
 
 
-class ModuleEvaluator(Evaluator):
-    """The same for a live ``nn.Module`` from Python (trusted code), which may do whatever torch can.
-
-    Parameters are laid out as ``trace.parameters_of(module)`` says: every floating entry of the state dict in its
-    order, BatchNorm's means and variances included. The module is copied and put into evaluation mode.
-    """
-
-    def __init__(
-        self, module: torch.nn.Module, validation: Validation, utilities: Sequence[str], device: str = "cpu"
-    ) -> None:
-        import copy
-
-        from flcontrib_core.games.trace import parameters_of
-
-        model = copy.deepcopy(module).to(device).eval()
-        parameters = parameters_of(model)
-        x = _validation_input(validation, device)
-
-        def bind(vector: Tensor, memory_format: torch.memory_format | None = None) -> Callable[[Tensor], Tensor]:
-            named: dict[str, Tensor] = {}
-            position = 0
-            for parameter in parameters:
-                view = vector[position : position + parameter.count].view(parameter.shape)
-                if memory_format is not None and view.ndim == 4:
-                    view = view.contiguous(memory_format=memory_format)
-                named[parameter.name] = view
-                position += parameter.count
-            # Weights that the module shares stand twice in the vector, with equal numbers: each name gets its own.
-            return lambda batch: torch.func.functional_call(model, named, (batch,), tie_weights=False)
-
-        with torch.inference_mode():
-            logits = model(x[:2])
-        if logits.ndim != 2 or len(logits) != len(x[:2]):
-            raise SettingsError(
-                f"the module gives an output of shape {list(logits.shape)} for {len(x[:2])} rows; "
-                "it should give logits of shape (rows, classes)"
-            )
-        count = sum(p.count for p in parameters)
-        images = x.ndim == 4
-        channels_last = images and _takes_channels_last(model, x[:2])
-        executor = OneByOneExecutor(
-            bind=bind,
-            x=x,
-            classes=logits.shape[1],
-            parameter_count=count,
-            # Unknown operations: each parameter is taken to be used once per row (once per pixel for images).
-            forward_multiply_adds=float(count) * len(x) * (x.shape[2] * x.shape[3] if images else 1),
-            rows=rows_at_once(images, len(x)),
-            channels_last=channels_last,
-        )
-        self._set_up(executor, count, logits.shape[1], validation, utilities, device)
-
-
-def _takes_channels_last(model: torch.nn.Module, images: Tensor) -> bool:
-    """Some modules look at the memory of their values (``view``) and refuse the faster layout."""
-    try:
-        with torch.inference_mode():
-            model(images.contiguous(memory_format=torch.channels_last))
-    except RuntimeError:
-        return False
-    return True
-
-
-def _validation_input(validation: Validation, device: str) -> Tensor:
+def validation_input(validation: Validation, device: str) -> Tensor:
+    """The rows as a tensor; integers (token ids) stay integers."""
     x: NDArray[Any] = validation.x
-    wanted = np.int64 if np.issubdtype(x.dtype, np.integer) else np.float32
-    return as_tensor(np.asarray(x, dtype=wanted), device)
+    kind = np.int64 if np.issubdtype(x.dtype, np.integer) else np.float32
+    return as_tensor(np.asarray(x, dtype=kind), device)

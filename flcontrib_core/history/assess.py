@@ -1,4 +1,4 @@
-"""Who contributed what, epoch by epoch? Algorithm 1 of the paper, over a run log, a budget and a pool of processes.
+"""Algorithm 1 of the paper: per-epoch Shapley values over a run log, a budget and a pool of processes.
 
 Epochs are independent given the models they start from (the Markov property), so they are streamed to workers, kept
 as they finish, and never computed twice. The walk holds the epochs that are being worked on and no others.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ from flcontrib_core.history.trajectory import evaluator_for, scheduling_problem,
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
 from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.shapley.costs import cost_of
-from flcontrib_core.shapley.estimate import RunEstimator
+from flcontrib_core.shapley.estimate import EpochEstimator, RunEstimator
 from flcontrib_core.vocabulary import (
     FillPolicy,
     OnProgress,
@@ -65,32 +66,29 @@ def assess_contributions(
     one built from a torch module, for logs without model.json. Raises CostRefusal before an exponential request,
     MissingPart without a model, NonFiniteUtility (naming epoch and coalition) when a sub-model diverges.
     """
-    wanted = settings or AssessSettings()
+    settings = settings or AssessSettings()
     began = time.perf_counter()
     if isinstance(run, ContributionTable):
         return history_from_table(run)
     if isinstance(run, UtilityTable):
-        plan = schedule or _plan(run, wanted, None, on_progress)
-        return replace(history_from_utilities(run, wanted, plan), seconds=time.perf_counter() - began)
-    judge = evaluator or evaluator_for(run, wanted.utilities)
-    plan = schedule or _plan(run, wanted, judge, on_progress)
-    chosen = set(plan.chosen) if plan else {e.epoch for e in run.epochs}
-    if isinstance(wanted.estimator, RunEstimator):
+        plan = schedule or _plan(run, settings, None, on_progress)
+        return replace(history_from_utilities(run, settings, plan), seconds=time.perf_counter() - began)
+    evaluator = _fitting(evaluator, run, settings)
+    plan = schedule or _plan(run, settings, evaluator, on_progress)
+    if isinstance(settings.estimator, RunEstimator):
+        if plan is not None:
+            raise SettingsError(f"{settings.estimator.name} values the run as a whole: no schedule can limit it")
         from flcontrib_core.history.whole_run import assess_whole_run
 
-        return assess_whole_run(run, wanted, wanted.estimator, judge, began, on_progress)
-    largest = max((len(e.participants) for e in run.epochs if e.epoch in chosen), default=0)
+        return assess_whole_run(run, settings, settings.estimator, evaluator, began, on_progress)
+    epochs = set(plan.chosen) if plan else {e.epoch for e in run.epochs}
+    largest = max((len(e.participants) for e in run.epochs if e.epoch in epochs), default=0)
     if largest:  # an exponential request is refused with its price before anything starts
-        cost_of(wanted.estimator, largest, judge.multiply_adds(largest))
-    bench = Workbench(
-        evaluator=judge,
-        estimator=wanted.estimator,
-        weights=wanted.weights,
-        seed=wanted.seed,
-        weight_utility=judge.utilities.index(wanted.weight_utility) if wanted.weight_utility in judge.utilities else 0,
-        skip_diverged=wanted.nonfinite == "absent",
-    )
-    stream = _EpochStream(run, wanted, judge, chosen, checkpoints, memory)
+        cost_of(settings.estimator, largest, evaluator.multiply_adds(largest))
+    bench = _workbench(evaluator, settings.estimator, settings)
+    if not evaluator.cacheable:
+        checkpoints = memory = None
+    stream = _EpochStream(run, settings, evaluator, epochs, checkpoints, memory)
     spread = _engine(engine, address)
     answers: dict[int, EpochAnswer] = {}
     total = sum(1 for e in run.epochs if e.participants)
@@ -99,8 +97,34 @@ def assess_contributions(
         on_progress(len(answers), total, f"epoch {answer.epoch}")
         if on_epoch is not None:
             on_epoch(answer)
-    history = assemble_history(run, wanted, judge, answers, plan)
+    history = assemble_history(run, settings, evaluator, answers, plan)
     return replace(history, seconds=time.perf_counter() - began, recalled=stream.recalled)
+
+
+def _workbench(evaluator: Evaluator, estimator: EpochEstimator, settings: AssessSettings) -> Workbench:
+    names = evaluator.utilities
+    return Workbench(
+        evaluator=evaluator,
+        estimator=estimator,
+        weights=settings.weights,
+        seed=settings.seed,
+        weight_utility=names.index(settings.weight_utility) if settings.weight_utility in names else 0,
+        skip_diverged=settings.nonfinite == "absent",
+    )
+
+
+def _fitting(evaluator: Evaluator | None, run: RunLog, settings: AssessSettings) -> Evaluator:
+    """The evaluator given, or the log's own; refused where its parameters are not laid out as the log's."""
+    if evaluator is None:
+        return evaluator_for(run, settings.utilities)
+    if evaluator.parameters is not None and tuple(evaluator.parameters) != tuple(run.parameters):
+        pairs = zip_longest(evaluator.parameters, run.parameters)
+        theirs, ours = next((a, b) for a, b in pairs if a != b)
+        raise SettingsError(
+            f"the evaluator's parameters are not those of {run.name}: it has {theirs or 'no more'} where the log has "
+            f"{ours or 'no more'}. Give the module that was trained."
+        )
+    return evaluator
 
 
 def _engine(engine: str, address: str | None) -> Callable[..., Iterator[EpochAnswer]]:
@@ -134,11 +158,11 @@ class _EpochStream:
         run: RunLog,
         settings: AssessSettings,
         evaluator: Evaluator,
-        chosen: set[int],
+        epochs: set[int],
         checkpoints: EpochCheckpoints | None,
         memory: UtilityMemory | None,
     ) -> None:
-        self.run, self.settings, self.chosen = run, settings, chosen
+        self.run, self.settings, self.epochs = run, settings, epochs
         self.checkpoints, self.memory = checkpoints, memory
         self.keys = EpochKeys(run, settings, evaluator)
         self.recalled = 0
@@ -178,9 +202,9 @@ class _EpochStream:
                 data_sizes=record.data_sizes,
                 global_model=step.data.global_model,
                 last_step=step.last_step,
-                estimate=record.epoch in self.chosen,
+                estimate=record.epoch in self.epochs,
                 observe=self.settings.observe,
-                leave_one_out=self.settings.fill is FillPolicy.LEAVE_ONE_OUT and record.epoch not in self.chosen,
+                leave_one_out=self.settings.fill is FillPolicy.LEAVE_ONE_OUT and record.epoch not in self.epochs,
                 remembered=known,
                 remembered_logits=self._logits(record.epoch),
             )
@@ -209,7 +233,7 @@ class _EpochStream:
         self.checkpoints.keep(self._answer_key(answer.epoch), pack_answer(answer))
 
     def _answer_key(self, epoch: int) -> str:
-        return self.keys.answer(epoch, epoch in self.chosen)
+        return self.keys.answer(epoch, epoch in self.epochs)
 
 
 class EpochKeys:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flcontrib_core.errors import MissingPart
 from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.vocabulary import (
     BoolArray,
@@ -22,6 +24,9 @@ from flcontrib_core.vocabulary import (
     IntArray,
     StateArray,
 )
+
+if TYPE_CHECKING:
+    import pandas
 
 SERVER_ROUNDING = 1e-5
 """Share of the largest step below which a difference between stored and rebuilt model is rounding."""
@@ -245,6 +250,31 @@ class ContributionHistory:
         """(T + 1, clients) running totals, the initial model's share included."""
         running: EpochByClient = np.cumsum(self.filled(utility, fill), axis=0)
         return running
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A tidy pandas frame: ``epoch, client, utility, state, value, standard_error, estimator``.
+
+        Values keep the stored sign. Epoch 0 holds the initial model's share. An absent client's value is exactly 0, one
+        that was not computed is NaN, and both say so in ``state``.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingPart("a frame needs the package pandas; install it with: pip install pandas") from error
+        epochs, clients, utilities = (axis.ravel() for axis in np.indices(self.values.shape))
+        missing = self.state >= CellState.NOT_COMPUTED
+        words = np.array([state.name.lower().replace("_", " ") for state in CellState])
+        return pandas.DataFrame(
+            {
+                "epoch": epochs,
+                "client": np.array(self.client_ids, dtype=object)[clients],
+                "utility": np.array(self.utilities, dtype=object)[utilities],
+                "state": words[self.state.ravel()],
+                "value": np.where(missing, np.nan, self.values).ravel(),
+                "standard_error": np.where(missing, np.nan, self.standard_errors).ravel(),
+                "estimator": np.array(self.estimator, dtype=object)[epochs],
+            }
+        )
 
     def harm_sign(self, utility: str) -> float:
         """+1 where a rising value is harm (loss), −1 where it is help (accuracy)."""

@@ -58,8 +58,8 @@ def evaluator_for(run: RunLog, utilities: tuple[str, ...]) -> Evaluator:
     if run.model is None or validation is None:
         lacking = "architecture (model.json)" if run.model is None else "validation set (validation.safetensors)"
         raise MissingPart(
-            f"{run.name}: the log has no {lacking}, so sub-models cannot be evaluated. Record it, pass a torch module "
-            "and validation tensors from Python, or upload a contribution table."
+            f"{run.name}: the log has no {lacking}, so sub-models cannot be evaluated. Record it, pass the module "
+            "that was trained as evaluator=ModuleEvaluator(net, loader), or upload a contribution table."
         )
     classes = run.classes
     if classes is None:
@@ -94,7 +94,7 @@ def scheduling_problem(
         return SchedulingProblem(movement, participated, run.client_ids, initial, cost)
     judge = evaluator or evaluator_for(run, (name,))
     if name not in judge.utilities:
-        raise SettingsError(f"weight utility {name!r} is not evaluated; add --utility {name}")
+        raise SettingsError(f"weight utility {name!r} is not evaluated; add it to the utilities")
     column = judge.utilities.index(name)
     track = [float(judge.evaluate(run.initial()[None, :])[0][0, column])]
     for step in walk(run):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from flcontrib_core.shapley.exact import Exact as Exact
     from flcontrib_core.shapley.exact_values import shapley_from_table as shapley_from_table
     from flcontrib_core.shapley.fedsv import FedSV as FedSV
+    from flcontrib_core.shapley.function_game import ShapleyValues as ShapleyValues
+    from flcontrib_core.shapley.function_game import shapley_values as shapley_values
     from flcontrib_core.shapley.gtg import GTG as GTG
     from flcontrib_core.shapley.monte_carlo import MonteCarlo as MonteCarlo
     from flcontrib_core.shapley.multi_round import MultiRound as MultiRound
@@ -42,6 +44,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "exact": ["Exact"],
         "exact_values": ["shapley_from_table"],
         "fedsv": ["FedSV"],
+        "function_game": ["ShapleyValues", "shapley_values"],
         "gtg": ["GTG"],
         "monte_carlo": ["MonteCarlo"],
         "multi_round": ["MultiRound", "TruncatedMultiRound"],

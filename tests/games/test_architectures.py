@@ -11,8 +11,9 @@ import torch
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.games.architecture import Architecture
-from flcontrib_core.games.evaluator import Evaluator, ModuleEvaluator
+from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.feature_major import is_flat
+from flcontrib_core.games.module_evaluator import ModuleEvaluator
 from flcontrib_core.games.submodels import EpochGame, coalition_weights
 from flcontrib_core.games.trace import flat_parameters, parameters_of, trace_module
 from flcontrib_core.runs.run_log import ParameterSpec, Validation

@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.games import feature_major
-from flcontrib_core.games.evaluator import Evaluator, ModuleEvaluator, one_thread
+from flcontrib_core.games.evaluator import Evaluator, one_thread
+from flcontrib_core.games.module_evaluator import ModuleEvaluator
 from flcontrib_core.games.submodels import coalition_weights
 from tests.games.models import architecture_of, jittered, load_vector, mlp, mlp_spec, random_validation
 
