@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.faults import ReadOnlyWorkspace as ReadOnlyWorkspace
     from flcontrib_core.workspace.import_run import TooLarge as TooLarge
     from flcontrib_core.workspace.job import Job as Job
-    from flcontrib_core.workspace.job import JobLimits as JobLimits
     from flcontrib_core.workspace.job import JobState as JobState
     from flcontrib_core.workspace.job_status import Progress as Progress
     from flcontrib_core.workspace.results import ResultEntry as ResultEntry
@@ -74,7 +73,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "decisions": ["AlertEntry", "AlertState", "Decision", "alert_identity"],
         "faults": ["BrokenChain", "DamagedIndex", "DamagedObject", "NoSpaceLeft", "ReadOnlyWorkspace"],
         "import_run": ["TooLarge"],
-        "job": ["Job", "JobLimits", "JobState"],
+        "job": ["Job", "JobState"],
         "job_status": ["Progress"],
         "results": ["ResultEntry"],
         "store": ["Workspace", "check_log", "default_path"],

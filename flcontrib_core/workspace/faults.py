@@ -62,6 +62,8 @@ def _named(fault: OSError, place: Path) -> WorkspaceError:
         return _no_space(place, fault.strerror or "no space left")
     if fault.errno in _FORBIDDEN:
         return _read_only(place, fault.strerror)
+    if fault.errno == errno.ENOENT and not place.exists():
+        return gone(place)
     return WorkspaceError(f"{place}: {fault}")
 
 
@@ -84,6 +86,11 @@ def is_damage(fault: sqlite3.Error) -> bool:
     """Does this error mean that the file is not what was written?"""
     name = str(getattr(fault, "sqlite_errorname", ""))
     return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or "malformed JSON" in str(fault)
+
+
+def gone(place: Path) -> WorkspaceError:
+    """A folder that was there is not: moved, deleted, or its disk is not mounted."""
+    return WorkspaceError(f"{place} is gone: bring it back (is its disk mounted?) or choose another workspace")
 
 
 def _no_space(place: Path, found: object) -> NoSpaceLeft:

@@ -20,7 +20,7 @@ from typing import Any
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.workspace.disk import Disk
-from flcontrib_core.workspace.faults import DamagedIndex, NoSpaceLeft, ReadOnlyWorkspace, storage_faults
+from flcontrib_core.workspace.faults import DamagedIndex, NoSpaceLeft, ReadOnlyWorkspace, gone, storage_faults
 from flcontrib_core.workspace.index_file import (
     IndexFile,
     Transaction,
@@ -164,6 +164,7 @@ class Index:
             self._writer.close()
             self._writer = None
         if self._writer is None:
+            self._refuse_missing()
             self._writer = _Held(connect(self.path), _identity(self.path))
         found = self._writer.connection.execute("PRAGMA user_version").fetchone()[0]
         if found != VERSION:
@@ -176,6 +177,7 @@ class Index:
             self._reader.close()
             self._reader = None
         if self._reader is None:
+            self._refuse_missing()
             self._reader = self._new_reader()
             self._reader.connection.execute("PRAGMA query_only = ON")
         return self._reader.connection
@@ -190,6 +192,13 @@ class Index:
         except (sqlite3.OperationalError, NoSpaceLeft, ReadOnlyWorkspace):
             connection, copy = connect_without_writing(self.path)
             return _Held(connection, self._state(copy), copy)
+
+    def _refuse_missing(self) -> None:
+        """A lost index is rebuilt from the files; where they are gone too, nobody makes an empty one in their place."""
+        if not self.path.exists():
+            if not self.path.with_name("log").is_dir():
+                raise gone(self.path.parent)
+            raise DamagedIndex(f"{self.path} is missing; open the workspace again to rebuild it")
 
     def _state(self, copy: object) -> object:
         """The file's identity; where a copy is read, also its content's."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from flcontrib_core.codec import decode
-from flcontrib_core.provenance import digest_of, software_version
+from flcontrib_core.execution.limits import ProcessLimits
+from flcontrib_core.provenance import digest_of
 from flcontrib_core.workspace.audit_log import LogEntry
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.job_status import JobStatus, Progress, read_status
@@ -38,17 +39,6 @@ RESUMABLE = frozenset(
 
 
 @dataclass(frozen=True)
-class JobLimits:
-    """Ceilings of one worker process (each process it starts gets the same)."""
-
-    memory_bytes: int | None = None
-    """None = three quarters of the machine's memory"""
-    cpu_seconds: int = 48 * 3600
-    file_bytes: int = 64 << 30
-    niceness: int = 10
-
-
-@dataclass(frozen=True)
 class Job:
     """A job as it is now."""
 
@@ -57,7 +47,7 @@ class Job:
     kind: str
     run_digest: str
     settings: dict[str, Any]
-    limits: JobLimits
+    limits: ProcessLimits
     state: JobState
     attempt: int
     progress: Progress | None
@@ -80,11 +70,6 @@ class Job:
     def resumable(self) -> bool:
         """Did it stop short, so that it can go on?"""
         return self.state in RESUMABLE
-
-    @property
-    def stale(self) -> bool:
-        """Was it last asked by another version than this one?"""
-        return self.version != software_version()
 
 
 def job_identity(kind: str, run_digest: str, settings: Mapping[str, Any]) -> str:
@@ -122,7 +107,7 @@ def look_at(row: sqlite3.Row, folder: Path) -> Job:
         kind=asked.body["kind"],
         run_digest=asked.subject,
         settings=asked.body["settings"],
-        limits=decode(JobLimits, asked.body["limits"]),
+        limits=decode(ProcessLimits, asked.body["limits"]),
         state=state,
         attempt=row["attempt"],
         progress=status.progress if current else None,

@@ -21,6 +21,7 @@ from typing import Any
 from flcontrib_core.codec import encode
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.execution.children import child_environment, python_command
+from flcontrib_core.execution.limits import ProcessLimits
 from flcontrib_core.provenance import software_version
 from flcontrib_core.workspace.audit_log import AuditLog
 from flcontrib_core.workspace.disk import Staging
@@ -31,7 +32,6 @@ from flcontrib_core.workspace.job import (
     RESUMABLE,
     SUBMITTED,
     Job,
-    JobLimits,
     JobState,
     enter_job,
     job_identity,
@@ -44,7 +44,7 @@ from flcontrib_core.workspace.job_status import JobStatus, StatusFile
 RUNNERS: Mapping[str, str] = {"audit": "flcontrib_core.workspace.audit_jobs:audit_in_workspace"}
 """What each kind of job calls: runner(workspace, run_digest, settings, on_progress). Nothing stored can add to it."""
 
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 30.0
 _children: list[subprocess.Popen[bytes]] = []
 """Workers this process started: kept until they end, so that none stays behind as a zombie."""
 
@@ -78,7 +78,7 @@ class JobQueue:
         settings: Mapping[str, Any],
         kind: str = "audit",
         *,
-        limits: JobLimits | None = None,
+        limits: ProcessLimits | None = None,
         recompute: bool = False,
     ) -> Job:
         """Asks a question; returns the job that answers it, new or known.
@@ -95,7 +95,7 @@ class JobQueue:
             if self._find_in(transaction, identity) is None:
                 StatusFile.create(status_path(self._folder, identity), self._staging)
                 question = {"id": identity, "kind": kind, "settings": dict(settings), "version": software_version()}
-                question["limits"] = encode(JobLimits, limits or JobLimits())[0]
+                question["limits"] = encode(ProcessLimits, limits or ProcessLimits())[0]
                 asked = self._log.append(transaction, SUBMITTED, run_digest, question)
                 enter_job(transaction, asked, JobState.QUEUED, JobStatus())
         self._queue_again(identity, RESUMABLE | {JobState.DONE} if recompute else RESUMABLE)

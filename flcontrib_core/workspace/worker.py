@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import resource
-import signal
 import sys
 import time
 import traceback
@@ -14,26 +12,20 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Self
 
-import psutil
-
 from flcontrib_core.errors import CostRefusal, FLContribError, WorkspaceError
+from flcontrib_core.execution.limits import apply_limits
 from flcontrib_core.workspace.disk import Disk
 from flcontrib_core.workspace.faults import OUT_OF_SPACE, NoSpaceLeft
-from flcontrib_core.workspace.job import JobLimits, JobState
+from flcontrib_core.workspace.job import JobState
 from flcontrib_core.workspace.job_status import JobStatus, Progress, StatusFile
 from flcontrib_core.workspace.results import ResultEntry
 from flcontrib_core.workspace.store import Workspace
 
 Runner = Callable[..., ResultEntry | None]
-_GRACE_SECONDS = 60
 _FAULT = "(a fault of the program; the job's output has its trace)"
-
-
-class CpuTimeUsedUp(FLContribError):
-    """The job reached its limit of CPU time."""
 
 
 class Account:
@@ -125,44 +117,6 @@ def resolve(runners: dict[str, str], kind: str) -> Runner:
     module, _, function = runners[kind].partition(":")
     found: Runner = getattr(importlib.import_module(module), function)
     return found
-
-
-def apply_limits(limits: JobLimits) -> None:
-    """Takes the ceilings upon this process (its children inherit them) and steps back behind interactive work."""
-    memory = limits.memory_bytes or max(2 << 30, psutil.virtual_memory().total * 3 // 4)
-    # RLIMIT_DATA counts memory that is really writable; address space alone is several GB for an idle torch.
-    _lower(resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS, memory, memory)
-    _lower(resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes)
-    _end_at_cpu_limit(limits.cpu_seconds)
-    _lower(resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + _GRACE_SECONDS)
-    _step_back(limits.niceness)
-
-
-def _step_back(niceness: int) -> None:
-    """Behind interactive work, whatever its session: Linux may share the processor out between sessions first, and a
-    job has one of its own, so that ``nice`` alone would leave it half of the machine."""
-    os.nice(niceness)
-    share = Path("/proc/self/autogroup")
-    if niceness > 0 and share.exists():
-        try:
-            share.write_text(str(niceness))
-        except OSError as fault:  # some systems forbid it: the job is as it would be without
-            print(f"this job's session keeps its full share of the processor: {fault}", file=sys.stderr)
-
-
-def _lower(what: int, soft: int, hard: int) -> None:
-    allowed = resource.getrlimit(what)[1]
-    if allowed != resource.RLIM_INFINITY:
-        soft, hard = min(soft, allowed), min(hard, allowed)
-    resource.setrlimit(what, (soft, hard))
-
-
-def _end_at_cpu_limit(seconds: int) -> None:
-    def used_up(signum: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # it comes every second from now on; once is enough
-        raise CpuTimeUsedUp(f"the limit of {seconds} s CPU time is reached; finished epochs are kept, resume goes on")
-
-    signal.signal(signal.SIGXCPU, used_up)
 
 
 def _named_end(error: BaseException) -> tuple[JobState, str]:

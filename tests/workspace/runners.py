@@ -13,8 +13,7 @@ import numpy as np
 
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.vocabulary import OnProgress
-from flcontrib_core.workspace import ResultEntry, Workspace
-from flcontrib_core.workspace.audit_jobs import PREVIEW_SECONDS, audit_in_workspace
+from flcontrib_core.workspace import ResultEntry, Workspace, audit_in_workspace, audit_jobs
 
 HERE = "tests.workspace.runners"
 ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy", "assessment")}
@@ -135,7 +134,6 @@ def stepwise_audit(
         on_progress(done, total, label)
         while not (gates / "all").exists() and not (gates / str(done)).exists():
             time.sleep(0.01)
-        if not (gates / "all").exists():
-            time.sleep(PREVIEW_SECONDS)  # so that every epoch may be shown
 
+    audit_jobs.PREVIEW_SECONDS, audit_jobs.PREVIEW_PATIENCE = 0.0, 0  # every epoch is shown, however slow the machine
     return audit_in_workspace(workspace, run_digest, settings, step)

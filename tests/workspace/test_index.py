@@ -227,3 +227,27 @@ def test_a_running_server_mends_an_index_that_is_damaged_under_it(filled: Worksp
     assert state(filled) == before
     assert filled.verify_chain(head) is None
     assert filled.log.entries("index-rebuilt")
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_an_index_that_is_deleted_under_a_running_server_is_rebuilt(filled: Workspace, closed: bool) -> None:
+    before = state(filled)
+    if closed:
+        filled.close()
+    for file in filled.path.glob("index.sqlite*"):
+        file.unlink()
+    assert state(filled) == before
+    assert filled.log.entries("index-rebuilt")
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder"])
+def test_a_workspace_that_vanishes_under_a_running_server_is_said_to_be_gone(filled: Workspace, left: str) -> None:
+    """An unmounted disk leaves an empty folder: nobody may begin a new workspace in its place."""
+    run = filled.runs()[0].digest
+    shutil.rmtree(filled.path)
+    if left == "an empty folder":
+        filled.path.mkdir()
+    for attempt in (filled.runs, filled.jobs.poll, lambda: filled.store_result(run, {}, "note", {})):
+        with pytest.raises(WorkspaceError, match="is gone: bring it back"):
+            attempt()
+    assert not list(filled.path.glob("*"))

@@ -16,7 +16,8 @@ import pytest
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.execution.children import child_environment, python_command
-from flcontrib_core.workspace import DamagedIndex, Job, JobLimits, JobState, Workspace
+from flcontrib_core.execution.limits import ProcessLimits
+from flcontrib_core.workspace import DamagedIndex, Job, JobState, Workspace
 from flcontrib_core.workspace.job_status import JobStatus, Progress, StatusFile, read_status
 from tests.workspace.runners import ALL
 
@@ -36,7 +37,7 @@ def run(workspace: Workspace, bundle: Path) -> str:
 
 def until(workspace: Workspace, job: Job, condition: Callable[[Job], bool]) -> Job:
     """Polls as a page would; the deadline is far beyond anything a busy machine needs."""
-    for _ in range(6000):
+    for _ in range(25_000):
         workspace.jobs.poll()
         found = workspace.jobs.find(job.id)
         if condition(found):
@@ -73,12 +74,11 @@ def test_a_job_runs_detached_and_its_result_is_kept(workspace: Workspace, run: s
     assert entry is not None
     assert job.result == entry.digest
     assert job.seconds > 0
-    assert not job.stale
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process can be read on Linux only")
 def test_the_worker_is_in_a_session_of_its_own_niced_and_limited(workspace: Workspace, run: str, folder: Path) -> None:
-    limits = JobLimits(memory_bytes=3 << 30, cpu_seconds=1000, file_bytes=1 << 30, niceness=7)
+    limits = ProcessLimits(memory_bytes=3 << 30, cpu_seconds=1000, file_bytes=1 << 30, niceness=7)
     job = workspace.jobs.submit(run, gated(folder), "gated", limits=limits)
     until(workspace, job, lambda j: j.progress is not None)
     worker = psutil.Process(pid_of(workspace, job))
@@ -233,20 +233,20 @@ def test_every_end_has_a_name(workspace: Workspace, run: str, how: str, state: J
 
 
 def test_the_memory_ceiling_ends_a_job_by_name(workspace: Workspace, run: str) -> None:
-    limits = JobLimits(memory_bytes=1 << 30)
+    limits = ProcessLimits(memory_bytes=1 << 30)
     job = workspace.jobs.submit(run, {"how": "memory", "bytes": 2 << 30}, "failing", limits=limits)
     job = ended(workspace, job)
     assert (job.state, "memory limit" in job.error) == (JobState.FAILED, True)
 
 
 def test_the_ceiling_of_cpu_time_ends_a_job_by_name(workspace: Workspace, run: str) -> None:
-    job = workspace.jobs.submit(run, {"how": "cpu"}, "failing", limits=JobLimits(cpu_seconds=2))
+    job = workspace.jobs.submit(run, {"how": "cpu"}, "failing", limits=ProcessLimits(cpu_seconds=2))
     job = ended(workspace, job)
     assert (job.state, "2 s CPU time" in job.error) == (JobState.FAILED, True)
 
 
 def test_the_file_size_ceiling_pauses_a_job(workspace: Workspace, run: str) -> None:
-    limits = JobLimits(file_bytes=1 << 20)
+    limits = ProcessLimits(file_bytes=1 << 20)
     job = workspace.jobs.submit(run, {"how": "file size", "bytes": 2 << 20}, "failing", limits=limits)
     job = ended(workspace, job)
     assert job.state is JobState.PAUSED_NO_SPACE
