@@ -14,6 +14,12 @@ function plotly(address) {
   return coming
 }
 
+// Plotly keeps the browser busy while it starts: what is on the page by now is painted first.
+function painted() {
+  if (window.Plotly) return Promise.resolve()
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
+}
+
 // Plotly computes anew whatever is not the very object it drew. Where nothing changed it is given that object again,
 // so that a moved highlight draws a frame and not the numbers.
 function kept(now, before) {
@@ -111,7 +117,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   box.wanted = wanted
   box.pick = data.picks ? (what) => setTriggerValue("picked", what) : undefined
   if (data.still && !box.listens) box.still.innerHTML = data.still
-  plotly(data.script).then(() => {
+  painted().then(() => plotly(data.script)).then(() => {
     if (stands || box.wanted !== wanted) return
     draw(box)
     if (box.watched) return
