@@ -191,6 +191,8 @@ def test_every_attack_and_difficulty_can_be_recorded(kind: AttackKind | Difficul
 def test_diverging_training_says_so() -> None:
     with pytest.raises(SettingsError, match=r"epoch 1: .*diverged"):
         simulate_in_memory(replace(SMALL, lr=1e30, local_epochs=3))
+    with pytest.raises(SettingsError, match=r"diverged \(loss not finite\)"):
+        simulate_in_memory(replace(SMALL, attack=AttackKind.SCALE, strength=1e25))
 
 
 def test_impossible_federations_are_refused() -> None:

@@ -1,7 +1,8 @@
 """The catalogue: every named group of runs, plain, honestly changing, attacked, or both at once.
 
 Names read like paths: ``plain/REGIME``, ``changing/KIND/EXTENT/WHEN``, ``attacked/VARIANT/WHEN/REGIME``,
-``mixed/WHEN``. A group draws its federation, then who does what in which epochs.
+``mixed/WHEN``; with ``any`` in the place of a kind or variant, each run draws its own (``changing/any/REGIME``). A
+group draws its federation, then who does what in which epochs.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Group:
     attack: AttackVariant | None = None
     when: When = When.WHOLE
     difficulty: DifficultyKind = DifficultyKind.NONE
+    draws: tuple[str, ...] = ()
+    """``change`` and ``attack``, where each run draws its own."""
 
     @property
     def family(self) -> str:
@@ -53,10 +56,12 @@ class Group:
     def draw(self, part: Part, rng: np.random.Generator) -> SimulationSettings:
         """One federation of this group."""
         world = draw_world(part, self.regime, rng)
-        if self.family == "mixed":
-            return _mixed(world, self.when, rng)
-        changes = () if self.change is None else (draw_change(self.change, self.extent, self.when, world, rng),)
         attacks = () if self.attack is None else (draw_attack(self.attack, self.when, world, rng),)
+        if "attack" in self.draws:
+            attacks = (_any_attack(world, rng),)
+        changes = () if self.change is None else (draw_change(self.change, self.extent, self.when, world, rng),)
+        if "change" in self.draws:
+            changes = (_any_change(world, rng, self.when, at_clients=bool(attacks)),)
         return _settings(world, changes, attacks, self.difficulty)
 
 
@@ -132,15 +137,22 @@ def _alternating(epochs: int, earliest: int, rng: np.random.Generator) -> tuple[
     return tuple(windows)
 
 
-def _mixed(world: dict[str, Any], when: When, rng: np.random.Generator) -> SimulationSettings:
-    """An attack by some and an honest change at others, each at its own time."""
+def _any_attack(world: dict[str, Any], rng: np.random.Generator) -> Attack:
+    """Some attack in one window."""
     variants = [v for v in ATTACK_VARIANTS if When.WINDOW in v.whens]
-    kinds = [kind for kind, behaviour in CHANGES.items() if not behaviour.at_server]
-    attack = draw_attack(variants[int(rng.integers(len(variants)))], When.WINDOW, world, rng)
+    return draw_attack(variants[int(rng.integers(len(variants)))], When.WINDOW, world, rng)
+
+
+def _any_change(world: dict[str, Any], rng: np.random.Generator, when: When, at_clients: bool) -> Change:
+    """Some honest change that this federation can have, at one site or at several."""
+    kinds = [
+        kind
+        for kind, behaviour in CHANGES.items()
+        if not (behaviour.at_server and at_clients) and not (kind is ChangeKind.DP_SGD and world.get("model") == "cnn")
+    ]
     kind = kinds[int(rng.integers(len(kinds)))]
-    spell = When.WHOLE if CHANGES[kind].whole_run else when
-    change = draw_change(kind, Extent.ONE, spell, world, rng)
-    return _settings(world, (change,), (attack,), DifficultyKind.NONE)
+    extent = Extent.ONE if at_clients or rng.random() < 0.7 else Extent.SEVERAL
+    return draw_change(kind, extent, When.WHOLE if CHANGES[kind].whole_run else when, world, rng)
 
 
 def _settings(
@@ -187,12 +199,16 @@ def _attacked() -> Iterator[Group]:
         yield Group(f"attacked/{strong.name}/{When.WINDOW}/{regime}", regime, attack=strong, when=When.WINDOW)
 
 
-def _mixtures() -> Iterator[Group]:
+def _drawn() -> Iterator[Group]:
+    for regime in Regime:
+        if regime is not Regime.ANY:
+            yield Group(f"changing/any/{regime}", regime, when=When.FROM, draws=("change",))
+            yield Group(f"attacked/any/{When.WINDOW}/{regime}", regime, when=When.WINDOW, draws=("attack",))
     for when in (When.FROM, When.WINDOW, When.WHOLE):
-        yield Group(f"mixed/{when}", when=when)
+        yield Group(f"mixed/{when}", when=when, draws=("attack", "change"))
 
 
 GROUPS: dict[str, Group] = {
-    group.name: group for family in (_plain, _changing, _attacked, _mixtures) for group in family()
+    group.name: group for family in (_plain, _changing, _attacked, _drawn) for group in family()
 }
 """Every group by its name."""

@@ -24,8 +24,10 @@ TRAINING_ROWS = {DatasetName.BREAST_CANCER: 455, DatasetName.WINE: 142, DatasetN
 DRAWN_ROWS = (1600, 2400, 3200)
 """Training rows of the larger tables and image sets; 300 more are for validation."""
 
-EVERYBODY = 0.05
-"""Share of the large federations in which all clients take part in every epoch: their values cost the most."""
+PARTICIPATION = {5: (1.0,), 15: (1.0, 1.0, 0.8, 0.5), 20: (0.5, 0.3, 0.3, 0.2), 40: (0.3, 0.2, 0.2)}
+"""Shares that take part, for federations of up to so many clients."""
+EVERYBODY = 0.03
+"""Share of the larger federations in which all clients take part in every epoch: their values cost the most."""
 
 
 class Part(StrEnum):
@@ -231,7 +233,7 @@ def _fitted(world: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     clients = min(world["clients"], rows // ROWS_PER_CLIENT)
     batch = max(4, min(world["batch"], rows // clients // 2))
     if "participation" not in world:
-        shares = (1.0,) if clients < 6 else (1.0, 1.0, 0.8, 0.5) if clients < 16 else (0.5, 0.3, 0.3, 0.2)
+        shares = next(shares for most, shares in PARTICIPATION.items() if clients <= most)
         everybody = rng.random() < EVERYBODY
         world = {**world, "participation": 1.0 if everybody else shares[int(rng.integers(len(shares)))]}
     world = {**world, "clients": clients, "batch": batch}

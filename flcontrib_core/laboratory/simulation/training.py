@@ -69,6 +69,8 @@ def train(federation: Federation) -> Iterator[SimulatedEpoch]:
             stepped = server.step(model, sent, sizes, rule, noise)
             after = federation.changes.server_model(epoch, stepped, memory)
             loss, accuracy = _judge(federation, after)
+            if not np.isfinite(loss):
+                raise SettingsError(f"epoch {epoch}: the training diverged (loss not finite); lower lr or strength")
         memory.remember(present, sent, model, after)
         model = after
         yield SimulatedEpoch(

@@ -123,13 +123,14 @@ class FangKrum(CraftedAttack):
     """The longest step against the signs of the mean that Krum would still choose.
 
     Fang et al., USENIX Security 2020, the attack on Krum: the length is halved until Krum picks the attackers' vector.
+    It begins as long as the longest honest update: among few, Krum picks two equal vectors of any length.
     """
 
     kind = AttackKind.FANG_KRUM
 
     def craft(self, benign: FloatArray, attackers: int, scene: Scene) -> FloatArray:
         against = -np.sign(benign.mean(axis=0))
-        length = 2 * float(np.linalg.norm(benign, axis=1).max()) / max(float(np.linalg.norm(against)), 1e-12)
+        length = float(np.linalg.norm(benign, axis=1).max()) / max(float(np.linalg.norm(against)), 1e-12)
         for _ in range(KRUM_HALVINGS):
             together = np.concatenate([np.tile(length * against, (attackers, 1)), benign])
             if krum_choice(together, attackers) < attackers:
