@@ -35,6 +35,7 @@ from flcontrib_core.shapley.sampled_shapley import sampled_shapley
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures
 from flcontrib_core.shapley.simplex_kernel import metric_factor
 from flcontrib_core.vocabulary import FloatArray, PlayerByUtility
+from flcontrib_core.words.remarks import remark_phrase
 
 GOAL = 10.0
 
@@ -53,7 +54,7 @@ def run(scale: str) -> list[Measurement]:
         games = list(epochs_of(log, "adult", checked))
         estimates, theirs = zip(*(cpu(_gtg, game) for game in games), strict=True)
         for game, found, seconds in zip(games, estimates, theirs, strict=True):
-            told = f"{found.evaluations} evaluations; {'; '.join(found.notes)}"
+            told = f"{found.evaluations} evaluations; {'; '.join(remark_phrase(r) for r in found.remarks)}"
             measured.append(Measurement(f"GTG-Shapley, {game.name}: CPU", seconds, unit="s", note=told))
         references = [_reference(game, samples) for game in games]
         gtg_error = _errors([found.values for found in estimates], references)

@@ -59,6 +59,10 @@ class CostRefusal(FLContribError):
 class NonFiniteUtility(FLContribError):
     """A sub-model's utility is NaN or infinite; names the epoch and the coalition."""
 
+    def __init__(self, message: str, players: tuple[int, ...] = ()) -> None:
+        self.players = players
+        super().__init__(message)
+
 
 class ScheduleError(FLContribError):
     """No schedule exists for the request, or a solver's answer did not hold."""

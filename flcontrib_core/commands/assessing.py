@@ -67,6 +67,7 @@ def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], 
 def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
     """Per-epoch Shapley values of every client."""
     from flcontrib_core.reports.as_json import history_json
+    from flcontrib_core.words import history_remarks
 
     settings = settings_from(options)
     progress = Progress()
@@ -85,8 +86,8 @@ def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
     done = int(history.computed[1:].sum())
     methods = sorted({m for m, c in zip(history.estimator[1:], history.computed[1:], strict=True) if c})
     click.echo(f"\n{done} of {history.epoch_count} epochs computed ({', '.join(methods)}), {work_of(history)}")
-    for note in history.notes[:10]:
-        click.echo(f"note: {note}", err=True)
+    for line in history_remarks(history)[:10]:
+        say(f"note: {line}", err=True)
 
 
 def work_of(history: Any) -> str:

@@ -14,6 +14,7 @@ from flcontrib_core.history.contribution_history import (
     cell_states,
 )
 from flcontrib_core.history.epoch_work import EpochAnswer
+from flcontrib_core.history.remarks import EpochRemark, HistoryRemark, ValuesMissing, grouped
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
 from flcontrib_core.scheduling.schedule import Schedule
@@ -75,7 +76,7 @@ def assemble_history(
         best_subset=tuple(cells.best_subset),
         leave_one_out=cells.leave_one_out,
         unreliable=np.array([[u in marks for u in names] for marks in cells.unreliable]),
-        notes=tuple(cells.notes),
+        remarks=grouped(cells.remarks),
         channels=_channels(run, answers, settings),
         settings=settings.record(),
         schedule=plan,
@@ -96,7 +97,7 @@ class _Cells:
     estimator: list[str]
     best_subset: list[tuple[int, ...] | None]
     unreliable: list[tuple[str, ...]]
-    notes: list[str]
+    remarks: dict[HistoryRemark, list[int]]
 
     @classmethod
     def empty(cls, rows: int, clients: int, utilities: int) -> _Cells:
@@ -113,7 +114,7 @@ class _Cells:
             ["initial"] + ["no participants"] * (rows - 1),
             [None] * rows,
             [()] * rows,
-            [],
+            {},
         )
 
     def start(self, initial: FloatArray) -> FloatArray:
@@ -134,19 +135,20 @@ class _Cells:
         """The answer of one epoch, whose values the budget may have skipped."""
         t, estimate = answer.epoch, answer.estimate
         if estimate is None:
-            self.estimator[t] = "diverged" if answer.note else "not computed"
+            self.estimator[t] = "diverged" if answer.diverged else "not computed"
             self.state[t, members] = CellState.NOT_COMPUTED
             self.values[t, members] = self.standard_errors[t, members] = np.nan
         else:
             self.evaluations[t], self.estimator[t] = estimate.evaluations, estimate.method
-            self.notes.extend(f"epoch {t}: {n}" for n in estimate.notes)
+            for remark in estimate.remarks:
+                self.remarks.setdefault(remark, []).append(t)
             # A method without per-epoch values, or one that failed for a player, leaves NaN: that value is not known.
             known = np.isfinite(estimate.values)
             self.state[t, members] = np.where(known, CellState.COMPUTED, CellState.NOT_COMPUTED)
             self.values[t, members], self.standard_errors[t, members] = estimate.values, estimate.standard_errors
             self.unreliable[t] = tuple(estimate.unreliable)
-        if answer.note:
-            self.notes.append(answer.note)
+        if answer.diverged is not None:
+            self.remarks.setdefault(answer.diverged, []).append(t)
         if answer.best_subset is not None:
             self.best_subset[t] = tuple(members[i] for i in answer.best_subset)
         self.leave_one_out[t, members] = answer.leave_one_out
@@ -174,13 +176,11 @@ def history_from_table(table: ContributionTable) -> ContributionHistory:
         lower_is_better=table.lower_is_better,
         settings={"source": "contribution table"},
     )
-    partial = history.computed & (state == CellState.NOT_COMPUTED).any(axis=(1, 2))
-    notes: tuple[str, ...] = ()
-    if partial.any():
-        epochs = ", ".join(str(t) for t in np.flatnonzero(partial))
-        notes = (f"epochs {epochs}: some participants have no value; totals leave those cells out",)
+    missing = (state == CellState.NOT_COMPUTED).any(axis=2) & history.computed[:, None]
+    epochs = tuple(np.flatnonzero(missing.any(axis=1)).tolist())
+    remarks = (EpochRemark(epochs, ValuesMissing(int(missing.sum()))),) if epochs else ()
     estimator = ("initial", *("from the table" if c else "not computed" for c in history.computed[1:]))
-    return replace(history, estimator=estimator, notes=notes)
+    return replace(history, estimator=estimator, remarks=remarks)
 
 
 def history_from_utilities(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flcontrib_core.errors import MissingPart
+from flcontrib_core.history.remarks import EpochRemark
 from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.vocabulary import (
     BoolArray,
@@ -129,7 +130,7 @@ class ContributionHistory:
     """v(F_{N∖i}) − v(F_N); NaN where not evaluated; None = nowhere."""
     unreliable: BoolArray | None = None
     """(T + 1, utilities) epochs whose interval must not be trusted; None = nowhere."""
-    notes: tuple[str, ...] = ()
+    remarks: tuple[EpochRemark, ...] = ()
     totals_given: FloatArray | None = None
     """(clients, utilities) totals of methods that have no per-epoch values (one-round)."""
     channels: RawChannels | None = None

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flcontrib_core.errors import NonFiniteUtility
+from flcontrib_core.history.remarks import Diverged
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.exact_values import best_coalition
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.tagged import Others
 from flcontrib_core.vocabulary import Float32Array, FloatArray, PlayerByUtility, WeightMode
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class Workbench:
     weight_utility: int
     """Position of the utility that orders coalitions for ``best_subset``."""
     skip_diverged: bool
-    """A sub-model that diverges leaves its epoch not computed (with a note) instead of stopping the assessment."""
+    """A sub-model that diverges leaves its epoch not computed (with a remark) instead of stopping the assessment."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class EpochAnswer:
     """Utilities evaluated now, for the memory"""
     recalled: int
     seconds: float
-    note: str = ""
+    diverged: Diverged | None = None
+    """Whose model has no finite utility; None where the epoch was computed, or not asked for"""
     fresh_logits: dict[bytes, np.ndarray] = field(default_factory=dict)
 
 
@@ -123,15 +126,15 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     everyone = np.ones((1, players), dtype=bool)
     start = game.empty_values
     estimate: ShapleyEstimate | None = None
-    note = ""
+    diverged: Diverged | None = None
     if task.estimate:
         rng = np.random.default_rng([bench.seed, task.epoch])
         try:
             estimate = bench.estimator.estimate(oracle, rng)
-        except NonFiniteUtility as diverged:
+        except NonFiniteUtility as fault:
             if not bench.skip_diverged:
                 raise
-            note = str(diverged)
+            diverged = Diverged(Others.named(task.client_ids[player] for player in fault.players))
     increment = oracle.evaluate(everyone)[0]
     server = np.zeros_like(increment)
     if task.global_model is not None:
@@ -148,7 +151,7 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
         fresh=memory.fresh,
         recalled=memory.recalled,
         seconds=time.perf_counter() - began,
-        note=note,
+        diverged=diverged,
         fresh_logits=memory.fresh_logits,
     )
 

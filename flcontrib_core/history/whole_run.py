@@ -12,6 +12,7 @@ import numpy as np
 from flcontrib_core.history.assembly import assemble_history
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.epoch_work import EpochAnswer
+from flcontrib_core.history.remarks import grouped
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import WalkStep, walk
 from flcontrib_core.runs.run_log import RunLog
@@ -92,7 +93,7 @@ def assess_whole_run(
         history,
         values=values,
         totals_given=estimate.totals,
-        notes=(*estimate.notes, *history.notes),
+        remarks=(*grouped({r: () for r in estimate.remarks}), *history.remarks),
         settings=settings.record(),
         seconds=time.perf_counter() - began,
     )

@@ -12,7 +12,15 @@ from flcontrib_core.history.axioms import AxiomCheck
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.scheduling.schedule import Schedule, schedule_json
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import context, counter_evidence, false_alarm_sentence, sentences, verdict_reason, why
+from flcontrib_core.words import (
+    context,
+    counter_evidence,
+    false_alarm_sentence,
+    history_remarks,
+    sentences,
+    verdict_reason,
+    why,
+)
 
 
 def numbers(array: np.ndarray) -> Any:
@@ -49,7 +57,8 @@ def history_json(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQU
         "server_share": {u: numbers(history.of(u).server_share) for u in history.utilities},
         "best_subset": [None if b is None else [history.client_ids[i] for i in b] for b in history.best_subset],
         "unreliable": {u: np.flatnonzero(history.of(u).unreliable).tolist() for u in history.utilities},
-        "notes": list(history.notes),
+        "remarks": [remark.to_json() for remark in history.remarks],
+        "notes": history_remarks(history),
         "recalled": history.recalled,
         "seconds": history.seconds,
         "settings": history.settings,

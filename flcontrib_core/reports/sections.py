@@ -11,9 +11,17 @@ from flcontrib_core.charts.credit import fill_of, total_credit
 from flcontrib_core.charts.of_report import Chart, main_utility
 from flcontrib_core.detection.findings import ALERT_KINDS
 from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, markup, paragraph, section
-from flcontrib_core.words import credited, methods, sentences, total_status, verdict_name, verdict_reason, worst_status
+from flcontrib_core.words import (
+    credited,
+    history_remarks,
+    methods,
+    sentences,
+    total_status,
+    verdict_name,
+    verdict_reason,
+    worst_status,
+)
 from flcontrib_core.words.numbers import count, probability, several, signed
-from flcontrib_core.words.results import gathered
 
 MOST_TABLE_ROWS = 200
 
@@ -158,7 +166,7 @@ def provenance_section(report: AuditReport) -> str:
         ("packages", ", ".join(f"{k} {v}" for k, v in origin.packages.items())),
         *((f"recipe: {k}", v) for k, v in flattened(origin.recipe)),
     ]
-    notes = bullets(gathered(history.notes)[:20]) if history.notes else ""
+    notes = bullets(history_remarks(history)[:20]) if history.remarks else ""
     settings = f"<h3>All settings</h3>{facts_list(flattened(origin.settings), 'two')}"
     return section("Where these numbers come from", facts_list(lines), notes, settings)
 

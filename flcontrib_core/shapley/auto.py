@@ -11,7 +11,7 @@ A fixed rule, never a measured rate, so that a result does not depend on the mac
    ``rescue_multiply_adds`` (opaque: n ≤ 12), else the surrogate's answer with its honest, wide interval.
 
 ``evaluations = N`` overrides the rule: exact if N pays for all coalitions, otherwise the surrogate with N.
-What was done stands in ``method`` and ``notes``.
+What was done stands in ``method`` and ``remarks``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,17 @@ from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.costs import Cost
 from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.exact_values import exact_estimate
-from flcontrib_core.shapley.flagged import flag_words, flagged_players
+from flcontrib_core.shapley.flagged import FLAG_RATIO, flagged_players, named_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import (
+    EstimatorRemark,
+    EvaluationsPayForAll,
+    ExactIsCheap,
+    ExactIsNotCheap,
+    Handling,
+    LongUpdates,
+    SurrogateFellShort,
+)
 from flcontrib_core.shapley.surrogate import Surrogate
 from flcontrib_core.vocabulary import LogitGame
 
@@ -102,30 +111,31 @@ class Auto(BaseEstimator):
         multiply_adds = game.multiply_adds if isinstance(game, LogitGame) else None
         if self.evaluations is not None:
             if self.evaluations >= distinct_coalitions(n):
-                return exact_estimate(oracle, notes=("auto: the evaluations allowed pay for all coalitions",))
-            return self._surrogate(oracle, rng, "auto: the evaluations allowed do not pay for all coalitions")
+                return exact_estimate(oracle, remarks=(EvaluationsPayForAll(self.evaluations, pay=True),))
+            return self._surrogate(oracle, rng, EvaluationsPayForAll(self.evaluations, pay=False))
         if self._exact_is_cheap(n, multiply_adds):
-            return exact_estimate(oracle, notes=(f"auto: exact is cheap for {n} participants",))
+            return exact_estimate(oracle, remarks=(ExactIsCheap(n),))
         flagged = flagged_players(game)
         if flagged and n <= FLAGGED_EXACT:
-            return exact_estimate(oracle, notes=(f"auto: exact, because {flag_words(flagged)}",))
-        why = f"auto: {flag_words(flagged)}" if flagged else f"auto: exact is not cheap for {n} participants"
+            return exact_estimate(oracle, remarks=(self._long_updates(oracle, flagged, Handling.EXACT),))
+        why = self._long_updates(oracle, flagged, Handling.ESTIMATED) if flagged else ExactIsNotCheap(n)
         estimate = self._surrogate(oracle, rng, why)
         resolution = 0.1 / game.validation_rows if isinstance(game, LogitGame) else 0.0
         if precision_reached(estimate, self.precision, resolution) and not estimate.unreliable:
             return estimate
-        if estimate.unreliable:
-            reason = f"the surrogate cannot be trusted for {', '.join(estimate.unreliable)} here"
-        else:
-            reason = f"{estimate.evaluations} evaluations did not bring the interval within {self.precision:g} sd"
-        if within(n, multiply_adds, self.rescue_multiply_adds):
-            return exact_estimate(oracle, notes=(*estimate.notes, f"auto: {reason}; computed exactly instead"))
-        return replace(estimate, notes=(*estimate.notes, f"auto: {reason}, and exact is out of reach"))
+        rescued = within(n, multiply_adds, self.rescue_multiply_adds)
+        short = SurrogateFellShort(tuple(estimate.unreliable), estimate.evaluations, self.precision, rescued)
+        remarks = (*estimate.remarks, short)
+        return exact_estimate(oracle, remarks=remarks) if rescued else replace(estimate, remarks=remarks)
+
+    @staticmethod
+    def _long_updates(oracle: CoalitionOracle, flagged: tuple[int, ...], handling: Handling) -> LongUpdates:
+        return LongUpdates(named_players(oracle, flagged), FLAG_RATIO, handling)
 
     def _exact_is_cheap(self, players: int, multiply_adds: float | None) -> bool:
         """Step 1 of the rule."""
         return players <= ALWAYS_EXACT or within(players, multiply_adds, self.exact_multiply_adds)
 
-    def _surrogate(self, oracle: CoalitionOracle, rng: np.random.Generator, why: str) -> ShapleyEstimate:
+    def _surrogate(self, oracle: CoalitionOracle, rng: np.random.Generator, why: EstimatorRemark) -> ShapleyEstimate:
         estimate = self.surrogate(opaque=not isinstance(oracle.game, LogitGame)).estimate(oracle, rng)
-        return replace(estimate, notes=(why, *estimate.notes))
+        return replace(estimate, remarks=(why, *estimate.remarks))

@@ -15,6 +15,7 @@ from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.exact_values import exact_estimate
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import EstimatorRemark
 from flcontrib_core.vocabulary import PlayerByUtility
 
 
@@ -57,7 +58,7 @@ class Sample(NamedTuple):
     values: PlayerByUtility
     errors: PlayerByUtility
     """Standard errors, NaN where the method gives none"""
-    notes: tuple[str, ...] = ()
+    remarks: tuple[EstimatorRemark, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +86,10 @@ class SamplingEstimator(BaseEstimator):
         return Cost(budget, budget)
 
     def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
-        """Values from the evaluations allowed, with what was done in ``method`` and ``notes``."""
+        """Values from the evaluations allowed, with what was done in ``method`` and ``remarks``."""
         budget = self.cost(oracle.players, None).most
         if budget >= distinct_coalitions(oracle.players):
             return exact_estimate(oracle, f"{self.method} (exact: all coalitions)")
         ledger = Ledger(oracle, budget)
-        values, errors, notes = self.sample(ledger, rng)
-        return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.method, notes=notes)
+        values, errors, remarks = self.sample(ledger, rng)
+        return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.method, remarks=remarks)

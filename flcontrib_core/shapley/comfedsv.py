@@ -29,6 +29,7 @@ from flcontrib_core.shapley.coalitions import distinct_coalitions, prefix_coalit
 from flcontrib_core.shapley.costs import Cost
 from flcontrib_core.shapley.estimate import RunEstimate, RunGames
 from flcontrib_core.shapley.oracle import coalition_keys
+from flcontrib_core.shapley.remarks import NeverObserved
 from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, IntArray
 
 LARGEST_TABLE = 10**9
@@ -169,12 +170,11 @@ class ComFedSV(BaseEstimator):
             matrix[observed] = np.concatenate([row[:, k] for row in rows])
             left, right = complete(matrix, observed, rng, self.rank, self.ridge, self.iterations)
             per_epoch[:, :, k] = left @ columns.player_factors(right).T
-        notes = (f"{len(columns.orders)} orders, {unobserved:.1%} of the coalitions never observed",)
         return RunEstimate(
             per_epoch=per_epoch,
             totals=per_epoch.sum(axis=0),
             evaluations=observed.sum(axis=1),
-            notes=notes,
+            remarks=(NeverObserved(len(columns.orders), unobserved),),
             extra={"unobserved_columns": unobserved},
             method=self.name,
         )

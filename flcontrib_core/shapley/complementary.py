@@ -27,6 +27,7 @@ from flcontrib_core.shapley.base import Sample, SamplingEstimator, one_of
 from flcontrib_core.shapley.coalitions import everybody
 from flcontrib_core.shapley.complementary_strata import PairSample, apportion, pair_count, pair_sizes, stratum_moments
 from flcontrib_core.shapley.ledger import Ledger
+from flcontrib_core.shapley.remarks import BordersDrawn, EmptyCells, EstimatorRemark, Pilot
 from flcontrib_core.vocabulary import CoalitionMatrix, FloatArray
 
 
@@ -51,35 +52,35 @@ class Complementary(SamplingEstimator):
         n, budget = ledger.oracle.players, ledger.budget
         ledger.evaluate(everybody(n))
         sample = PairSample(ledger)
-        notes: tuple[str, ...] = ()
+        remarks: tuple[EstimatorRemark, ...] = ()
         if budget < 2 * n + 1:
             pairs = (budget - 1) // 2
             _share(sample, rng, pairs, dict.fromkeys(pair_sizes(n), 1.0))
-            notes = (f"{budget} evaluations cannot pay for the exact borders (2n + 1 = {2 * n + 1}): all sizes drawn",)
+            remarks = (BordersDrawn(budget, 2 * n + 1),)
         else:
             sample.draw(rng, {n - 1: pair_count(n, n - 1)})
             if self.allocation == "neyman":
-                notes = draw_by_spread(sample, rng, ledger.left // 2)
+                remarks = (draw_by_spread(sample, rng, ledger.left // 2),)
             else:
                 _share(sample, rng, ledger.left // 2, dict.fromkeys(pair_sizes(n)[:-1], 1.0))
         values, errors, empty = sample.values()
         if budget < 2 * n + 1:
             errors = np.full_like(errors, np.nan)  # a border cell is its own population: nothing tells an empty one's
         if empty:
-            notes = (*notes, f"{empty} of {n * (n - 1)} (player, size) cells are empty and take the mean of their size")
-        return Sample(values, errors, notes)
+            remarks = (*remarks, EmptyCells(empty, n * (n - 1)))
+        return Sample(values, errors, remarks)
 
 
-def draw_by_spread(sample: PairSample, rng: np.random.Generator, pairs: int) -> tuple[str, ...]:
+def draw_by_spread(sample: PairSample, rng: np.random.Generator, pairs: int) -> Pilot:
     """Spends ``pairs`` on the sizes between the borders, a pilot first; returns what there is to say about it."""
     n = sample.players
     m0 = max(2, (pairs + pair_count(n, n - 1)) // (2 * n**2))
     left = _pilot(sample, rng, pairs, m0)
     deviations = _deviation_of_sizes(sample)
     if not any(deviations.values()):
-        return (f"the pilot ({pairs - left} pairs) saw no spread at all: stopped there",)
+        return Pilot(pairs - left, None)
     _share(sample, rng, left, {size: deviations[size] for size in pair_sizes(n)[:-1]})
-    return (f"pilot of {pairs - left} pairs, {left} shared by spread",)
+    return Pilot(pairs - left, left)
 
 
 def _share(sample: PairSample, rng: np.random.Generator, pairs: int, weights: dict[int, float]) -> None:

@@ -26,6 +26,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import EstimatorRemark
 from flcontrib_core.vocabulary import FloatArray, IntArray, PlayerByUtility
 
 
@@ -40,7 +41,7 @@ class ShapleyEstimate:
     exact: bool
     method: str
     """What was really done, e.g. 'exact', 'surrogate', 'complementary'."""
-    notes: tuple[str, ...] = ()
+    remarks: tuple[EstimatorRemark, ...] = ()
     unreliable: tuple[str, ...] = ()
     """Utilities whose interval must not be trusted (flagged epochs), by name."""
 
@@ -108,7 +109,7 @@ class RunEstimate:
     """(clients, utilities), without the initial model's share."""
     evaluations: IntArray
     """(T,) distinct evaluations; a game over the whole run is counted in the last row."""
-    notes: tuple[str, ...] = ()
+    remarks: tuple[EstimatorRemark, ...] = ()
     extra: dict[str, float] = field(default_factory=dict)
     total_standard_errors: FloatArray | None = None
     """(clients, utilities); 0 = exact, None = the method gives none."""

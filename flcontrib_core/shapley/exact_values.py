@@ -9,6 +9,7 @@ import numpy as np
 from flcontrib_core.shapley.coalitions import all_coalitions, coalition_sizes, distinct_coalitions
 from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import EstimatorRemark
 from flcontrib_core.vocabulary import FloatArray, PlayerByUtility, UtilityMatrix
 
 
@@ -44,10 +45,14 @@ def evaluate_all(oracle: CoalitionOracle) -> UtilityMatrix:
     return table
 
 
-def exact_estimate(oracle: CoalitionOracle, method: str = "exact", notes: tuple[str, ...] = ()) -> ShapleyEstimate:
+def exact_estimate(
+    oracle: CoalitionOracle, method: str = "exact", remarks: tuple[EstimatorRemark, ...] = ()
+) -> ShapleyEstimate:
     """Exact values under the name of the method that ended up here."""
     values = shapley_from_table(evaluate_all(oracle))
-    return ShapleyEstimate(values, np.zeros_like(values), oracle.evaluations, exact=True, method=method, notes=notes)
+    return ShapleyEstimate(
+        values, np.zeros_like(values), oracle.evaluations, exact=True, method=method, remarks=remarks
+    )
 
 
 def best_coalition(oracle: CoalitionOracle, utility: str, lower_is_better: bool) -> tuple[tuple[int, ...], bool]:

@@ -24,6 +24,7 @@ from flcontrib_core.shapley.coalitions import everybody
 from flcontrib_core.shapley.costs import Cost, default_permutations
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.permutation import marginals_along, mean_and_error, orders_within
+from flcontrib_core.shapley.remarks import GroupTests, Orders
 from flcontrib_core.vocabulary import CoalitionMatrix
 
 
@@ -63,7 +64,7 @@ class FedSV(SamplingEstimator):
         at_most = default_permutations(n) if self.evaluations is None else max(1000, 4 * ledger.budget)
         orders = orders_within(ledger, rng, antithetic=False, at_most=at_most)
         values, errors = mean_and_error(marginals_along(orders, ledger))
-        return Sample(values, errors, (f"{len(orders)} orders",))
+        return Sample(values, errors, (Orders(len(orders)),))
 
 
 def group_tests(rng: np.random.Generator, count: int, players: int) -> CoalitionMatrix:
@@ -82,12 +83,11 @@ def _group_testing(ledger: Ledger, rng: np.random.Generator) -> Sample:
     tests = _tests_within(ledger, rng)
     if not len(tests):
         values = np.repeat(equal_share, n, axis=0)
-        notes = ("one evaluation pays for no test: u(N) shared equally",)
-        return Sample(values, np.full_like(values, np.nan), notes)
+        return Sample(values, np.full_like(values, np.nan), (GroupTests(0),))
     z = 2.0 * (1.0 / np.arange(1, n)).sum()
     scores = z * (tests - tests.mean(axis=1, keepdims=True))[:, :, None] * ledger.evaluate(tests)[:, None, :]
     differences, errors = mean_and_error(scores)
-    return Sample(equal_share + differences, errors, (f"{len(tests)} tests",))
+    return Sample(equal_share + differences, errors, (GroupTests(len(tests)),))
 
 
 def _tests_within(ledger: Ledger, rng: np.random.Generator) -> CoalitionMatrix:

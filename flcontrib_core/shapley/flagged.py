@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.tagged import Others
 from flcontrib_core.vocabulary import CoalitionGame, LogitGame
 
 FLAG_RATIO = 3.0
@@ -20,7 +24,7 @@ def flagged_players(game: CoalitionGame) -> tuple[int, ...]:
     return tuple(np.flatnonzero(norms > FLAG_RATIO * np.median(norms)).tolist())
 
 
-def flag_words(flagged: tuple[int, ...]) -> str:
-    """The finding as part of a sentence."""
-    who = ", ".join(str(player) for player in flagged)
-    return f"the update of participant {who} is more than {FLAG_RATIO:g} times the median length"
+def named_players(oracle: CoalitionOracle, players: Iterable[int]) -> Others:
+    """Players by their names, or by their numbers where the oracle knows none."""
+    names = oracle.player_names
+    return Others.named(str(player) if names is None else names[player] for player in players)

@@ -13,6 +13,7 @@ from flcontrib_core.shapley.auto import Auto
 from flcontrib_core.shapley.estimate import EpochEstimator
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import epoch_estimator
+from flcontrib_core.shapley.remarks import EstimatorRemark
 from flcontrib_core.vocabulary import CoalitionMatrix, FloatArray, UtilityMatrix
 
 CoalitionFunction = Callable[[CoalitionMatrix], ArrayLike]
@@ -65,7 +66,7 @@ class ShapleyValues:
     """f(nobody), which was subtracted: a number, or (utilities,)"""
     players: tuple[str, ...]
     utilities: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    remarks: tuple[EstimatorRemark, ...] = ()
 
     def __repr__(self) -> str:
         count, several = len(self.players), len(self.players) != 1
@@ -122,5 +123,5 @@ def shapley_values(
         empty=game.empty_values.reshape(shape[1:]),
         players=names,
         utilities=game.utilities,
-        notes=estimate.notes,
+        remarks=estimate.remarks,
     )

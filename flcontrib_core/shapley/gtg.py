@@ -27,6 +27,7 @@ from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.permutation import truncated_marginals
+from flcontrib_core.shapley.remarks import IncrementSmall, Stop, SweepEnded
 from flcontrib_core.shapley.thresholds import utility_ranges
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
@@ -90,12 +91,13 @@ class GTG(BaseEstimator):
         ranges = utility_ranges(ledger)
         skipped = np.abs(total[0]) <= self.round_threshold * ranges
         if skipped.all():
-            values, outcome = np.zeros((n, len(ranges))), "epoch skipped: its increment is below the threshold"
+            values, ended = np.zeros((n, len(ranges))), None
         else:
-            values, outcome = self._sweep(ledger, rng, total, self.order_threshold * ranges, skipped)
-        partly = (f"{u}: skipped" for u, s in zip(oracle.utilities, skipped, strict=True) if s and not skipped.all())
+            values, ended = self._sweep(ledger, rng, total, self.order_threshold * ranges, skipped)
+        small = tuple(u for u, s in zip(oracle.utilities, skipped, strict=True) if s)
+        remarks = (*(() if ended is None else (ended,)), *((IncrementSmall(small),) if small else ()))
         errors = np.full_like(values, np.nan)
-        return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.name, notes=(outcome, *partly))
+        return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.name, remarks=remarks)
 
     def converged(self, marginals: FloatArray) -> BoolArray:
         """(utilities,) from (orders, players, utilities): True where the running means have settled."""
@@ -115,14 +117,14 @@ class GTG(BaseEstimator):
 
     def _sweep(
         self, ledger: Ledger, rng: np.random.Generator, total: FloatArray, cut: FloatArray, skipped: BoolArray
-    ) -> tuple[FloatArray, str]:
+    ) -> tuple[FloatArray, SweepEnded]:
         """(players, utilities) mean marginals over the sweeps, 0 where the utility is skipped."""
         n = ledger.oracle.players
         most_orders = self._most_orders(n)
         affordable = ledger.budget >= distinct_coalitions(n)  # every prefix there is
         ledger.evaluate(np.eye(n, dtype=bool))  # the leaders' singletons, which begin every sweep
         walked: list[FloatArray] = []
-        outcome = f"not converged after {most_orders} orders"
+        stop = Stop.MOST_ORDERS
         sweeps = -(-self.fewest_orders // n)  # walked together where they surely fit: nothing is decided before them
         if not affordable:
             sweeps = max(1, min(sweeps, ledger.left // (n * (n - 2))))
@@ -133,10 +135,10 @@ class GTG(BaseEstimator):
             walked.extend(truncated_marginals(orders[:fitting], ledger, total, cut))
             sweeps = 1
             if fitting < len(orders):
-                outcome = "not converged within the evaluations"
+                stop = Stop.EVALUATIONS
                 break
             if (self.converged(np.array(walked)) | skipped).all():
-                outcome = "converged"
+                stop = Stop.CONVERGED
                 break
         values = np.where(skipped, 0.0, np.mean(walked, axis=0))
-        return values, f"{len(walked)} orders, {outcome}"
+        return values, SweepEnded(stop, len(walked))

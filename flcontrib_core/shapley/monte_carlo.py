@@ -22,6 +22,7 @@ from flcontrib_core.shapley.permutation import (
     orders_within,
     truncated_marginals,
 )
+from flcontrib_core.shapley.remarks import EstimatorRemark, Orders, OrdersCut
 from flcontrib_core.vocabulary import FloatArray
 
 
@@ -49,14 +50,14 @@ class MonteCarlo(SamplingEstimator):
     def sample(self, ledger: Ledger, rng: np.random.Generator) -> Sample:
         """The mean over as many orders as the budget pays for."""
         at_most = max(1000, 4 * ledger.budget)  # ends the free walk over prefixes that are all known
-        notes: tuple[str, ...] = ()
+        remarks: tuple[EstimatorRemark, ...] = ()
         if self.truncate:
             marginals = self._truncated(ledger, rng, at_most)
-            notes = (f"orders cut within {self.truncation:.0%} of u(N): a bias that the standard error does not show",)
+            remarks = (OrdersCut(self.truncation),)
         else:
             marginals = marginals_along(orders_within(ledger, rng, self.antithetic, at_most), ledger)
         values, errors = mean_and_error(marginals)
-        return Sample(values, errors, (f"{len(marginals)} independent orders", *notes))
+        return Sample(values, errors, (Orders(len(marginals)), *remarks))
 
     def _truncated(self, ledger: Ledger, rng: np.random.Generator, at_most: int) -> FloatArray:
         """(orders, players, utilities); an order starts only if the budget pays for it uncut, so none is half done."""

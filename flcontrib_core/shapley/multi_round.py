@@ -18,6 +18,7 @@ from flcontrib_core.shapley.exact import Exact
 from flcontrib_core.shapley.exact_values import exact_estimate
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import Decayed, IncrementSmall
 from flcontrib_core.shapley.thresholds import utility_ranges
 
 
@@ -67,9 +68,8 @@ class TruncatedMultiRound(Exact):
             exact = exact_estimate(oracle)
             values[:, ~skipped], errors[:, ~skipped] = exact.values[:, ~skipped], 0.0
             spent = exact.evaluations
-        names = ", ".join(name for name, skip in zip(oracle.utilities, skipped, strict=True) if skip)
-        notes = (f"{names}: epoch skipped, its increment is below the threshold",)
-        return ShapleyEstimate(values, errors, spent, exact=False, method=self.name, notes=notes)
+        small = IncrementSmall(tuple(name for name, skip in zip(oracle.utilities, skipped, strict=True) if skip))
+        return ShapleyEstimate(values, errors, spent, exact=False, method=self.name, remarks=(small,))
 
     def _decayed(self, estimate: ShapleyEstimate, epoch: int | None) -> ShapleyEstimate:
         if self.decay == 1:
@@ -77,5 +77,5 @@ class TruncatedMultiRound(Exact):
         if epoch is None:
             raise SettingsError("tmr with a decay needs to know which epoch the game is of; this one does not say")
         weight = self.decay**epoch
-        note = f"values multiplied by {self.decay:g}^{epoch} = {weight:.3g}"
-        return replace(estimate, values=weight * estimate.values, exact=False, notes=(*estimate.notes, note))
+        remarks = (*estimate.remarks, Decayed(self.decay, epoch))
+        return replace(estimate, values=weight * estimate.values, exact=False, remarks=remarks)

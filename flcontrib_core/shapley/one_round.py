@@ -60,7 +60,7 @@ class OneRound(BaseEstimator):
             per_epoch=np.full((len(run.epochs), clients, len(whole_run.utilities)), np.nan),
             totals=estimate.values,
             evaluations=evaluations,
-            notes=estimate.notes,
+            remarks=estimate.remarks,
             total_standard_errors=estimate.standard_errors,
             method=method,
         )

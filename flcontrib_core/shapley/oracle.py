@@ -221,7 +221,8 @@ class CoalitionOracle:
             raise NonFiniteUtility(
                 f"{self.where}: the sub-model of players {who} has a non-finite utility "
                 f"{dict(zip(self.utilities, values[row].tolist(), strict=True))}; the model diverged there. "
-                "Let diverged epochs count as not computed (nonfinite = absent), or leave the epoch out."
+                "Let diverged epochs count as not computed (nonfinite = absent), or leave the epoch out.",
+                tuple(members),
             )
         return values
 

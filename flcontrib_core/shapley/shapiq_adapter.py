@@ -25,6 +25,7 @@ from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import PREFIX
+from flcontrib_core.shapley.remarks import LibraryMessage
 from flcontrib_core.vocabulary import FloatArray
 
 APPROXIMATORS = (
@@ -75,9 +76,9 @@ class Shapiq(SamplingEstimator):
             columns = []
             for utility in range(len(oracle.utilities)):
                 columns.append(self._values(build(), library_budget, _one_utility(ledger, utility), oracle.players))
-        notes = tuple(dict.fromkeys(f"shapiq: {warning.message}" for warning in caught))
+        said = dict.fromkeys(LibraryMessage("shapiq", str(warning.message)) for warning in caught)
         values = np.stack(columns, axis=1)
-        return Sample(values, np.full_like(values, np.nan), notes)
+        return Sample(values, np.full_like(values, np.nan), tuple(said))
 
     def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
         """As every sampling method; refused without the package even where all coalitions are paid for."""

@@ -37,6 +37,7 @@ flat where its spread is rounding.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,9 +50,18 @@ from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.costs import Cost
 from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.exact_values import exact_estimate
-from flcontrib_core.shapley.flagged import flag_words, flagged_players
+from flcontrib_core.shapley.flagged import FLAG_RATIO, flagged_players, named_players
 from flcontrib_core.shapley.game_views import GameView, LogitView, UtilityView
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import (
+    EstimatorRemark,
+    EvaluationsPayForAll,
+    Handling,
+    IntervalWide,
+    LongUpdates,
+    NoDifference,
+    SubmodelsNotFinite,
+)
 from flcontrib_core.shapley.surrogate_fit import Check, Prior, SurrogateFit, moves_in_steps
 from flcontrib_core.vocabulary import BoolArray, LogitGame
 
@@ -94,8 +104,7 @@ class Surrogate(BaseEstimator):
             flagged[list(flagged_players(oracle.game))] = True
         most = self.cost(n, None).most
         if most >= distinct_coalitions(n):
-            note = f"{self.name}: {distinct_coalitions(n)} evaluations are all coalitions"
-            return exact_estimate(oracle, notes=(note,))
+            return exact_estimate(oracle, remarks=(EvaluationsPayForAll(distinct_coalitions(n), pay=True),))
         self._refuse_too_few(most, n, flagged)
         with one_blas_thread():
             seed = int(rng.integers(1 << 62))
@@ -115,7 +124,7 @@ class Surrogate(BaseEstimator):
             fit.evaluated,
             exact=False,
             method=self.name,
-            notes=tuple(self._notes(fit, check)),
+            remarks=tuple(self._remarks(fit, check)),
             unreliable=tuple(np.array(oracle.utilities)[unreliable].tolist()),
         )
 
@@ -137,22 +146,16 @@ class Surrogate(BaseEstimator):
                 f"found evaluations = {most}. Allow at least {least}, better {4 * players}."
             )
 
-    def _notes(self, fit: SurrogateFit, check: Check) -> list[str]:
+    def _remarks(self, fit: SurrogateFit, check: Check) -> Iterator[EstimatorRemark]:
         """What a reader of the result should know."""
         utilities = np.array(fit.oracle.utilities)
-        notes = []
         if fit.flagged.any():
-            who = tuple(np.flatnonzero(fit.flagged).tolist())
-            notes.append(f"{self.name}: {flag_words(who)}; coalitions without it were fitted apart")
+            who = named_players(fit.oracle, np.flatnonzero(fit.flagged).tolist())
+            yield LongUpdates(who, FLAG_RATIO, Handling.FITTED_APART)
         diverged = fit.diverged()
         if diverged:
-            named = ", ".join(diverged[:5]) + (f" and {len(diverged) - 5} more" if len(diverged) > 5 else "")
-            notes.append(f"{self.name}: the sub-models of {named} have logits that are not finite; kept out of the fit")
+            yield SubmodelsNotFinite(len(diverged), named_players(fit.oracle, diverged[0]))
         if check.flat.any():
-            notes.append(f"{self.name}: no difference between clients in {', '.join(utilities[check.flat])}")
+            yield NoDifference(tuple(utilities[check.flat].tolist()))
         if check.wide.any():
-            notes.append(
-                f"{self.name}: after {fit.evaluated} evaluations the interval of {', '.join(utilities[check.wide])} "
-                f"is wider than {self.precision:g} sd"
-            )
-        return notes
+            yield IntervalWide(tuple(utilities[check.wide].tolist()), fit.evaluated, self.precision)

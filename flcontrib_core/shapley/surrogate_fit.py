@@ -10,6 +10,7 @@ import numpy as np
 from flcontrib_core.errors import NonFiniteUtility
 from flcontrib_core.shapley.coalitions import all_coalitions, everybody
 from flcontrib_core.shapley.exact_values import shapley_from_table
+from flcontrib_core.shapley.flagged import named_players
 from flcontrib_core.shapley.game_views import GameView
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley, shapley_of_differences
@@ -114,18 +115,19 @@ class SurrogateFit:
         """Models and the utilities (a mask) each is asked for; the last one guides the design."""
         for stratum, _ in self.fits[-1][1]:
             if np.count_nonzero(stratum.holds(self.evidence.coalitions) & self.evidence.usable) < 2:
+                first = self.diverged()[0]
+                named = ", ".join(named_players(self.oracle, first).names)
                 raise NonFiniteUtility(
                     f"{self.oracle.where}: the logits of nearly all evaluated sub-models are not "
-                    f"finite (first {self.diverged()[0]}); nothing is left to fit. Leave the epoch out."
+                    f"finite (first {{{named}}}); nothing is left to fit. Leave the epoch out.",
+                    tuple(first),
                 )
         asked = [(mask, strata) for mask, strata in self.fits if mask.any()]
         return [(mask, SurrogateModel(self.view, self.evidence, strata)) for mask, strata in asked]
 
-    def diverged(self) -> list[str]:
+    def diverged(self) -> list[list[int]]:
         """The coalitions whose logits were not finite, by their players."""
-        names = self.oracle.player_names or [str(player) for player in range(self.players)]
-        rows = self.evidence.coalitions[~self.evidence.usable]
-        return ["{" + ", ".join(names[player] for player in np.flatnonzero(row).tolist()) + "}" for row in rows]
+        return [np.flatnonzero(row).tolist() for row in self.evidence.coalitions[~self.evidence.usable]]
 
     def grow(self, target: int) -> None:
         """Evaluates up to ``target`` coalitions in all (fewer where a family is exhausted), and fits again."""

@@ -22,6 +22,7 @@ from flcontrib_core.words.headline import (
     undecided_sentence,
     visible_shift,
 )
+from flcontrib_core.words.remarks import history_remarks, remark_line
 from flcontrib_core.words.results import (
     budget,
     credited,
@@ -52,12 +53,14 @@ __all__ = [
     "credited",
     "false_alarm_sentence",
     "headline",
+    "history_remarks",
     "how_sure",
     "methods",
     "own_warning",
     "pending_epochs",
     "quiet_sentence",
     "rate_lines",
+    "remark_line",
     "sentence",
     "sentences",
     "separation_remark",

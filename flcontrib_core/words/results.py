@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from flcontrib_core.detection.findings import Separation
 from flcontrib_core.errors import Problem
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.words import numbers
-from flcontrib_core.words.numbers import epoch_list, several
-
-
-def gathered(notes: Sequence[str]) -> list[str]:
-    """Notes that repeat over epochs, each once: "epochs 1–17, 21: exact is cheap"."""
-    epochs: dict[str, list[int]] = {}
-    for note in notes:
-        found = re.fullmatch(r"epoch (\d+): (.*)", note, re.DOTALL)
-        epochs.setdefault(note if found is None else found[2], []).extend([int(found[1])] if found else [])
-    return [f"{epoch_list(at)}: {text}" if at else text for text, at in epochs.items()]
+from flcontrib_core.words.numbers import several
 
 
 def credited(history: ContributionHistory, utility: str) -> str:

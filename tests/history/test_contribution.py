@@ -12,6 +12,7 @@ import pytest
 from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
 from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.history.axioms import check_axioms
+from flcontrib_core.history.remarks import ValuesMissing
 from flcontrib_core.history.trajectory import scheduling_problem, walk
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate_in_memory
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
@@ -234,7 +235,7 @@ def test_contribution_table_is_a_history_without_channels():
     history = assess_contributions(table)
     assert history.channels is None
     assert history.computed.tolist() == [True, True, False, True]
-    assert "epochs 3" in history.notes[0]
+    assert [(r.epochs, r.remark) for r in history.remarks] == [((3,), ValuesMissing(1))]
     with pytest.raises(MissingPart, match="already computed"):
         scheduling_problem(table)
 

@@ -13,8 +13,19 @@ from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.flagged import flagged_players
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import (
+    ExactIsCheap,
+    ExactIsNotCheap,
+    Handling,
+    LibraryMessage,
+    LongUpdates,
+    SurrogateFellShort,
+)
+from flcontrib_core.tagged import Others
 from tests.shapley.closed_form import smooth_game
 from tests.shapley.logit_game import LinearEpoch
+
+STAND_IN = LibraryMessage("stand-in", "nothing to say")
 
 
 @dataclass
@@ -34,7 +45,7 @@ class StandIn:
         spread = np.linspace(-1, 1, oracle.players)[:, None] * np.ones(len(oracle.utilities))
         errors = np.full_like(spread, self.half_width * spread.std() / 1.96)
         return ShapleyEstimate(
-            spread, errors, oracle.evaluations, False, self.name, ("stand-in",), unreliable=self.unreliable
+            spread, errors, oracle.evaluations, False, self.name, (STAND_IN,), unreliable=self.unreliable
         )
 
 
@@ -78,14 +89,14 @@ def test_cheap_epochs_are_exact_and_say_so(surrogate: StandIn) -> None:
     for game in (LinearEpoch(5), LinearEpoch(9, multiply_adds=1e3), smooth_game(0, 11)):
         estimate = run(game)
         assert (estimate.method, estimate.exact) == ("exact", True)
-        assert estimate.notes == (f"auto: exact is cheap for {game.players} participants",)
+        assert estimate.remarks == (ExactIsCheap(game.players),)
     assert surrogate.asked == []
 
 
 def test_expensive_epochs_go_to_the_surrogate(surrogate: StandIn) -> None:
     estimate = run(LinearEpoch(14))
     assert estimate.method == "surrogate"
-    assert estimate.notes == ("auto: exact is not cheap for 14 participants", "stand-in")
+    assert estimate.remarks == (ExactIsNotCheap(14), STAND_IN)
 
 
 def test_opaque_games_go_to_the_black_box(surrogate: StandIn) -> None:
@@ -99,7 +110,7 @@ def test_a_scaled_update_is_flagged_and_computed_exactly_up_to_twelve(surrogate:
     assert flagged_players(game) == (4,)
     estimate = run(game)
     assert estimate.exact
-    assert "participant 4 is more than 3 times the median" in estimate.notes[0]
+    assert estimate.remarks == (LongUpdates(Others.named(["4"]), 3.0, Handling.EXACT),)
     assert surrogate.asked == []
 
 
@@ -108,9 +119,11 @@ def test_a_flagged_epoch_beyond_twelve_goes_to_the_surrogate_with_the_reason(sur
     game.deltas[2] *= 10
     surrogate.unreliable = ("accuracy",)
     estimate = run(game)
-    assert "participant 2" in estimate.notes[0]
+    assert estimate.remarks[0] == LongUpdates(Others.named(["2"]), 3.0, Handling.ESTIMATED)
     assert estimate.unreliable == ("accuracy",)
-    assert "cannot be trusted for accuracy here, and exact is out of reach" in estimate.notes[-1]
+    short = estimate.remarks[-1]
+    assert isinstance(short, SurrogateFellShort)
+    assert (short.untrusted, short.exact_instead) == (("accuracy",), False)
 
 
 def test_two_updates_flag_nobody() -> None:
@@ -132,7 +145,9 @@ def test_precision_not_reached_ends_in_exact_where_affordable(surrogate: StandIn
     estimate = run(game)
     assert estimate.exact
     assert estimate.evaluations == game.evaluated == 127
-    assert "within 0.3 sd; computed exactly instead" in estimate.notes[-1]
+    short = estimate.remarks[-1]
+    assert isinstance(short, SurrogateFellShort)
+    assert (short.untrusted, short.precision, short.exact_instead) == ((), 0.3, True)
     oracle = CoalitionOracle(LinearEpoch(7))
     assert np.allclose(estimate.values, shapley_from_table(evaluate_all(oracle)), atol=1e-9)
 
@@ -142,8 +157,10 @@ def test_precision_not_reached_ends_in_an_honest_interval_where_exact_is_out_of_
     estimate = run(LinearEpoch(14))
     assert not estimate.exact
     assert estimate.relative_half_width() == pytest.approx([0.5, 0.5])
-    assert "exact is out of reach" in estimate.notes[-1]
-    assert "out of reach" not in run(LinearEpoch(14), Auto(precision=0.6)).notes[-1]
+    short = estimate.remarks[-1]
+    assert isinstance(short, SurrogateFellShort)
+    assert not short.exact_instead
+    assert run(LinearEpoch(14), Auto(precision=0.6)).remarks[-1] == STAND_IN
 
 
 def test_the_evaluations_allowed_decide_over_the_rule(surrogate: StandIn) -> None:

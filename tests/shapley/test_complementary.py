@@ -12,6 +12,7 @@ from flcontrib_core.shapley.complementary import Complementary, draw_by_spread, 
 from flcontrib_core.shapley.complementary_strata import PairSample, apportion, pair_count, pair_sizes
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.ledger import Ledger
+from flcontrib_core.shapley.remarks import BordersDrawn, EmptyCells, Pilot
 from tests.shapley.closed_form import Game, additive, random_table, smooth_game, table_game
 
 
@@ -97,8 +98,9 @@ def test_the_borders_are_exact_from_2n_plus_1_evaluations_on() -> None:
 
 def test_a_budget_below_the_borders_says_so_and_fills_empty_cells() -> None:
     estimate = Complementary(evaluations=13).estimate(smooth_game(0, 10).oracle(), np.random.default_rng(0))
-    assert "2n + 1 = 21" in estimate.notes[0]
-    assert "cells are empty and take the mean" in estimate.notes[1]
+    assert estimate.remarks[0] == BordersDrawn(13, 21)
+    assert isinstance(estimate.remarks[1], EmptyCells)
+    assert estimate.remarks[1].cells == 90
     one = Complementary(evaluations=1).estimate(additive(0, 10).game.oracle(), np.random.default_rng(0))
     assert np.allclose(one.values, additive(0, 10).values.sum() / 10)
     assert np.isnan(one.standard_errors).all()
@@ -187,7 +189,8 @@ def test_neyman_stops_after_the_pilot_when_nothing_varies() -> None:
     form = additive(0, 10)
     flat = Game(10, lambda s: s.sum(axis=1) * 0.25)
     estimate = Complementary(allocation="neyman", evaluations=900).estimate(flat.oracle(), np.random.default_rng(0))
-    assert "no spread at all" in estimate.notes[0]
+    assert isinstance(estimate.remarks[0], Pilot)
+    assert estimate.remarks[0].shared is None
     assert estimate.evaluations < 150
     assert np.allclose(estimate.values, 0.25)
     varied = Complementary(allocation="neyman", evaluations=900).estimate(form.game.oracle(), np.random.default_rng(0))

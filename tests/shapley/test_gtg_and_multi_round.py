@@ -12,6 +12,7 @@ from flcontrib_core.shapley.gtg import GTG, led_orders
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.multi_round import MultiRound, TruncatedMultiRound
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import IncrementSmall, Stop, SweepEnded
 from flcontrib_core.shapley.thresholds import utility_ranges
 from tests.shapley.closed_form import Game, random_table, table_game
 
@@ -27,7 +28,7 @@ def test_a_round_that_moves_accuracy_by_a_hundredth_is_skipped_for_one_evaluatio
     estimate = GTG().estimate(game.oracle(), rng())
     assert not estimate.values.any()
     assert estimate.evaluations == game.evaluated == 1
-    assert "skipped" in estimate.notes[0]
+    assert estimate.remarks == (IncrementSmall(("accuracy",)),)
     table[-1] = 0.0101
     assert GTG().estimate(table_game(table, ("accuracy",)).oracle(), rng()).values.any()
 
@@ -76,7 +77,8 @@ def test_gtg_is_close_to_exact_and_stops_by_itself() -> None:
     table = random_table(1, 6) * 0.05 + np.bitwise_count(np.arange(64))[:, None] * 0.1
     table[0] = 0.0
     estimate = GTG().estimate(table_game(table, ("loss",)).oracle(), rng())
-    assert "converged" in estimate.notes[0]
+    assert isinstance(estimate.remarks[0], SweepEnded)
+    assert estimate.remarks[0].stop is Stop.CONVERGED
     assert np.allclose(estimate.values, shapley_from_table(table), atol=0.015)
     assert np.isnan(estimate.standard_errors).all()
 
@@ -114,7 +116,7 @@ def test_tmr_skips_utility_by_utility_and_does_not_call_that_exact() -> None:
     assert np.isnan(estimate.standard_errors[:, 0]).all()
     assert np.allclose(estimate.values[:, 1], shapley_from_table(table)[:, 1], atol=1e-12)
     assert not estimate.exact
-    assert estimate.notes == ("accuracy: epoch skipped, its increment is below the threshold",)
+    assert estimate.remarks == (IncrementSmall(("accuracy",)),)
     table[-1] = [0.009, -0.01]
     skipped = TruncatedMultiRound().estimate(table_game(table, ("accuracy", "macro-f1")).oracle(), rng())
     assert (skipped.evaluations, skipped.values.any()) == (1, np.False_)

@@ -14,6 +14,7 @@ from flcontrib_core.shapley.estimate import EpochOfRun, RunGames
 from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.fedsv import FedSV, group_tests
 from flcontrib_core.shapley.one_round import OneRound
+from flcontrib_core.shapley.remarks import GroupTests
 from tests.shapley.closed_form import Game, additive, random_table, table_game, unanimity_sum
 
 
@@ -34,7 +35,9 @@ def test_group_testing_is_the_mean_of_all_pairwise_differences() -> None:
     """D_ij as written, averaged over all n players j with D_ii = 0, from the very tests that were drawn."""
     players, table = 5, random_table(3, 5)
     estimate = FedSV(sampling="group-testing", evaluations=20).estimate(table_game(table).oracle(), rng(4))
-    count = int(estimate.notes[0].split()[0])
+    (drawn,) = estimate.remarks
+    assert isinstance(drawn, GroupTests)
+    count = drawn.count
     tests = group_tests(rng(4), 256, players)[:count]
     assert len(tests) == count  # one batch was enough, so the same generator gives the same tests
     worth = table[tests @ (1 << np.arange(players)), 0]

@@ -10,6 +10,7 @@ import pytest
 
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.shapley.exact_values import shapley_from_table
+from flcontrib_core.shapley.remarks import LibraryMessage
 from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS, Shapiq
 from tests.shapley.closed_form import random_table, smooth_game, table_game
 
@@ -58,9 +59,10 @@ def test_a_budget_the_library_cannot_use_is_refused_in_our_words() -> None:
         Shapiq(name="SPEX", evaluations=40).estimate(smooth_game(0, 8).oracle(), np.random.default_rng(0))
 
 
-def test_what_the_library_warns_about_becomes_a_note() -> None:
+def test_what_the_library_warns_about_becomes_a_remark() -> None:
     estimate = Shapiq(name="KernelSHAP", evaluations=30).estimate(smooth_game(0, 5).oracle(), np.random.default_rng(0))
-    assert any("shapiq: Sampling might be inefficient" in note for note in estimate.notes)
+    messages = [r for r in estimate.remarks if isinstance(r, LibraryMessage)]
+    assert any(m.library == "shapiq" and "Sampling might be inefficient" in m.text for m in messages)
 
 
 def test_without_the_package_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

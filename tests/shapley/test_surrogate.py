@@ -12,7 +12,9 @@ from flcontrib_core.errors import MissingPart, NonFiniteUtility, SettingsError
 from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import Handling, IntervalWide, LongUpdates, NoDifference, SubmodelsNotFinite
 from flcontrib_core.shapley.surrogate import Surrogate
+from flcontrib_core.tagged import Others
 from tests.shapley.closed_form import smooth_game
 from tests.shapley.logit_game import LinearEpoch
 from tests.shapley.mlp_epoch import MLPEpoch, relative_errors
@@ -131,7 +133,7 @@ def test_it_stops_when_precise_enough_and_never_before_4n() -> None:
     assert relaxed.evaluations == 40
     strict = run(MLPEpoch(10, 0, rows=200), precision=1e-6)
     assert strict.evaluations == 160
-    assert any("wider than 1e-06 sd" in note for note in strict.notes)
+    assert any(isinstance(r, IntervalWide) and r.precision == 1e-6 for r in strict.remarks)
     small = run(MLPEpoch(6, 0), precision=1e-6)
     assert small.evaluations == 32  # half of all coalitions
 
@@ -152,7 +154,7 @@ def test_identical_updates_share_equally_and_are_called_flat() -> None:
     estimate = run(game)
     assert np.ptp(estimate.values, axis=0) == pytest.approx([0, 0], abs=1e-6)
     assert estimate.evaluations == 36
-    assert "surrogate: no difference between clients in loss, accuracy" in estimate.notes
+    assert NoDifference(("loss", "accuracy")) in estimate.remarks
 
 
 def test_zero_updates_are_worth_nothing() -> None:
@@ -190,7 +192,7 @@ def test_a_scaled_update_is_flagged_and_ends_right(factor: float) -> None:
         estimate, truth = run(game), game.exact()
         assert estimate.unreliable == ("accuracy",)
         assert estimate.evaluations >= 72
-        assert any("participant 4" in note and "fitted apart" in note for note in estimate.notes)
+        assert LongUpdates(Others.named(["4"]), 3.0, Handling.FITTED_APART) in estimate.remarks
         right = relative_errors(estimate.values, truth) < 0.03
         covered = (np.abs(estimate.values - truth) <= estimate.half_widths).mean(axis=0) >= 0.8
         assert (right | covered).all()
@@ -220,9 +222,9 @@ def test_non_finite_logits_are_named_and_never_fitted() -> None:
     estimate = run(poisoned, 40)
     assert np.isfinite(estimate.values).all()
     assert estimate.unreliable == ("loss", "accuracy")
-    named = next(note for note in estimate.notes if "not finite" in note)
-    assert "{3}" in named
-    assert "{" + ", ".join(map(str, pair)) + "}" in named
+    (kept_out,) = (r for r in estimate.remarks if isinstance(r, SubmodelsNotFinite))
+    assert kept_out.count == 2
+    assert kept_out.first.names in (("3",), tuple(map(str, pair)))
     assert (relative_errors(estimate.values, clean.exact()) < 0.1).all()
 
 

@@ -8,6 +8,7 @@ import pytest
 from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.remarks import NoDifference
 from flcontrib_core.shapley.surrogate import Surrogate
 from tests.shapley.closed_form import ClosedForm, Game, all_closed_forms, smooth_game
 from tests.shapley.mlp_epoch import MLPEpoch, relative_errors
@@ -71,7 +72,7 @@ def test_a_utility_that_never_moves_gives_zeros_at_the_first_look() -> None:
     estimate = run(Game(8, lambda s: np.zeros(len(s))))
     assert not estimate.values.any()
     assert estimate.evaluations == 32
-    assert any("no difference between clients" in note for note in estimate.notes)
+    assert any(isinstance(remark, NoDifference) for remark in estimate.remarks)
 
 
 def test_twenty_players_are_sampled() -> None:

@@ -1,0 +1,58 @@
+"""Remarks on the epochs of a history: what the estimators said, grouped, and what could not be computed."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+from flcontrib_core.shapley.remarks import EstimatorRemark
+from flcontrib_core.tagged import Others, Tagged, by_tag, from_json
+
+
+@dataclass(frozen=True)
+class Diverged(Tagged):
+    """The model of these clients together has no finite utility: the epoch was not computed."""
+
+    tag: ClassVar[str] = "diverged"
+    clients: Others
+
+
+@dataclass(frozen=True)
+class ValuesMissing(Tagged):
+    """Some participants of otherwise known epochs have no value; totals leave those cells out."""
+
+    tag: ClassVar[str] = "values-missing"
+    cells: int
+
+
+HistoryRemark = EstimatorRemark | Diverged | ValuesMissing
+REMARKS = by_tag(typing.get_args(HistoryRemark))
+"""tag -> class, of every remark there is"""
+
+
+@dataclass(frozen=True)
+class EpochRemark:
+    """One remark and the epochs it is about, ascending; none = the run as a whole."""
+
+    epochs: tuple[int, ...]
+    remark: HistoryRemark
+
+    def to_json(self) -> dict[str, Any]:
+        """``{"epochs": [...], "fact": tag, …}``"""
+        return {"epochs": list(self.epochs), **self.remark.to_json()}
+
+
+def grouped(remarks: Mapping[HistoryRemark, Sequence[int]]) -> tuple[EpochRemark, ...]:
+    """Equal remarks of several epochs as one."""
+    return tuple(EpochRemark(tuple(sorted(epochs)), remark) for remark, epochs in remarks.items())
+
+
+def remark_from_json(value: object) -> EpochRemark:
+    """What ``EpochRemark.to_json`` wrote; raises ValueError for anything else."""
+    epochs = value.get("epochs") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(epochs, list) or not all(type(t) is int for t in epochs):
+        raise ValueError(f"{str(value)[:80]!r} is no remark on epochs")
+    inner = {key: part for key, part in value.items() if key != "epochs"}
+    return EpochRemark(tuple(epochs), cast(HistoryRemark, from_json(inner, REMARKS)))

@@ -1,0 +1,124 @@
+"""Remarks on how values were obtained, in words: one phrase for each, with the epochs it is about."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from flcontrib_core.history import remarks as h
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.remarks import EpochRemark, HistoryRemark
+from flcontrib_core.shapley import remarks as s
+from flcontrib_core.shapley.remarks import EstimatorRemark, Handling, Stop
+from flcontrib_core.words.facts import others
+from flcontrib_core.words.numbers import epoch_list, percent, several
+
+_HANDLED = {
+    Handling.EXACT: "computed exactly",
+    Handling.FITTED_APART: "coalitions without it were fitted apart",
+    Handling.ESTIMATED: "exact is out of reach",
+}
+_STOPPED = {
+    Stop.CONVERGED: "converged after",
+    Stop.MOST_ORDERS: "not converged after",
+    Stop.EVALUATIONS: "not converged within the evaluations, after",
+}
+
+
+def history_remarks(history: ContributionHistory) -> list[str]:
+    """A line per remark: 'epochs 1–17, 21: exact is cheap for 6 participants'."""
+    return [remark_line(remark) for remark in history.remarks]
+
+
+def remark_line(remark: EpochRemark) -> str:
+    """The remark with its epochs."""
+    said = remark_phrase(remark.remark)
+    return f"{epoch_list(remark.epochs)}: {said}" if remark.epochs else said
+
+
+def remark_phrase(remark: HistoryRemark) -> str:
+    """The remark alone, to stand behind its epochs."""
+    match remark:
+        case h.Diverged():
+            return f"not computed: the model of {others(remark.clients)} together has no finite utility"
+        case h.ValuesMissing():
+            cells = several(remark.cells, "participant has", "participants have")
+            return f"{cells} no value there; totals leave those cells out"
+        case _:
+            return _estimator_phrase(remark)
+
+
+def _estimator_phrase(remark: EstimatorRemark) -> str:
+    match remark:
+        case s.ExactIsCheap():
+            return f"exact is cheap for {several(remark.players, 'participant')}"
+        case s.ExactIsNotCheap():
+            return f"exact is not cheap for {several(remark.players, 'participant')}"
+        case s.EvaluationsPayForAll():
+            verb = "pay" if remark.pay else "do not pay"
+            return f"{several(remark.evaluations, 'evaluation')} {verb} for all coalitions"
+        case s.LongUpdates():
+            length = f"more than {remark.ratio:g} times the median length"
+            return f"the update of {others(remark.clients)} is {length}; {_HANDLED[remark.handling]}"
+        case s.SurrogateFellShort():
+            return _fell_short(remark)
+        case s.SubmodelsNotFinite():
+            which = f"one of them of {others(remark.first)}"
+            return f"{several(remark.count, 'sub-model')} without finite logits kept out of the fit, {which}"
+        case s.NoDifference():
+            return f"no difference between clients in {', '.join(remark.utilities)}"
+        case s.IntervalWide():
+            spent = several(remark.evaluations, "evaluation")
+            width = f"is wider than {remark.precision:g} sd"
+            return f"after {spent} the interval of {', '.join(remark.utilities)} {width}"
+        case s.IncrementSmall():
+            return f"{', '.join(remark.utilities)}: skipped, the increment is below the threshold"
+        case s.Decayed():
+            return f"values multiplied by {remark.decay:g}^{remark.epoch} = {remark.decay**remark.epoch:.3g}"
+        case s.LibraryMessage():
+            return f"{remark.library}: {remark.text}"
+        case _:
+            return _sampling_phrase(remark)
+
+
+def _fell_short(remark: s.SurrogateFellShort) -> str:
+    reason = f"{several(remark.evaluations, 'evaluation')} did not bring the interval within {remark.precision:g} sd"
+    if remark.untrusted:
+        reason = f"the surrogate cannot be trusted for {', '.join(remark.untrusted)} here"
+    return f"{reason}{'; computed exactly instead' if remark.exact_instead else ', and exact is out of reach'}"
+
+
+def _sampling_phrase(
+    remark: s.BordersDrawn
+    | s.EmptyCells
+    | s.Pilot
+    | s.SweepEnded
+    | s.Orders
+    | s.OrdersCut
+    | s.GroupTests
+    | s.NeverObserved,
+) -> str:
+    match remark:
+        case s.BordersDrawn():
+            spent = several(remark.evaluations, "evaluation")
+            return f"{spent} cannot pay for the exact borders ({remark.needed} needed): all sizes drawn"
+        case s.EmptyCells():
+            return f"{remark.empty} of {remark.cells} (player, size) cells are empty and take the mean of their size"
+        case s.Pilot():
+            pairs = several(remark.pairs, "pair")
+            if remark.shared is None:
+                return f"the pilot ({pairs}) saw no spread at all: stopped there"
+            return f"pilot of {pairs}, {remark.shared} shared by spread"
+        case s.SweepEnded():
+            return f"{_STOPPED[remark.stop]} {several(remark.orders, 'order')}"
+        case s.Orders():
+            return several(remark.count, "independent order")
+        case s.OrdersCut():
+            return f"orders cut within {percent(remark.share)} of u(N): a bias that the standard error does not show"
+        case s.GroupTests():
+            tests = several(remark.count, "test")
+            return tests if remark.count else "one evaluation pays for no test: u(N) shared equally"
+        case s.NeverObserved():
+            orders = several(remark.orders, "order")
+            return f"{orders}, {percent(remark.share)} of the coalitions never observed"
+        case _:
+            assert_never(remark)
