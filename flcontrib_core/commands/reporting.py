@@ -15,7 +15,7 @@ from flcontrib_core.commands.options import (
     settings_from,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json
+from flcontrib_core.commands.printing import Progress, print_json, say
 from flcontrib_core.errors import SettingsError
 
 
@@ -113,27 +113,29 @@ def _seal_of(twin: Path) -> str:
 
 
 @click.command(epilog="Example: flcontrib verify report.json sample_runs/two-poisoned.flrun")
-@click.argument("report_json", type=click.Path(path_type=Path))
+@click.argument("report", type=click.Path(path_type=Path))
 @RUN
 @JSON
-def verify(report_json: Path, run: Path, as_json: bool) -> int:
-    """Recompute a report (or a client's extract) from the log and say equal, or where it differs."""
-    from flcontrib_core.reports.verify import read_report, recorded_reading, verify_report
+def verify(report: Path, run: Path, as_json: bool) -> int:
+    """Recompute a report (or a client's extract) from the log and say equal, or where it differs.
 
-    content = read_report(report_json)
+    REPORT is the JSON, or the page beside it; a page is also compared with what its JSON says.
+    """
+    from flcontrib_core.reports.verify import read_report_or_page, recorded_reading, verify_report
+
+    content, page = read_report_or_page(report)
     progress = Progress()
-    answer = verify_report(content, open_run(run, recorded_reading(content)), on_progress=progress)
+    answer = verify_report(content, open_run(run, recorded_reading(content)), page=page, on_progress=progress)
     progress.close()
     if as_json:
         print_json(answer.to_json())
         return 0 if answer.equal else 1
     how = "to the last bit" if answer.bit_equal else "within the stated tolerance (another platform)"
     if answer.equal:
-        click.echo(f"equal: {len(answer.epochs_replayed)} epochs computed again, every number agrees {how}")
+        say(f"equal: {len(answer.epochs_replayed)} epochs computed again, every number agrees {how}")
     else:
-        click.echo(f"differs in {len(answer.differences)} places")
-    for difference in answer.differences:
-        click.echo(f"  {difference.sentence()}")
-    for difference in answer.environment:
-        click.echo(f"this machine: {difference.sentence()}", err=True)
+        say(f"differs in {len(answer.differences)} places")
+    say(*(f"  {difference.sentence()}" for difference in answer.differences))
+    say(f"cannot be computed again: {', '.join(answer.unverified)}")
+    say(*(f"this machine: {difference.sentence()}" for difference in answer.environment), err=True)
     return 0 if answer.equal else 1

@@ -18,12 +18,12 @@ from flcontrib_core.errors import MissingPart
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json, numbers, provenance_json, verdict_json
 from flcontrib_core.reports.tables import state_names
-from flcontrib_core.reports.twin import SEAL_KEY, sealed, write_json
+from flcontrib_core.reports.twin import LAYOUT, SEAL_KEY, sealed, write_pair
 from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.vocabulary import FloatArray
 from flcontrib_core.words import false_alarm_sentence, own_warning
 
-EXTRACT_FORMAT, LAYOUT = "flcontrib-extract", 1
+EXTRACT_FORMAT = "flcontrib-extract"
 FEWEST_OTHERS = 5
 
 
@@ -71,9 +71,7 @@ def write_extract(report: AuditReport, client: str, path: Path, run: Run | None 
 
     content = extract_json(report, client, run)
     twin = path.with_suffix(".json")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(content, twin)
-    path.write_text(extract_page(content, twin.name), encoding="utf-8")
+    write_pair(content, twin, extract_page(content, twin.name), path)
     return path, twin
 
 

@@ -46,6 +46,8 @@ def extract_page(content: dict[str, Any], json_name: str) -> str:
             _updates(content),
             _origin(content, json_name),
         ],
+        json_name,
+        content["report_digest"],
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.heat_map import MOST_ROWS
 from flcontrib_core.charts.of_report import MOST_ALERTS_DRAWN, Chart, has_epoch_values, report_charts
@@ -35,15 +33,6 @@ from flcontrib_core.words import (
 from flcontrib_core.words.numbers import count, probability, several, signed
 
 
-def write_html_report(report: AuditReport, path: Path, *, chain_head: str | None = None) -> Path:
-    """Writes the page alone (``write_report`` writes it with its JSON twin); the path written."""
-    from flcontrib_core.reports.twin import report_json
-
-    digest = str(report_json(report, chain_head=chain_head)["report_digest"])
-    path.write_text(html_report(report, Seal(digest, path.with_suffix(".json").name, chain_head)), encoding="utf-8")
-    return path
-
-
 def html_report(report: AuditReport, seal: Seal) -> str:
     """The page as text."""
     charts = report_charts(report)
@@ -62,6 +51,8 @@ def html_report(report: AuditReport, seal: Seal) -> str:
             provenance_section(report),
             verify_section(report, seal),
         ],
+        seal.json_name,
+        seal.report_digest,
     )
 
 

@@ -69,18 +69,22 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'
 """The browser itself refuses scripts, pictures, fonts and requests, should a name ever slip through as markup."""
 
 
+TWIN_NAME, DIGEST_NAME = "flcontrib-twin", "flcontrib-report-digest"
+
+
 def markup(text: str) -> str:
     """Text for HTML: made visible, then escaped."""
     return escape(visible(text), quote=True)
 
 
-def page(title: str, parts: Iterable[str]) -> str:
-    """One self-contained HTML document."""
+def page(title: str, parts: Iterable[str], twin: str, digest: str) -> str:
+    """One self-contained HTML document; its head names the JSON beside it and that JSON's digest."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
+        f'<meta name="{TWIN_NAME}" content="{markup(twin)}"><meta name="{DIGEST_NAME}" content="{markup(digest)}">'
         f"<title>{markup(title)}</title><style>{STYLE}</style></head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"

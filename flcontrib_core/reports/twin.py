@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.files import write_atomic
 from flcontrib_core.reports.as_json import audit_json, history_json
 from flcontrib_core.reports.html import html_report
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.vocabulary import FillPolicy
 
-REPORT_FORMAT, LAYOUT = "flcontrib-report", 1
+REPORT_FORMAT, LAYOUT = "flcontrib-report", 2
 SEAL_KEY = "report_digest"
-VOLATILE = frozenset({SEAL_KEY, "part_digests", "result_digest", "chain_head", "seconds", "recalled", "run"})
-"""What may differ between two equal computations; a table takes its name from its file, which may be renamed."""
+SEALS = frozenset({SEAL_KEY, "part_digests", "result_digest"})
+TIMES = frozenset({"seconds", "recalled"})
+"""How long it took and what was remembered: in no digest, for no two computations agree on it."""
+VOLATILE = SEALS | TIMES | {"chain_head"}
+"""What may differ between two equal computations."""
 _HISTORY_KEYS = (
     "computed",
     "participated",
@@ -33,7 +37,7 @@ def report_json(report: AuditReport, *, chain_head: str | None = None) -> dict[s
     """``audit_json`` and the values behind it, sealed.
 
     ``report_digest`` covers the whole content; ``result_digest`` leaves out what differs between two equal
-    computations (seconds, memory, the audit log's head), so that it repeats on the same platform.
+    computations (the audit log's head), so that it repeats on the same platform. Neither contains a time.
     """
     history = report.history
     fill = FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
@@ -45,6 +49,7 @@ def report_json(report: AuditReport, *, chain_head: str | None = None) -> dict[s
         "client_ids": values["clients"],
         "data_sizes": list(history.data_sizes),
         **{key: values[key] for key in _HISTORY_KEYS},
+        "history_remarks": values["remarks"],
         "history_notes": values["notes"],
         "recalled": values["recalled"],
         "chain_head": chain_head,
@@ -57,8 +62,13 @@ def sealed(content: dict[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(content, allow_nan=False))
     plain["part_digests"] = {name: content_digest(part) for name, part in parts(plain).items()}
     plain["result_digest"] = content_digest({k: v for k, v in plain.items() if k not in VOLATILE})
-    plain[SEAL_KEY] = content_digest({k: v for k, v in plain.items() if k != SEAL_KEY})
+    plain[SEAL_KEY] = content_digest(sealed_part(plain))
     return plain
+
+
+def sealed_part(content: dict[str, Any]) -> dict[str, Any]:
+    """What ``report_digest`` covers: everything but itself and the times."""
+    return {key: value for key, value in content.items() if key != SEAL_KEY and key not in TIMES}
 
 
 def parts(content: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +77,7 @@ def parts(content: dict[str, Any]) -> dict[str, Any]:
     for key, value in content.items():
         if key in ("settings", "provenance") and isinstance(value, dict):
             found |= {f"{key}.{name}": entry for name, entry in value.items()}
-        elif key not in (SEAL_KEY, "part_digests", "result_digest"):
+        elif key not in SEALS | TIMES:
             found[key] = value
     return found
 
@@ -82,11 +92,17 @@ def write_report(report: AuditReport, path: Path, *, chain_head: str | None = No
     """Writes the page to ``path`` and its JSON twin beside it; (html, json)."""
     twin = path.with_suffix(".json")
     content = report_json(report, chain_head=chain_head)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(content, twin)
-    path.write_text(html_report(report, Seal(content[SEAL_KEY], twin.name, chain_head)), encoding="utf-8")
+    write_pair(content, twin, html_report(report, Seal(content[SEAL_KEY], twin.name, chain_head)), path)
     return path, twin
 
 
+def write_pair(content: dict[str, Any], twin: Path, page: str, path: Path) -> None:
+    """Writes a JSON and the page that names its digest, each in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(content, twin)
+    write_atomic(path, page)
+
+
 def write_json(content: dict[str, Any], path: Path) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+    """Writes the JSON in one step: a reader finds all of it, or what was there before."""
+    write_atomic(path, json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n")

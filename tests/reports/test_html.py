@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 
 from flcontrib_core import words
 from flcontrib_core.charts.of_report import report_charts, write_charts
-from flcontrib_core.reports.html import html_report, write_html_report
+from flcontrib_core.reports.html import html_report
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.reports.twin import write_report
 from flcontrib_core.words.numbers import visible
@@ -156,11 +156,12 @@ def test_charts_are_written_as_files_of_their_own(tmp_path: Path) -> None:
         assert not {"script", "image", "a", "foreignObject"} & tags
 
 
-def test_the_page_alone_names_the_digest_of_its_twin(tmp_path: Path) -> None:
-    report = made_report()
-    _, twin = write_report(report, tmp_path / "a" / "report.html")
-    page = write_html_report(report, tmp_path / "alone.html").read_text()
-    assert re.search(r'"report_digest": "([0-9a-f]{64})"', twin.read_text())[1] in page  # type: ignore[index]
+def test_the_page_names_its_twin_and_the_twin_s_digest(tmp_path: Path) -> None:
+    page, twin = write_report(made_report(), tmp_path / "a" / "report.html")
+    digest = re.search(r'"report_digest": "([0-9a-f]{64})"', twin.read_text())
+    assert digest is not None
+    assert f'<meta name="flcontrib-report-digest" content="{digest[1]}">' in page.read_text()
+    assert '<meta name="flcontrib-twin" content="report.json">' in page.read_text()
 
 
 @pytest.mark.browser

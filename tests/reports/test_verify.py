@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,18 @@ from flcontrib_core.commands.reporting import report as report_command
 from flcontrib_core.commands.reporting import verify as verify_command
 from flcontrib_core.errors import FLContribError, RunLogError, SettingsError
 from flcontrib_core.history import AssessSettings
-from flcontrib_core.reports.extract import extract_json
+from flcontrib_core.reports.extract import extract_json, write_extract
+from flcontrib_core.reports.extract_page import extract_page
 from flcontrib_core.reports.twin import report_json, sealed, write_json, write_report
-from flcontrib_core.reports.verify import Verification, read_report, recorded_reading, verify_report
+from flcontrib_core.reports.verify import (
+    ENVIRONMENT,
+    Verification,
+    compare_with,
+    read_report,
+    read_report_or_page,
+    recorded_reading,
+    verify_report,
+)
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.scheduling.schedule import BudgetSettings
 from flcontrib_core.shapley import MonteCarlo
@@ -160,10 +170,11 @@ def test_an_extract_can_be_verified_and_forged_ones_are_named(sampled: AuditSett
         "[]",
         "{}",
         '{"format": "flcontrib-report"}',
+        '{"format": "flcontrib-report", "layout": 1}',
         '{"format": "flcontrib-report", "layout": 99}',
-        '{"format": "flcontrib-report", "layout": 1, "seed": NaN}',
-        '{"format": "flcontrib-report", "layout": 1, "a": 1, "a": 2}',
-        '{"format": "flcontrib-report", "layout": 1, "settings": {"estimator": 7, "surprise": true}}',
+        '{"format": "flcontrib-report", "layout": 2, "seed": NaN}',
+        '{"format": "flcontrib-report", "layout": 2, "a": 1, "a": 2}',
+        '{"format": "flcontrib-report", "layout": 2, "settings": {"estimator": 7, "surprise": true}}',
         "[" * 5000,
     ],
 )
@@ -213,3 +224,153 @@ def test_the_twin_is_written_beside_the_page(tmp_path: Path) -> None:
     page, twin = write_report(audit(read_run_log(TABLE)), tmp_path / "deep" / "a.html")
     assert (page.name, twin.name) == ("a.html", "a.json")
     assert verify_report(twin, read_run_log(TABLE)).equal
+
+
+def every_leaf(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The place of every leaf of a tree."""
+    if isinstance(value, dict | list) and value:
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from every_leaf(inner, (*place, key))
+    else:
+        yield place
+
+
+def changed(content: dict[str, Any], place: tuple[Any, ...]) -> dict[str, Any]:
+    """The content with one leaf changed, as a forger would, and sealed again."""
+    forged = copy.deepcopy(content)
+    parent = forged
+    for key in place[:-1]:
+        parent = parent[key]
+    was = parent[place[-1]]
+    if isinstance(was, bool) or was is None:
+        now: Any = not was
+    elif isinstance(was, float):
+        now = was + 0.01 * abs(was) + 0.0001
+    elif isinstance(was, int):
+        now = was + 1
+    else:
+        now = was + " forged" if isinstance(was, str) else ["forged"]
+    parent[place[-1]] = now
+    return sealed(forged)
+
+
+UNVERIFIED = {("seconds",), ("recalled",), ("chain_head",), ("run",)}
+"""What no computation can confirm; the run of the test is a table, whose name is its file's."""
+
+
+def is_unverified(place: tuple[Any, ...]) -> bool:
+    return place in UNVERIFIED or (place[0] == "provenance" and place[1] in ENVIRONMENT)
+
+
+@pytest.mark.parametrize("platform", [None, "Darwin arm64, Python 3.12.0"], ids=["here", "claiming another platform"])
+def test_no_leaf_of_a_sealed_again_report_can_be_changed_unnoticed(platform: str | None, tmp_path: Path) -> None:
+    """A small run with a client called ``notes``, an alert, and an empty cell: every leaf, one at a time."""
+    table = tmp_path / "small.csv"
+    rows = []
+    for epoch in range(1, 13):
+        for client in ("notes", "why", "3", "settings"):
+            harm = 0.3 if client == "notes" and 6 <= epoch <= 9 else -0.02
+            value = harm + 0.001 * ((7 * epoch + 3 * len(client)) % 11)
+            rows.append(f"{epoch},{client},{'' if (epoch, client) == (4, '3') else value}")
+    table.write_text("\n".join(["epoch,client,loss", *rows]) + "\n")
+    run = read_run_log(table)
+    again = audit(run)
+    assert [a.client for a in again.detection.alerts] == ["notes"]
+    content = report_json(again, chain_head="3:" + "ab" * 32)
+    if platform is not None:
+        content["provenance"]["platform"] = platform
+        content = sealed(content)
+    fresh = report_json(again)
+    assert compare_with(content, again, run, fresh=fresh).equal
+    seals = {"report_digest", "part_digests", "result_digest"}
+    places = [p for p in every_leaf(content) if p[0] not in seals]
+    assert len(places) > 400
+    stated = [p for p in places if not is_unverified(p)]
+    assert [p for p in stated if compare_with(changed(content, p), again, run, fresh=fresh).equal] == []
+    said = compare_with(content, again, run).unverified
+    for place in places:
+        if is_unverified(place):
+            assert any(".".join(map(str, place)).startswith(listed) for listed in said), place
+
+
+def test_a_rewritten_accusation_is_found_whatever_the_platform_claims() -> None:
+    run = read_run_log(TABLE)
+    again = audit(run)
+    content = report_json(again)
+    content["provenance"]["platform"] = "elsewhere"
+    alert = content["alerts"][0]
+    alert["why"] = alert["why"].replace("contributed −", "contributed +")
+    found = compare_with(sealed(content), again, run)
+    assert places(found) == ["alerts[0].why"]
+    assert not found.bit_equal
+    content = report_json(again)
+    content["alerts"][0]["evidence"]["against"] = []
+    content["alerts"][0]["counter_evidence"] = []
+    assert places(compare_with(sealed(content), again, run)) == ["alerts[0].evidence.against (length)"]
+
+
+def test_facts_that_are_none_are_named_not_a_traceback() -> None:
+    run = read_run_log(TABLE)
+    again = audit(run)
+    for odd in (None, 7, [None], [{"fact": "decayed"}], [{"fact": "zero", "epochs": "all"}]):
+        content = report_json(again)
+        content["alerts"][0]["evidence"]["for"] = odd
+        assert not compare_with(sealed(content), again, run).equal
+    content = report_json(again)
+    content["alerts"] = "none"
+    content["clients"] = [3]
+    assert not compare_with(sealed(content), again, run).equal
+
+
+def test_digests_contain_no_time(table_report: dict[str, Any]) -> None:
+    later = {k: v for k, v in table_report.items() if k not in ("report_digest", "part_digests", "result_digest")}
+    again = sealed({**later, "seconds": 99.0, "recalled": 7})
+    assert again["report_digest"] == table_report["report_digest"]
+    assert "seconds" not in again["part_digests"]
+
+
+def test_a_page_is_verified_through_its_twin(tmp_path: Path) -> None:
+    shutil.copy(TABLE, tmp_path / "another-name.csv")
+    run = read_run_log(tmp_path / "another-name.csv")
+    page, twin = write_report(audit(read_run_log(TABLE)), tmp_path / "report.html")
+    found = verify_report(page, run)
+    assert found.equal, found.differences
+    assert "run" in found.unverified
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("lowered the model", "raised the model", 1), encoding="utf-8")
+    assert places(verify_report(page, run)) == ["page"]
+    page.write_text(text.replace(read_report(twin)["report_digest"], "0" * 64, 1), encoding="utf-8")
+    assert places(verify_report(page, run))[0] == "page: the report digest it names"
+
+
+def test_an_extract_s_page_is_verified_on_any_platform(tmp_path: Path, sampled: AuditSettings) -> None:
+    run = read_run_log(RUN)
+    page, twin = write_extract(audit(run, sampled), run.client_ids[1], tmp_path / "extract.html", run)
+    assert verify_report(page, run).equal
+    content = read_report(twin)
+    content["provenance"]["platform"] = "elsewhere"
+    content = sealed(content)
+    write_json(content, twin)
+    page.write_text(extract_page(content, twin.name), encoding="utf-8")
+    found = verify_report(page, run)
+    assert found.equal, found.differences
+    assert "page" not in found.unverified
+    page.write_text(extract_page(content, twin.name).replace("nothing found", "all is well"), encoding="utf-8")
+    assert places(verify_report(page, run)) == ["page"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        '<meta name="flcontrib-twin" content="report.json">',
+        '<meta name="flcontrib-twin" content="../report.json"><meta name="flcontrib-report-digest" content="00">',
+        '<meta name="flcontrib-twin" content="/etc/passwd"><meta name="flcontrib-report-digest" content="00">',
+        '<meta name="flcontrib-twin" content="gone.json"><meta name="flcontrib-report-digest" content="00">',
+    ],
+)
+def test_a_page_without_a_twin_beside_it_is_refused(head: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(f"<!doctype html><html><head>{head}</head><body></body></html>")
+    with pytest.raises(SettingsError):
+        read_report_or_page(page)
