@@ -1,7 +1,8 @@
-"""Why does linear algebra that decides something run in one thread?
+"""Linear algebra in one thread, where it decides something or is small.
 
 A product's last bits depend on how many threads share it, and a choice made from them (which coalition next?) would
-then depend on the machine. On busy cores threads also wait for each other: the same epoch took ten times the CPU.
+then depend on the machine. On busy cores threads also wait for each other: the same epoch took ten times the CPU, and a
+search over thousands of small matrices six times on two cores.
 """
 
 from __future__ import annotations

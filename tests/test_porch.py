@@ -17,7 +17,8 @@ import pytest
 
 import flcontrib_core as fl
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.shapley import BaseEstimator, CoalitionOracle, EpochEstimator, ShapleyEstimate
+from flcontrib_core.shapley import BaseEstimator, EpochEstimator
+from tests.shapley.third_party import EqualShares
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -267,20 +268,6 @@ def test_assess_takes_a_run_a_path_settings_and_options(small_run: Path) -> None
         fl.assess(small_run, colour="red")  # type: ignore[call-arg]
     with pytest.raises(SettingsError, match="values the run as a whole"):
         fl.assess(small_run, estimator=fl.OneRound(), budget=0.5)
-
-
-class EqualShares:
-    """A third party's estimator, which nobody registered."""
-
-    name = "equal-shares"
-
-    def record(self) -> dict[str, object]:
-        return {"name": self.name}
-
-    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
-        total = oracle.evaluate(np.ones((1, oracle.players), dtype=bool))
-        values = np.repeat(total / oracle.players, oracle.players, axis=0)
-        return ShapleyEstimate(values, np.full_like(values, np.nan), 1, exact=False, method=self.name)
 
 
 def test_a_third_partys_estimator_works_unregistered_in_one_process_and_in_two(small_run: Path) -> None:

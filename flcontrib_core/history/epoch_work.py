@@ -159,7 +159,7 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
 def _leave_one_out(oracle: CoalitionOracle, increment: FloatArray, evaluate: bool) -> PlayerByUtility:
     """v(F_{N∖i}) − v(F_N) where already known, or everywhere when asked for."""
     without = ~np.eye(oracle.players, dtype=bool)
-    if not evaluate and not oracle.known(without).all():
+    if not evaluate and not oracle.evaluated(without).all():
         return np.full((oracle.players, len(oracle.utilities)), np.nan)
     return oracle.evaluate(without) - increment
 

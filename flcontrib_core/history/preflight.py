@@ -1,4 +1,4 @@
-"""What will an assessment cost, before it starts?"""
+"""Prices of assessments before they start."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def price_of(run: Run, settings: AssessSettings) -> Price:
     evaluator = evaluator_for(run, settings.utilities)
     cost = predicted_cost(run, settings, evaluator)
     epochs = run.epoch_count
-    kept = len(settings.budget.epochs) if settings.budget.epochs else resolve_budget(settings.budget.budget, epochs)
+    computed = len(settings.budget.epochs) if settings.budget.epochs else resolve_budget(settings.budget.budget, epochs)
     cheap = sum(participants_per_epoch(run)) + 2 * epochs
-    evaluations = int(np.sort(cost)[::-1][:kept].sum())
+    evaluations = int(np.sort(cost)[::-1][:computed].sum())
     began = time.perf_counter()
     evaluator.evaluate(np.repeat(run.initial()[None, :], 8, axis=0))
     rate = 8 / max(time.perf_counter() - began, 1e-6)
     most = max(participants_per_epoch(run), default=0)
     notes = [f"{settings.estimator.name}: up to {most} participants per epoch; {cheap} cheap observations come on top."]
-    if kept < epochs:
-        notes.append(f"{kept} of {epochs} epochs are computed; the evaluations are those of the costliest ones.")
+    if computed < epochs:
+        notes.append(f"{computed} of {epochs} epochs are computed; the evaluations are those of the costliest ones.")
     if run.truth is not None:
         notes.append("This run carries its truth; no verdict reads it.")
     memory = 2 * 4 * run.parameter_count * (most + 2)

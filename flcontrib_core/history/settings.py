@@ -108,8 +108,8 @@ def assess_settings(options: AssessOptions, base: AssessSettings | None = None) 
     """
     foreign = [name for name in options if name not in AssessOptions.__annotations__]
     if foreign:
-        known = ", ".join(AssessOptions.__annotations__)
-        raise SettingsError(f"there is no option {', '.join(foreign)}; the options are {known}")
+        names = ", ".join(AssessOptions.__annotations__)
+        raise SettingsError(f"there is no option {', '.join(foreign)}; the options are {names}")
     plain: dict[str, Any] = {name: _typed(name, value) for name, value in options.items()}
     start = base or AssessSettings()
     budget = plain.pop("budget") if isinstance(plain.get("budget"), BudgetSettings) else start.budget

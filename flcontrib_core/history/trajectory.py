@@ -1,4 +1,4 @@
-"""Which models did the federation pass through, and how far did each epoch move them?"""
+"""The models a federation passed through, how far each epoch moved them, and the scheduling problem that makes."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def scheduling_problem(
 
     Costs one evaluation per epoch; the real change counts where the log carries the global model.
     """
-    chosen = settings or AssessSettings()
+    settings = settings or AssessSettings()
     if isinstance(run, ContributionTable):
         raise MissingPart("a contribution table is already computed: there is nothing to schedule")
-    name = chosen.weight_utility
+    name = settings.weight_utility
     if isinstance(run, UtilityTable):
         if name not in run.utilities:
             raise SettingsError(f"weight utility {name!r} is not in the table; it has {', '.join(run.utilities)}")
@@ -92,16 +92,20 @@ def scheduling_problem(
             participated[t, list(members)] = True
         cost = np.array([2 ** len(p) - 1 for p in run.participants], dtype=np.int64)
         return SchedulingProblem(movement, participated, run.client_ids, initial, cost)
-    judge = evaluator or evaluator_for(run, (name,))
-    if name not in judge.utilities:
+    evaluator = evaluator or evaluator_for(run, (name,))
+    if name not in evaluator.utilities:
         raise SettingsError(f"weight utility {name!r} is not evaluated; add it to the utilities")
-    column = judge.utilities.index(name)
-    track = [float(judge.evaluate(run.initial()[None, :])[0][0, column])]
+    column = evaluator.utilities.index(name)
+    track = [float(evaluator.evaluate(run.initial()[None, :])[0][0, column])]
     for step in walk(run):
-        track.append(float(judge.evaluate(step.end[None, :])[0][0, column]))
+        track.append(float(evaluator.evaluate(step.end[None, :])[0][0, column]))
         on_progress(step.record.epoch, run.epoch_count, "measuring the model's movement")
     return SchedulingProblem(
-        np.abs(np.diff(track)), run.participated()[1:], run.client_ids, track[0], predicted_cost(run, chosen, judge)
+        np.abs(np.diff(track)),
+        run.participated()[1:],
+        run.client_ids,
+        track[0],
+        predicted_cost(run, settings, evaluator),
     )
 
 
@@ -126,11 +130,11 @@ def problem_of_history(history: ContributionHistory, weight_utility: str = "loss
     if history.pending.any():
         raise MissingPart("some epochs are still being computed; their movement is not known yet")
     size = history.participated[1:].sum(axis=1)
-    known: dict[int, int] = {}
+    by_size: dict[int, int] = {}
     for t in range(1, history.epoch_count + 1):
         if history.computed[t] and history.evaluations[t]:
-            known[int(size[t - 1])] = max(known.get(int(size[t - 1]), 0), int(history.evaluations[t]))
-    cost = [known.get(int(n), min(2 ** min(int(n), 40) - 1, 16 * int(n))) for n in size]
+            by_size[int(size[t - 1])] = max(by_size.get(int(size[t - 1]), 0), int(history.evaluations[t]))
+    cost = [by_size.get(int(n), min(2 ** min(int(n), 40) - 1, 16 * int(n))) for n in size]
     series = history.of(utility)
     movement = np.abs(series.increments[1:] + series.server_share[1:])
     return SchedulingProblem(

@@ -1,4 +1,4 @@
-"""What is a very good two-sided schedule, at once, and how far from the best can it be at most?
+"""Very good two-sided schedules at once, with a bound on how far from the best they are.
 
 Bound and starts come from fictitious play, further starts from top utility and from greedy building in both
 directions (without the greedy starts the search lost up to .37); swaps and flips improve them all together; a few
@@ -12,11 +12,11 @@ from itertools import islice
 
 import numpy as np
 
+from flcontrib_core.blas import one_blas_thread
 from flcontrib_core.scheduling.bounds import ENOUGH_ROUNDS, FictitiousPlay
 from flcontrib_core.scheduling.local_search import Neighbourhood
 from flcontrib_core.scheduling.objectives import Answer, ScheduleMatrix, TwoSidedProgram, distinct
 from flcontrib_core.scheduling.sorting import best_by_sorting
-from flcontrib_core.scheduling.threads import one_blas_thread
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 _ROUNDS_AT_ONCE = 50

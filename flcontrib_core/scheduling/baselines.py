@@ -1,4 +1,4 @@
-"""Which epochs would a plain rule take, and how does the audit mode spread its share over the run?"""
+"""Plain rules: epochs evenly spread or at random, and the part of an audit budget that ignores utility."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from flcontrib_core.vocabulary import BoolArray
 
 def evenly_spread(epochs: int, k: int) -> BoolArray:
     """(T,) the middles of k equal stretches. Example: 3 of 12 epochs are 3, 7 and 11."""
-    chosen = np.zeros(epochs, dtype=np.bool_)
-    chosen[((2 * np.arange(k) + 1) * epochs) // (2 * k) if k else []] = True
-    return chosen
+    schedule = np.zeros(epochs, dtype=np.bool_)
+    schedule[((2 * np.arange(k) + 1) * epochs) // (2 * k) if k else []] = True
+    return schedule
 
 
 def at_random(epochs: int, k: int, seed: int) -> BoolArray:
     """(T,) the first k epochs of one seeded shuffle, so that a larger budget only adds epochs."""
-    chosen = np.zeros(epochs, dtype=np.bool_)
-    chosen[np.random.default_rng(seed).permutation(epochs)[:k]] = True
-    return chosen
+    schedule = np.zeros(epochs, dtype=np.bool_)
+    schedule[np.random.default_rng(seed).permutation(epochs)[:k]] = True
+    return schedule
 
 
 def audit_core(epochs: int, k: int, share: float, spread: AuditSpread, seed: int) -> BoolArray:

@@ -1,4 +1,4 @@
-"""Which clients, and which runs of their epochs, does a schedule never look at – and what budget would?"""
+"""Blind spots: clients, and runs of their epochs, that a schedule never looks at, and the budget that would."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BUDGETS_AT_ONCE = 32
 def blind_run_limit(epochs: int) -> int:
     """How many epochs may pass without a computed participation before a run is called blind: a quarter of the run.
 
-    Example: 8 of 30 epochs. A run of up to two epochs is never blind: no window that short is ever judged alone.
+    Example: 8 of 30 epochs. A run of up to two epochs is never blind: no window that short is ever read alone.
     """
     return max(2, round(epochs / 4))
 

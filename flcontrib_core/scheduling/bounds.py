@@ -1,4 +1,4 @@
-"""How good can any schedule be? An upper bound of the two-sided optimum that needs no solver.
+"""An upper bound of the two-sided optimum that needs no solver.
 
 Σ_{i<j}|E_i − E_j| is the largest ⟨r, E⟩ over the permutahedron, the hull of all orders of the rank weights
 (2r − m − 1). So for *any* point r of it

@@ -1,4 +1,4 @@
-"""How many epochs does a budget buy, and are the scheduler's settings within their ranges?"""
+"""Budgets in epochs, hand-picked epochs, and the ranges of the scheduler's settings."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def check_settings(settings: BudgetSettings) -> None:
         raise SettingsError(f"proof seconds {settings.proof_seconds}: expected a time limit above 0")
 
 
-def hand_picked(chosen: tuple[int, ...], epochs: int) -> BoolArray:
+def hand_picked(epochs: tuple[int, ...], epoch_count: int) -> BoolArray:
     """(T,) the mask of hand-picked 1-based epochs. Raises ``SettingsError`` for none, strangers and repeats."""
-    if not chosen:
-        raise SettingsError("no epoch was picked; name at least one, for example --epochs 1,4,7")
-    outside = [t for t in chosen if not 1 <= t <= epochs]
+    if not epochs:
+        raise SettingsError("no epoch was picked; name at least one, for example 1, 4 and 7")
+    outside = [t for t in epochs if not 1 <= t <= epoch_count]
     if outside:
-        raise SettingsError(f"epoch {outside[0]} was picked; the run has epochs 1 to {epochs}")
-    if len(set(chosen)) != len(chosen):
-        repeated = next(t for t in chosen if chosen.count(t) > 1)
+        raise SettingsError(f"epoch {outside[0]} was picked; the run has epochs 1 to {epoch_count}")
+    if len(set(epochs)) != len(epochs):
+        repeated = next(t for t in epochs if epochs.count(t) > 1)
         raise SettingsError(f"epoch {repeated} was picked twice; name each epoch once")
-    mask = np.zeros(epochs, dtype=np.bool_)
-    mask[np.array(chosen) - 1] = True
+    mask = np.zeros(epoch_count, dtype=np.bool_)
+    mask[np.array(epochs) - 1] = True
     return mask

@@ -1,4 +1,4 @@
-"""Which epochs shall be computed? The front door of the scheduler."""
+"""The front door of the scheduler: the epochs to compute under a budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flcontrib_core.scheduling.baselines import at_random, audit_core, evenly_sp
 from flcontrib_core.scheduling.budget import check_settings, hand_picked, resolve_budget
 from flcontrib_core.scheduling.enumeration import LARGEST_EPOCH_COUNT, best_by_enumeration
 from flcontrib_core.scheduling.frontier import SEPARABLE, Frontier, answer_every_budget, frontier_of
-from flcontrib_core.scheduling.judgement import judge, objective_of
+from flcontrib_core.scheduling.measures import measured_schedule, objective_of
 from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, TwoSidedProgram, program_terms
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule, SchedulingProblem, schedule_json
 from flcontrib_core.scheduling.solver_process import solve_apart
@@ -42,7 +42,7 @@ def choose_epochs(
     terms = program_terms(problem, settings.paper_denominator)
     settings, k, answer = answer_settings(terms, settings, on_progress)
     on_progress(2, 3, "blind spots")
-    schedule = judge(problem, terms, settings, k, answer, lambda: answer_every_budget(terms, settings))
+    schedule = measured_schedule(problem, terms, settings, k, answer, lambda: answer_every_budget(terms, settings))
     on_progress(3, 3, "schedule ready")
     return schedule
 
@@ -58,7 +58,7 @@ def trace_frontier(problem: SchedulingProblem, settings: BudgetSettings | None =
 def answer_settings(
     terms: ProgramTerms, settings: BudgetSettings, on_progress: OnProgress = no_progress
 ) -> tuple[BudgetSettings, int, Answer]:
-    """The answer, the k it was given for, and the settings it is to be judged by."""
+    """The answer, the k it was given for, and the settings it is measured by."""
     T = terms.epoch_count
     if settings.epochs is not None:
         mask = hand_picked(settings.epochs, T)
@@ -100,34 +100,34 @@ def solve_two_sided(
         mask = best_by_enumeration(program)
         return Answer(mask, float(program.values(mask[None, :])[0]), "enumeration")
     on_progress(0, 3, "bound and search")
-    found = best_by_search(program, settings.seed)
-    value = float(program.values(found.schedule[None, :])[0])
-    if not settings.prove or found.bound - value <= program.tolerance:
-        return found
+    answer = best_by_search(program, settings.seed)
+    value = float(program.values(answer.schedule[None, :])[0])
+    if not settings.prove or answer.bound - value <= program.tolerance:
+        return answer
     on_progress(1, 3, f"proof, at most {settings.proof_seconds:g} s")
-    return _proved(program, found, value, settings.proof_seconds)
+    return _proved(program, answer, value, settings.proof_seconds)
 
 
-def _proved(program: TwoSidedProgram, found: Answer, value: float, seconds: float) -> Answer:
+def _proved(program: TwoSidedProgram, searched: Answer, value: float, seconds: float) -> Answer:
     """What a solver adds to a searched answer: the proof, a better schedule, or at least a lower bound."""
     slack = _SOLVER_TOLERANCE * max(1.0, program.gamma)
     solved = solve_apart(program, seconds=seconds)
     if solved.schedule is None:
-        return replace(found, bound=max(value, min(found.bound, solved.bound + slack)))
+        return replace(searched, bound=max(value, min(searched.bound, solved.bound + slack)))
     solved_value = float(program.values(solved.schedule[None, :])[0])
     if solved.proved_optimal:
         if solved_value < value - slack:
             raise ScheduleError(
                 f"{solved.solver} called {solved_value:.9g} optimal, but a schedule worth {value:.9g} is known; "
-                f"its proof is refused – schedule without --prove"
+                "its proof is refused; schedule without a proof"
             )
-        best = solved.schedule if solved_value >= value else found.schedule
+        best = solved.schedule if solved_value >= value else searched.schedule
         bound = max(value, solved_value) + (slack if slack > _NEGLIGIBLE else 0.0)
-        return Answer(best, min(bound, found.bound), str(solved.solver))
-    bound = max(value, solved_value, min(found.bound, solved.bound + slack))
+        return Answer(best, min(bound, searched.bound), str(solved.solver))
+    bound = max(value, solved_value, min(searched.bound, solved.bound + slack))
     if solved_value > value + program.tolerance:
         return Answer(solved.schedule, bound, str(solved.solver), found_by_search=True)
-    return replace(found, bound=bound)
+    return replace(searched, bound=bound)
 
 
 def _judged(terms: ProgramTerms, settings: BudgetSettings, mask: BoolArray, method: str) -> Answer:

@@ -1,4 +1,4 @@
-"""What is the best two-sided schedule when there are few enough epochs to look at every one?"""
+"""The best two-sided schedule by enumeration, where there are few enough epochs."""
 
 from __future__ import annotations
 

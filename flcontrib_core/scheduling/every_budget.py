@@ -1,4 +1,4 @@
-"""What is the two-sided schedule of every budget k = 1 … T, and its bound, in one go?
+"""The two-sided schedules of all budgets k = 1 … T, and their bounds, in one go.
 
 One pull bounds all budgets, one greedy path passes through all of them, and neighbouring budgets teach each other:
 adding the best epoch to the answer for k − 1, or removing the least useful of the one for k + 1, starts k.
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.blas import one_blas_thread
 from flcontrib_core.scheduling.bounds import FictitiousPlay, bound_for_every_budget
 from flcontrib_core.scheduling.enumeration import LARGEST_EPOCH_COUNT, best_by_enumeration
 from flcontrib_core.scheduling.local_search import Neighbourhood
 from flcontrib_core.scheduling.objectives import ProgramTerms, ScheduleMatrix, TwoSidedProgram, in_order_of
-from flcontrib_core.scheduling.threads import one_blas_thread
 from flcontrib_core.vocabulary import FloatArray, IntArray
 
 _ANCHORS = 8

@@ -1,4 +1,4 @@
-"""How do answers come while a knob is being moved? By reusing what neighbouring settings already proved."""
+"""Schedules while a knob is being moved: what neighbouring settings already proved is used again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flcontrib_core.scheduling.every_budget import (
     two_sided_for_every_budget,
 )
 from flcontrib_core.scheduling.frontier import Frontier, answer_every_budget, frontier_of
-from flcontrib_core.scheduling.judgement import judge
+from flcontrib_core.scheduling.measures import measured_schedule
 from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, program_terms
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule, SchedulingProblem
 from flcontrib_core.scheduling.sorting import best_of_every_size
@@ -58,11 +58,11 @@ class ScheduleExplorer:
         """The schedule for these settings, as ``choose_epochs`` would give it or better."""
         check_settings(settings)
         with self._lock:
-            known = self._answers.get(settings)
-            if known is None:
-                known = self._answer(settings)
-                _remember(self._answers, settings, known)
-            return known
+            schedule = self._answers.get(settings)
+            if schedule is None:
+                schedule = self._answer(settings)
+                _remember(self._answers, settings, schedule)
+            return schedule
 
     def frontier(self, fairness: FairnessMode, gamma: float, settings: BudgetSettings | None = None) -> Frontier:
         """What each budget k = 1 … T buys in this mode at this γ; ``settings`` gives the other knobs."""
@@ -90,10 +90,10 @@ class ScheduleExplorer:
         )
         if reusable:
             k = resolve_budget(settings.budget, terms.epoch_count)
-            judged_by, answer = settings, self._reused(terms, settings, k)
+            measured_by, answer = settings, self._reused(terms, settings, k)
         else:
-            judged_by, k, answer = answer_settings(terms, settings)
-        return judge(self._problem, terms, judged_by, k, answer, lambda: self._every_budget(judged_by))
+            measured_by, k, answer = answer_settings(terms, settings)
+        return measured_schedule(self._problem, terms, measured_by, k, answer, lambda: self._every_budget(measured_by))
 
     def _reused(self, terms: ProgramTerms, settings: BudgetSettings, k: int) -> Answer:
         every = self._every_budget(settings)
@@ -122,15 +122,15 @@ class ScheduleExplorer:
 
     def _every_budget(self, settings: BudgetSettings) -> EveryBudget:
         key = _without_budget(settings)
-        known = self._recent.get(key)
-        if known is None:
+        every = self._recent.get(key)
+        if every is None:
             if settings.fairness is FairnessMode.TWO_SIDED:
                 exactly = self._two_sided(settings)
-                known = as_at_most(exactly) if settings.at_most else exactly
+                every = as_at_most(exactly) if settings.at_most else exactly
             else:
-                known = answer_every_budget(self._terms_for(settings), settings)
-            _remember(self._recent, key, known)
-        return known
+                every = answer_every_budget(self._terms_for(settings), settings)
+            _remember(self._recent, key, every)
+        return every
 
     def _two_sided(self, settings: BudgetSettings) -> EveryBudget:
         """Exactly-k answers of all budgets: solved at the nine γ, reused between them."""

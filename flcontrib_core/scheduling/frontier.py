@@ -1,4 +1,4 @@
-"""What does every budget buy: coverage, fairness, and what does it cost?"""
+"""Frontiers: the coverage, the fairness and the cost of every budget."""
 
 from __future__ import annotations
 

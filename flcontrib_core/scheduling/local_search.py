@@ -1,4 +1,4 @@
-"""Which small change improves a two-sided schedule? Greedy building, then swaps and flips of epochs, many at once.
+"""Local search for two-sided schedules: greedy building, then swaps and flips of epochs, many at once.
 
 All schedules of a batch move together in numpy. A move takes one epoch out and puts one in; for "at most k" either
 may be *no epoch*, which turns the swap into a flip. The rank vector of the current exposures is a subgradient of G,
@@ -26,20 +26,20 @@ class _Moving:
     """The schedules of a batch that still improve; one row each, the last column being *no epoch*."""
 
     row: IntArray
-    chosen: BoolArray
+    schedules: ScheduleMatrix
     fixed: BoolArray
     budgets: IntArray
     exposures: FloatArray
     covered: FloatArray
 
-    def only(self, kept: BoolArray) -> _Moving:
+    def only(self, rows: BoolArray) -> _Moving:
         return _Moving(
-            self.row[kept],
-            self.chosen[kept],
-            self.fixed[kept],
-            self.budgets[kept],
-            self.exposures[kept],
-            self.covered[kept],
+            self.row[rows],
+            self.schedules[rows],
+            self.fixed[rows],
+            self.budgets[rows],
+            self.exposures[rows],
+            self.covered[rows],
         )
 
 
@@ -75,7 +75,7 @@ class Neighbourhood:
         fixed[:, :T] = self._program.required if required is None else required
         moving = _Moving(
             row=np.arange(B),
-            chosen=np.hstack([schedules, np.zeros((B, 1), dtype=np.bool_)]),
+            schedules=np.hstack([schedules, np.zeros((B, 1), dtype=np.bool_)]),
             fixed=fixed,
             budgets=np.full(B, self._program.k) if budgets is None else budgets,
             exposures=self._program.terms.exposures(schedules),
@@ -85,28 +85,28 @@ class Neighbourhood:
         for _ in range(_STEPS):
             leaving, entering, gain = self._best_moves(moving)
             moved = gain > self._program.tolerance
-            improved[moving.row[~moved]] = moving.chosen[~moved, :T]
+            improved[moving.row[~moved]] = moving.schedules[~moved, :T]
             if not moved.any():
                 break
             if not moved.all():
                 moving, leaving, entering = moving.only(moved), leaving[moved], entering[moved]
             rows = np.arange(len(leaving))
-            moving.chosen[rows, leaving] = False
-            moving.chosen[rows, entering] = True
-            moving.chosen[:, T] = False
+            moving.schedules[rows, leaving] = False
+            moving.schedules[rows, entering] = True
+            moving.schedules[:, T] = False
             moving.exposures += self._rates[entering] - self._rates[leaving]
             moving.covered += self._weights[entering] - self._weights[leaving]
         else:
-            improved[moving.row] = moving.chosen[:, :T]
+            improved[moving.row] = moving.schedules[:, :T]
         return improved, self._program.values(improved)
 
     def _best_moves(self, moving: _Moving) -> tuple[IntArray, IntArray, FloatArray]:
         """(schedules,) each: the epoch to take out, the one to put in, and what that really gains."""
-        chosen, exposures, covered = moving.chosen, moving.exposures, moving.covered
+        schedules, exposures, covered = moving.schedules, moving.exposures, moving.covered
         worth = self.worth(exposures)
-        may_leave, may_enter = chosen & ~moving.fixed, ~chosen
+        may_leave, may_enter = schedules & ~moving.fixed, ~schedules
         at_most = self._program.at_most
-        may_leave[:, -1] = at_most & (chosen.sum(axis=1) < moving.budgets)
+        may_leave[:, -1] = at_most & (schedules.sum(axis=1) < moving.budgets)
         may_enter[:, -1] = at_most
         cost_out, cost_in = np.where(may_leave, worth, np.inf), np.where(may_enter, -worth, np.inf)
         width = min(self._width, worth.shape[1])
@@ -146,28 +146,28 @@ class Neighbourhood:
 
     def grow(self, start: BoolArray, width: int) -> Iterator[BoolArray]:
         """Forward greedy: add the epoch that leaves the best objective, and yield after each addition."""
-        chosen = start.copy()
+        schedule = start.copy()
         terms = self._program.terms
-        exposures = terms.exposures(chosen[None, :])[0]
-        for _ in range(terms.epoch_count - int(chosen.sum())):
+        exposures = terms.exposures(schedule[None, :])[0]
+        for _ in range(terms.epoch_count - int(schedule.sum())):
             worth = self.worth(exposures[None, :])[0, :-1]
-            t = self._most_gain(np.where(chosen, -np.inf, worth), 1.0, exposures, width)
-            chosen[t] = True
+            t = self._most_gain(np.where(schedule, -np.inf, worth), 1.0, exposures, width)
+            schedule[t] = True
             exposures = exposures + terms.rates[t]
-            yield chosen.copy()
+            yield schedule.copy()
 
     def shrink(self, start: BoolArray, width: int) -> Iterator[BoolArray]:
         """Backward greedy: remove the epoch that leaves the best objective, and yield after each removal."""
-        chosen = start.copy()
+        schedule = start.copy()
         terms = self._program.terms
-        exposures = terms.exposures(chosen[None, :])[0]
-        removable = chosen & ~self._program.required
+        exposures = terms.exposures(schedule[None, :])[0]
+        removable = schedule & ~self._program.required
         for _ in range(int(removable.sum())):
             worth = self.worth(exposures[None, :])[0, :-1]
             t = self._most_gain(np.where(removable, -worth, -np.inf), -1.0, exposures, width)
-            chosen[t] = removable[t] = False
+            schedule[t] = removable[t] = False
             exposures = exposures - terms.rates[t]
-            yield chosen.copy()
+            yield schedule.copy()
 
     def _most_gain(self, hope: FloatArray, sign: float, exposures: FloatArray, width: int) -> int:
         """The epoch whose addition (+1) or removal (−1) leaves the best objective, among the ``width`` most hopeful."""

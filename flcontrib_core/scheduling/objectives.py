@@ -1,4 +1,4 @@
-"""What is a schedule worth – to the server, to the clients, and to both?
+"""Objectives: the worth of a schedule to the server, to the clients, and to both.
 
 Every number that a schedule shows is computed here, for any set of epochs, whichever way the set was found.
 

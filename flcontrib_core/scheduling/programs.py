@@ -1,4 +1,4 @@
-"""How are the scheduling programs written for a solver, and when is its answer believed?
+"""The scheduling programs as a solver reads them, and the checks of its answer.
 
 Three formulations of eq. (two_sided_fairness), all with the same optimum:
 
@@ -80,7 +80,7 @@ def solve_here(
         if candidate is Solver.HIGHS and np.isfinite(last.bound):
             return last  # it was at work when the time ran out; that is no reason to start over
     if last.schedule is None and not any(_engine(s, seconds).available() for s in Solver):
-        raise MissingPart("no solver: neither highspy nor PuLP's CBC can run; install highspy to use --prove")
+        raise MissingPart("no solver: neither highspy nor PuLP's CBC can run; install highspy for proofs")
     return last
 
 
@@ -110,7 +110,7 @@ def _believed(program: TwoSidedProgram, model: Any, z: list[Any], solver: Solver
         if proved:
             raise ScheduleError(
                 f"{solver} called {int(schedule.sum())} chosen epochs optimal for a budget of {program.k}; "
-                f"its answer is refused – schedule without --prove"
+                "its answer is refused; schedule without a proof"
             )
         return SolverAnswer(None, False, bound, solver)
     return SolverAnswer(schedule, proved, bound, solver)

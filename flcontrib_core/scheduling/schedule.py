@@ -1,4 +1,4 @@
-"""Which epochs are computed, how good is that choice, and what does it cost?"""
+"""Scheduling problems, settings and schedules: the epochs computed, how good that is, and what it costs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class BlindSpot:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The chosen epochs and everything that judges them; recomputed by us, never taken from a solver."""
+    """The chosen epochs and everything measured about them; recomputed by us, never taken from a solver."""
 
     chosen: tuple[int, ...]
     """Ascending, 1-based."""
@@ -120,7 +120,7 @@ class Schedule:
     gamma: float
     at_most: bool
     objective: float
-    """Of the mode's own program; stride, random and hand-picked epochs are judged by the two-sided one."""
+    """Of the mode's own program; stride, random and hand-picked epochs are measured by the two-sided one."""
     bound: float
     gap: float
     """bound − objective, absolute; 0 when proved optimal."""

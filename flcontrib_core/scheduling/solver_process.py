@@ -1,4 +1,4 @@
-"""How is a solver kept from holding up its caller? It runs in a child process that is ended at a hard limit.
+"""Solvers in a child process that is ended at a hard limit, so that none holds up its caller.
 
 CBC was seen to take 54 s under a limit of 5 s, and a native solver cannot be interrupted from inside. The child gets
 the program as JSON on its standard input and answers with one line of JSON.
@@ -74,13 +74,13 @@ def _checked(program: TwoSidedProgram, reply: dict[str, object]) -> SolverAnswer
     """The child's reply as an answer; its epochs are checked again on this side."""
     if reply.get("refused"):
         raise ScheduleError(str(reply["refused"]))
-    chosen, bound = reply["chosen"], reply["bound"]
+    epochs, bound = reply["chosen"], reply["bound"]
     schedule = None
-    if isinstance(chosen, list):
+    if isinstance(epochs, list):
         schedule = np.zeros(program.terms.epoch_count, dtype=np.bool_)
-        schedule[np.array(chosen, dtype=np.int64)] = True
+        schedule[np.array(epochs, dtype=np.int64)] = True
         if not program.admits(schedule[None, :])[0]:
-            raise ScheduleError(f"the solver process chose {len(chosen)} epochs for a budget of {program.k}")
+            raise ScheduleError(f"the solver process chose {len(epochs)} epochs for a budget of {program.k}")
     return SolverAnswer(
         schedule,
         bool(reply["proved"]),
@@ -100,17 +100,17 @@ def answer_standard_input() -> None:
     )
     solver = None if question["solver"] is None else Solver(question["solver"])
     try:
-        found = solve_here(program, Formulation(question["formulation"]), solver, question["seconds"])
+        answer = solve_here(program, Formulation(question["formulation"]), solver, question["seconds"])
     except ScheduleError as refusal:
         print(json.dumps({"refused": str(refusal)}))
         return
     print(
         json.dumps(
             {
-                "chosen": None if found.schedule is None else np.flatnonzero(found.schedule).tolist(),
-                "proved": found.proved_optimal,
-                "bound": found.bound if np.isfinite(found.bound) else None,
-                "solver": str(found.solver),
+                "chosen": None if answer.schedule is None else np.flatnonzero(answer.schedule).tolist(),
+                "proved": answer.proved_optimal,
+                "bound": answer.bound if np.isfinite(answer.bound) else None,
+                "solver": str(answer.solver),
             }
         )
     )

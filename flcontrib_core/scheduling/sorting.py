@@ -1,4 +1,4 @@
-"""How are the separable programs – one-sided, lower bound, coverage alone – solved without a solver?"""
+"""Separable programs – one-sided, lower bound, coverage alone – solved by sorting."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 
 def best_by_sorting(coefficients: FloatArray, k: int, at_most: bool = False) -> BoolArray:
-    """(T,) which k epochs have the largest coefficients?
+    """(T,) the k epochs with the largest coefficients.
 
     The objective is a sum over the chosen epochs, so the largest k are an optimum; "at most k" keeps only those that
     add something. Ties go to the earlier epoch. Example: coefficients (.2, −.1, .5), k = 2: epochs 1 and 3.
     """
-    chosen = np.zeros(len(coefficients), dtype=np.bool_)
-    chosen[in_order_of(coefficients)[:k]] = True
-    return chosen & (coefficients > TIE) if at_most else chosen
+    schedule = np.zeros(len(coefficients), dtype=np.bool_)
+    schedule[in_order_of(coefficients)[:k]] = True
+    return schedule & (coefficients > TIE) if at_most else schedule
 
 
 def best_of_every_size(coefficients: FloatArray, at_most: bool = False) -> ScheduleMatrix:

@@ -1,4 +1,4 @@
-"""How are coalitions enumerated, drawn and ordered?
+"""Coalitions: enumerated, drawn at random, and as prefixes of orders.
 
 A coalition of n ≤ 62 players is also a bitmask: player i is bit i, so mask 0 is ∅ and mask 2^n − 1 is everybody.
 Tables over all coalitions are indexed by that mask.
@@ -76,6 +76,6 @@ def coalitions_of_size(players: int, size: int) -> CoalitionMatrix:
     members = np.zeros((count, players), dtype=bool)
     if size:
         groups = chain.from_iterable(combinations(range(players), size))
-        chosen = np.fromiter(groups, dtype=np.int64, count=count * size).reshape(count, size)
-        np.put_along_axis(members, chosen, True, axis=1)
+        indices = np.fromiter(groups, dtype=np.int64, count=count * size).reshape(count, size)
+        np.put_along_axis(members, indices, True, axis=1)
     return members

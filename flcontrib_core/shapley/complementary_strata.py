@@ -1,4 +1,4 @@
-"""How do pairs (S, N∖S) become Shapley values, and how sure are they (Zhang et al. 2023)?
+"""Pairs (S, N∖S): drawn, evaluated, and turned into Shapley values with standard errors (Zhang et al. 2023).
 
 CC(S) = u(S) − u(N∖S), and φ_i = (1/n) Σ_s mean of CC(S) over the coalitions S ∋ i of size s. One pair updates
 everybody: a member of S by +CC(S) in stratum s = |S|, anybody else by −CC(S) in stratum n − s. Pairs are therefore
@@ -42,8 +42,8 @@ def apportion(total: int, weights: FloatArray, capacities: list[int]) -> list[in
         whole = np.floor(share).astype(int)
         for k in np.argsort(-(share - whole), kind="stable")[: total - int(whole.sum())]:
             whole[k] += 1
-        for k, wanted in zip(open_, whole.tolist(), strict=True):
-            taken = min(wanted, capacities[k] - given[k])
+        for k, offered in zip(open_, whole.tolist(), strict=True):
+            taken = min(offered, capacities[k] - given[k])
             given[k] += taken
             total -= taken
     return given
@@ -63,9 +63,9 @@ class PairSample:
         """Pairs of this size not yet drawn."""
         return pair_count(self.players, size) - len(self._seen[size])
 
-    def draw(self, rng: np.random.Generator, wanted: dict[int, int]) -> None:
-        """Adds ``wanted[size]`` uniform new pairs of each size and evaluates them all at once."""
-        self._evaluate({size: self._uniform(rng, size, count) for size, count in wanted.items() if count})
+    def draw(self, rng: np.random.Generator, counts: dict[int, int]) -> None:
+        """Adds ``counts[size]`` uniform new pairs of each size and evaluates them all at once."""
+        self._evaluate({size: self._uniform(rng, size, count) for size, count in counts.items() if count})
 
     def add(self, size: int, larger_halves: CoalitionMatrix) -> int:
         """Adds these pairs, those already drawn left out; returns how many were new."""
@@ -79,14 +79,14 @@ class PairSample:
         population = pair_count(self.players, size)
         if population <= ENUMERABLE and 2 * (len(self._seen[size]) + count) > population:
             everything = self._unseen(size, coalitions_of_size(self.players, size), book=False)
-            chosen = everything[rng.permutation(len(everything))[:count]]
-            return self._unseen(size, chosen)
-        found: list[CoalitionMatrix] = []
+            drawn = everything[rng.permutation(len(everything))[:count]]
+            return self._unseen(size, drawn)
+        batches: list[CoalitionMatrix] = []
         while count > 0:
             fresh = self._unseen(size, random_coalitions_of_size(rng, count, self.players, size))
-            found.append(fresh)
+            batches.append(fresh)
             count -= len(fresh)
-        return np.concatenate(found) if found else np.zeros((0, self.players), dtype=bool)
+        return np.concatenate(batches) if batches else np.zeros((0, self.players), dtype=bool)
 
     def _unseen(self, size: int, halves: CoalitionMatrix, book: bool = True) -> CoalitionMatrix:
         """The pairs never drawn before, each once; of two equal halves the one with player 0 stands for both."""
@@ -153,10 +153,10 @@ class PairSample:
             sampled = counts > 0
             cells += int(sampled.sum())
             total += means
-            known = (counts > 1) | (counts == population)
+            has_spread = (counts > 1) | (counts == population)
             # a single sample has no spread of its own: that of all samples of the stratum is no smaller
             overall = contributions.var(axis=0, ddof=1) if len(contributions) > 1 else np.nan
-            spreads = np.where(known[:, None], spreads, overall)
+            spreads = np.where(has_spread[:, None], spreads, overall)
             left_out = 1.0 - counts / population
             of_mean = np.where(left_out[:, None] > 0, left_out[:, None] * spreads / np.maximum(counts, 1)[:, None], 0.0)
             distance = ((means[sampled] - contributions.mean(axis=0)) ** 2).mean(axis=0)

@@ -61,7 +61,7 @@ def best_coalition(oracle: CoalitionOracle, utility: str, lower_is_better: bool)
     Reads what the oracle has already evaluated, ∅ included (S* = ∅: keep the previous model). The second answer is
     True where all 2^n coalitions were evaluated. Among equals the smaller coalition wins, then the earlier players.
     """
-    members, values = oracle.known_coalitions()
+    members, values = oracle.evaluated_coalitions()
     column = values[:, oracle.utilities.index(utility)] * (1.0 if lower_is_better else -1.0)
     candidates = members[column == column.min()]
     best = min((tuple(np.flatnonzero(row).tolist()) for row in candidates), key=lambda group: (len(group), group))

@@ -1,4 +1,4 @@
-"""Whose update stands out so far that sub-models with and without it have little in common?"""
+"""Flagged players: updates so long that sub-models with and without them have little in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has one estimate asked for so far, and what may it still ask?
+"""Ledgers: what one estimate has asked for so far, and what it may still ask.
 
 The count is the estimate's own: it neither sees what the oracle remembers from earlier questions nor lets that
 change which coalitions are drawn, so a result does not depend on what happened to be known.

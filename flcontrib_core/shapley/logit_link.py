@@ -1,4 +1,4 @@
-"""On which scale do logits vary smoothly enough to be predicted?
+"""The scale on which logits vary smoothly enough to be predicted, and the way back.
 
 Class scores matter only up to a constant per row, and an attacked sub-model's may be a thousand times the usual ones.
 So rows are centred over their classes and squeezed by asinh, which is linear near zero, where decisions are made, and

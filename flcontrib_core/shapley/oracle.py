@@ -117,7 +117,7 @@ class CoalitionOracle:
         """The epoch as messages name it."""
         return "this game" if self.epoch is None else f"epoch {self.epoch}"
 
-    def known(self, coalitions: CoalitionMatrix) -> BoolArray:
+    def evaluated(self, coalitions: CoalitionMatrix) -> BoolArray:
         """(coalitions,) True where the value is already in the memo."""
         return np.array([key in self._values for key in self._keys(coalitions)], dtype=bool)
 
@@ -165,7 +165,7 @@ class CoalitionOracle:
                 self.memory.keep_logits({key: self._logits[key] for key in missing})
         return self._values.gather(keys), np.stack([self._logits[key] for key in keys])
 
-    def known_coalitions(self) -> tuple[CoalitionMatrix, UtilityMatrix]:
+    def evaluated_coalitions(self) -> tuple[CoalitionMatrix, UtilityMatrix]:
         """Everything evaluated so far (∅ first), as a matrix and its values."""
         keys, values = self._values.everything()
         packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)

@@ -26,13 +26,13 @@ def draw_orders(rng: np.random.Generator, count: int, players: int, antithetic: 
 def orders_within(ledger: Ledger, rng: np.random.Generator, antithetic: bool, at_most: int) -> IntArray:
     """(orders, walks, players) as many random orders as the budget pays for; their prefixes are booked."""
     players = ledger.oracle.players
-    kept: list[IntArray] = []
-    while len(kept) < at_most:
-        for order in draw_orders(rng, min(BATCH, at_most - len(kept)), players, antithetic):
+    orders: list[IntArray] = []
+    while len(orders) < at_most:
+        for order in draw_orders(rng, min(BATCH, at_most - len(orders)), players, antithetic):
             if not ledger.reserve(prefix_coalitions(order).reshape(-1, players)):
-                return np.array(kept).reshape(len(kept), -1, players)
-            kept.append(order)
-    return np.array(kept)
+                return np.array(orders).reshape(len(orders), -1, players)
+            orders.append(order)
+    return np.array(orders)
 
 
 def marginals_of(prefix_values: FloatArray, permutations: IntArray) -> FloatArray:

@@ -68,11 +68,11 @@ def names() -> tuple[str, ...]:
 def estimator_by_name(name: str, **options: object) -> Estimator:
     """A new estimator; raises SettingsError for a name that does not exist or an option it does not have."""
     factory, preset = _factory(name)
-    known = inspect.signature(factory).parameters
-    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values()):
-        foreign = [option for option in options if option not in known]
+    parameters = inspect.signature(factory).parameters
+    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        foreign = [option for option in options if option not in parameters]
         if foreign:
-            own = ", ".join(option for option in known if option not in preset) or "none"
+            own = ", ".join(option for option in parameters if option not in preset) or "none"
             raise SettingsError(f"{name} has no option {', '.join(foreign)}; its options: {own}")
     return factory(**{**preset, **options})
 

@@ -1,4 +1,4 @@
-"""What are the Shapley values of a function that is cheap to ask but has too many coalitions to tabulate?
+"""Shapley values of a function that is cheap to ask but has too many coalitions to tabulate.
 
 Sizes are strata. The function is regressed on features whose Shapley values are known in closed form; what the features
 leave over is averaged per size over the coalitions with and without each player. The sum is right whatever the features

@@ -1,4 +1,4 @@
-"""Which functions of a coalition's weights have Shapley values in closed form?
+"""Functions of a coalition's weights whose Shapley values have a closed form.
 
 With adaptive weights λ_i(S) = w_i / W_S, W_S = Σ_{j∈S} w_j, and 1/W_S = ∫₀^∞ e^(−tW_S) dt turns λ_i into an integral of
 *product games* S ↦ 1[i∈S] Π_{j∈S} e^(−t w_j); 1/W_S² = ∫ t e^(−tW_S) dt does the same for products of two weights. The
@@ -86,16 +86,16 @@ class AdaptiveFeatures:
         if self.pairs is None:
             return np.concatenate([weights, weights**2, (weights @ self.directions) ** 2], axis=1)
         count, players = weights.shape
-        found = np.empty((count, 2 * players + len(self.pairs[0])))
-        found[:, :players] = weights
-        np.square(weights, out=found[:, players : 2 * players])
+        features = np.empty((count, 2 * players + len(self.pairs[0])))
+        features[:, :players] = weights
+        np.square(weights, out=features[:, players : 2 * players])
         # The pairs of one player with all later ones side by side: gathering columns would take several times as long.
         start = 2 * players
         for player in range(players - 1):
             stop = start + players - 1 - player
-            np.multiply(weights[:, player : player + 1], weights[:, player + 1 :], out=found[:, start:stop])
+            np.multiply(weights[:, player : player + 1], weights[:, player + 1 :], out=features[:, start:stop])
             start = stop
-        return found
+        return features
 
     @cached_property
     def _at(self) -> _Nodes:

@@ -1,4 +1,4 @@
-"""How much do two coalitions' sub-models have in common, and what does a regression make of it?
+"""Similarity of coalitions by their weights and updates, and the regression built on it.
 
 A sub-model depends on its coalition only through the weights λ(S), a point of a simplex, and its validation logits
 move smoothly with that point. The distance that matters is the one between the sub-models themselves, which the
@@ -57,15 +57,15 @@ def metric_factor(gram: FloatArray, players: BoolArray | None = None) -> FloatAr
     """
     n = len(gram)
     inside = np.ones(n, dtype=bool) if players is None else players
-    kept = gram * np.outer(inside, inside)
-    squares = np.diag(kept)
+    restricted = gram * np.outer(inside, inside)
+    squares = np.diag(restricted)
     # The sum of all squared pair distances is 2(m·tr G − 1ᵀG1).
     count = int(inside.sum())
     pairs = count * (count - 1)
-    total = 2.0 * (count * squares.sum() - kept.sum())
+    total = 2.0 * (count * squares.sum() - restricted.sum())
     if not np.isfinite(total) or pairs == 0 or total <= _DEGENERATE * count * max(squares.sum(), 1e-300):
         return np.eye(n)
-    values, vectors = np.linalg.eigh(kept * (2.0 * pairs / total))
+    values, vectors = np.linalg.eigh(restricted * (2.0 * pairs / total))
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
@@ -105,7 +105,7 @@ def choose_kernel(points: SimplexPoints, outputs: FloatArray) -> Kernel:
         points, outputs = points.rows(some), outputs[some]
     rows = len(points)
     products = outputs @ outputs.T
-    best, chosen = -np.inf, Kernel(1.0, float(NOISES[0]))
+    best, kernel = -np.inf, Kernel(1.0, float(NOISES[0]))
     for length in LENGTHS:
         values, vectors = np.linalg.eigh(similarity(points, points, float(length)))
         spectrum = np.maximum(values, 0.0)[None, :] + NOISES[:, None]  # (noises, rows)
@@ -114,8 +114,8 @@ def choose_kernel(points: SimplexPoints, outputs: FloatArray) -> Kernel:
         likelihood = -0.5 * rows * np.log(scale) - 0.5 * np.log(spectrum).sum(axis=1)
         winner = int(likelihood.argmax())
         if likelihood[winner] > best:
-            best, chosen = float(likelihood[winner]), Kernel(float(length), float(NOISES[winner]))
-    return chosen
+            best, kernel = float(likelihood[winner]), Kernel(float(length), float(NOISES[winner]))
+    return kernel
 
 
 class Regression:

@@ -1,4 +1,4 @@
-"""Which coalitions are worth evaluating before anything is known about them?
+"""The surrogate's design: which coalitions to evaluate next, before anything is known about them.
 
 Every size gets a quota, small and very large coalitions more than the middle; inside its quota each size contributes
 those coalitions about which a regression on the ones already chosen would be most uncertain. No evaluation is
@@ -63,10 +63,10 @@ class Stratum:
                 members[:, clean] = inner
             return members
         if math.comb(players, size) <= most:
-            found = coalitions_of_size(players, size)
+            members = coalitions_of_size(players, size)
         else:
-            found = np.unique(random_coalitions_of_size(rng, most, players, size), axis=0)
-        return found[self.holds(found)]
+            members = np.unique(random_coalitions_of_size(rng, most, players, size), axis=0)
+        return members[self.holds(members)]
 
 
 def size_shares(players: int) -> FloatArray:
@@ -106,8 +106,8 @@ class Guide:
     stratum: Stratum
     factor: FloatArray
     """(players, dimensions) its metric: x = λA"""
-    known: SimplexPoints
-    """The points that are, or are about to be, fitted"""
+    points: SimplexPoints
+    """Those that are, or are about to be, fitted"""
     kernel: Kernel
 
 
@@ -124,35 +124,33 @@ def next_coalitions(
     counted = np.bincount(mine.sum(axis=1), minlength=players + 1)
     capacities = [stratum.count(size) for size in range(players + 1)]
     quotas = size_quotas(size_shares(players), capacities, counted, more)
-    wanted = np.flatnonzero(quotas)
-    if len(wanted) == 0:
+    sizes = np.flatnonzero(quotas)
+    if len(sizes) == 0:
         return np.zeros((0, players), dtype=bool)
-    most = int(np.clip(_CANDIDATES // len(wanted), _FEWEST_PER_SIZE, _MOST_PER_SIZE))
-    pool = np.concatenate([stratum.candidates(rng, int(size), max(most, 2 * int(quotas[size]))) for size in wanted])
+    most = int(np.clip(_CANDIDATES // len(sizes), _FEWEST_PER_SIZE, _MOST_PER_SIZE))
+    pool = np.concatenate([stratum.candidates(rng, int(size), max(most, 2 * int(quotas[size]))) for size in sizes])
     seen = set(coalition_keys(mine))
     pool = pool[np.array([key not in seen for key in coalition_keys(pool)], dtype=bool)]
-    chosen = _most_uncertain(
-        guide.known, points_of(weights(pool), guide.factor), pool.sum(axis=1), quotas, guide.kernel
-    )
-    return np.asarray(pool[chosen])
+    rows = _most_uncertain(guide.points, points_of(weights(pool), guide.factor), pool.sum(axis=1), quotas, guide.kernel)
+    return np.asarray(pool[rows])
 
 
 def _most_uncertain(
-    known: SimplexPoints, pool: SimplexPoints, sizes: IntArray, quotas: IntArray, kernel: Kernel
+    points: SimplexPoints, pool: SimplexPoints, sizes: IntArray, quotas: IntArray, kernel: Kernel
 ) -> IntArray:
     """Rows of ``pool`` by repeatedly taking the largest remaining variance inside the quotas (pivoted Cholesky)."""
     noise = max(kernel.noise, _LEAST_NOISE)
     left = quotas.copy()
     picks = int(left.sum())
-    factor = np.empty((len(known) + picks, len(pool)))
-    covariance = similarity(known, known, kernel.length)
+    factor = np.empty((len(points) + picks, len(pool)))
+    covariance = similarity(points, points, kernel.length)
     covariance[np.diag_indices_from(covariance)] += noise
     root = np.linalg.inv(np.linalg.cholesky(covariance))
-    factor[: len(known)] = root @ similarity(known, pool, kernel.length)
-    variance = pool.self_similarity() - np.einsum("ij,ij->j", factor[: len(known)], factor[: len(known)])
+    factor[: len(points)] = root @ similarity(points, pool, kernel.length)
+    variance = pool.self_similarity() - np.einsum("ij,ij->j", factor[: len(points)], factor[: len(points)])
     open_rows = left[sizes] > 0
-    chosen: list[int] = []
-    for rank in range(len(known), len(known) + picks):
+    picked: list[int] = []
+    for rank in range(len(points), len(points) + picks):
         if not open_rows.any():
             break
         row = int(np.where(open_rows, variance, -np.inf).argmax())
@@ -161,9 +159,9 @@ def _most_uncertain(
         own /= math.sqrt(max(float(variance[row]), 0.0) + noise)
         factor[rank] = own
         variance -= own**2
-        chosen.append(row)
+        picked.append(row)
         left[sizes[row]] -= 1
         open_rows[row] = False
         if left[sizes[row]] == 0:
             open_rows &= sizes != sizes[row]
-    return np.array(chosen, dtype=np.int64)
+    return np.array(picked, dtype=np.int64)

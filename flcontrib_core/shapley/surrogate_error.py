@@ -1,4 +1,4 @@
-"""How far may the surrogate's Shapley values be from the exact ones?
+"""Standard errors of the surrogate's Shapley values.
 
 Leave-one-out residuals r_S = û₋S(S) − u(S) of the inner sizes 2 … n − 1 tell how rough a utility is where it was
 evaluated: σ_s² is the mean of r_S² [(K + ν)⁻¹]_SS, weighted by e^(−|s_S − s|). The regression tells how much less is
@@ -74,7 +74,7 @@ def _roughness(model: SurrogateModel, block: int, residuals: FloatArray, inner: 
     """One (n + 1, utilities) per family of coalitions: σ_s² for every size s."""
     players = model.evidence.coalitions.shape[1]
     sizes = model.evidence.coalitions.sum(axis=1)
-    found: list[FloatArray] = []
+    roughness: list[FloatArray] = []
     for fitted in model.strata:
         used = inner[fitted.rows]
         rows = fitted.rows[used]
@@ -82,9 +82,10 @@ def _roughness(model: SurrogateModel, block: int, residuals: FloatArray, inner: 
         nearness = np.exp(-np.abs(np.arange(players + 1)[:, None] - sizes[rows][None, :]).astype(np.float64))
         squares = residuals[rows] ** 2 * strength[:, None]
         weight = nearness.sum(axis=1, keepdims=True)
-        found.append(nearness @ squares / weight if len(rows) else np.full((players + 1, residuals.shape[1]), np.nan))
-    worst = np.nanmax(np.array(found), axis=0)  # a family without residuals is taken to be as rough as the roughest
-    return [np.where(np.isnan(one), worst, one) for one in found]
+        unknown = np.full((players + 1, residuals.shape[1]), np.nan)
+        roughness.append(nearness @ squares / weight if len(rows) else unknown)
+    worst = np.nanmax(np.array(roughness), axis=0)  # a family without residuals is taken to be as rough as the roughest
+    return [np.where(np.isnan(one), worst, one) for one in roughness]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class _Unevaluated:
     coalitions: CoalitionMatrix
     coefficients: FloatArray
     """(coalitions, players) rows of aP, each standing for its share of the unevaluated coalitions of its size"""
-    kept: FloatArray
+    sampled_share: FloatArray
     """(coalitions,) sampled / unevaluated coalitions of the size"""
 
 
@@ -102,22 +103,22 @@ def _sample_unevaluated(evaluated: CoalitionMatrix, rng: np.random.Generator) ->
     seen = set(coalition_keys(evaluated))
     quota = _UNEVALUATED if 2.0**players <= _UNEVALUATED else max(4, _UNEVALUATED // (players - 2))
     coalitions = [np.zeros((0, players), dtype=bool)]
-    coefficients, kept = [np.zeros((0, players))], [np.zeros(0)]
+    coefficients, shares = [np.zeros((0, players))], [np.zeros(0)]
     for size in range(2, players):
         count = math.comb(players, size)
         if count <= quota:
-            found = coalitions_of_size(players, size)
+            members = coalitions_of_size(players, size)
         else:
-            found = np.unique(random_coalitions_of_size(rng, quota, players, size), axis=0)
-        found = found[np.array([key not in seen for key in coalition_keys(found)], dtype=bool)]
-        if len(found) == 0:
+            members = np.unique(random_coalitions_of_size(rng, quota, players, size), axis=0)
+        members = members[np.array([key not in seen for key in coalition_keys(members)], dtype=bool)]
+        if len(members) == 0:
             continue
         unseen = count - int(counted[size])
-        signed = np.where(found, 1 / size, -1 / (players - size)) * (unseen / count / len(found))
-        coalitions.append(found)
+        signed = np.where(members, 1 / size, -1 / (players - size)) * (unseen / count / len(members))
+        coalitions.append(members)
         coefficients.append(signed - signed.mean(axis=1, keepdims=True))
-        kept.append(np.full(len(found), len(found) / unseen))
-    return _Unevaluated(np.concatenate(coalitions), np.concatenate(coefficients), np.concatenate(kept))
+        shares.append(np.full(len(members), len(members) / unseen))
+    return _Unevaluated(np.concatenate(coalitions), np.concatenate(coefficients), np.concatenate(shares))
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _posterior(model: SurrogateModel, fitted: FittedStratum, block: int, unevalu
         return _Posterior(np.zeros(players + 1), np.zeros(players))
     regression = fitted.regressions[block]
     points = model.points(unevaluated.coalitions[mine], fitted.factor)
-    a, kept = unevaluated.coefficients[mine], unevaluated.kept[mine]
+    a, share = unevaluated.coefficients[mine], unevaluated.sampled_share[mine]
     cross = similarity(points, regression.points, regression.kernel.length)  # (sample, evaluated)
     explained = cross @ regression.precision
     variance = np.maximum(points.self_similarity() - np.einsum("se,se->s", explained, cross), 0.0)
@@ -148,7 +149,7 @@ def _posterior(model: SurrogateModel, fitted: FittedStratum, block: int, unevalu
     form = np.einsum("si,si->i", a, prior @ a) - np.einsum("si,si->i", a, explained @ (cross.T @ a))
     # A sampled coalition stands for many, whose own variances do not add up as if they were one.
     single = a**2 * variance[:, None]
-    return _Posterior(by_size, np.maximum(form - (1.0 - kept) @ single, kept @ single))
+    return _Posterior(by_size, np.maximum(form - (1.0 - share) @ single, share @ single))
 
 
 def _shared_by_size(

@@ -1,4 +1,4 @@
-"""What is "0.01 in accuracy units" for a utility that is not an accuracy?
+"""Thresholds made for accuracies ("0.01"), in the units of any utility.
 
 GTG-Shapley and TMR skip and cut by absolute thresholds made for accuracies, whose range is 1. For the utilities that
 live in [0, 1] they are taken as they are. For any other (loss first of all) they are multiplied by the epoch's own

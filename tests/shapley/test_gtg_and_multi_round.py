@@ -88,7 +88,7 @@ def test_a_cut_is_made_per_utility_and_never_enters_the_memo() -> None:
     game = Game(6, lambda s: np.stack([np.minimum(s.sum(axis=1), 2), s.sum(axis=1)], axis=1), ("accuracy", "loss"))
     oracle = game.oracle()
     estimate = GTG().estimate(oracle, rng())
-    members, values = oracle.known_coalitions()
+    members, values = oracle.evaluated_coalitions()
     assert np.array_equal(values, game.evaluate(members))
     assert np.allclose(estimate.values[:, 1], 1.0)
     assert estimate.values[:, 0].sum() == pytest.approx(2.0)

@@ -59,13 +59,13 @@ def test_the_empty_coalition_is_zero_and_free() -> None:
     assert oracle.evaluations == game.evaluated == 0
 
 
-def test_known_and_known_coalitions_tell_what_was_evaluated() -> None:
+def test_known_and_evaluated_coalitions_tell_what_was_evaluated() -> None:
     table = random_table(3, 5)
     oracle = table_game(table).oracle()
     masks = np.array([3, 17, 30])
     oracle.evaluate(everything(5)[masks])
-    assert np.flatnonzero(oracle.known(everything(5))).tolist() == [0, 3, 17, 30]
-    members, values = oracle.known_coalitions()
+    assert np.flatnonzero(oracle.evaluated(everything(5))).tolist() == [0, 3, 17, 30]
+    members, values = oracle.evaluated_coalitions()
     assert np.array_equal(values, table[members @ (1 << np.arange(5))])
 
 

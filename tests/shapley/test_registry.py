@@ -13,26 +13,12 @@ from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.shapley import registry
 from flcontrib_core.shapley.costs import cost_of
-from flcontrib_core.shapley.estimate import EpochEstimator, RunEstimator, ShapleyEstimate
-from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.estimate import EpochEstimator, RunEstimator
 from flcontrib_core.shapley.registry import epoch_estimator, estimator_by_name, estimator_from_record, names
 from tests.shapley.closed_form import additive
+from tests.shapley.third_party import EqualShares
 
 OURS = tuple(registry.BUILT_IN)
-
-
-class EqualShares:
-    """A third party's estimator: u(N) in equal parts."""
-
-    name = "equal-shares"
-
-    def record(self) -> dict[str, object]:
-        return {"name": self.name}
-
-    def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
-        total = oracle.evaluate(np.ones((1, oracle.players), dtype=bool))
-        values = np.repeat(total / oracle.players, oracle.players, axis=0)
-        return ShapleyEstimate(values, np.full_like(values, np.nan), 1, exact=False, method=self.name)
 
 
 def test_every_name_of_the_interface_is_there() -> None:
@@ -115,9 +101,9 @@ def test_a_built_in_name_cannot_be_taken() -> None:
 
 def test_entry_points_are_found_and_a_broken_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        EntryPoint("theirs", f"{__name__}:EqualShares", registry.ENTRY_POINT_GROUP),
+        EntryPoint("theirs", f"{EqualShares.__module__}:EqualShares", registry.ENTRY_POINT_GROUP),
         EntryPoint("broken", "no_such_module:Thing", registry.ENTRY_POINT_GROUP),
-        EntryPoint("exact", f"{__name__}:EqualShares", registry.ENTRY_POINT_GROUP),
+        EntryPoint("exact", f"{EqualShares.__module__}:EqualShares", registry.ENTRY_POINT_GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points if group == registry.ENTRY_POINT_GROUP else [])
     assert estimator_by_name("theirs").name == "equal-shares"

@@ -176,7 +176,7 @@ def test_truncation_saves_evaluations_and_leaves_its_shortcut_out_of_the_memo() 
     game = Game(9, lambda s: 1.0 - 0.5 ** s.sum(axis=1))  # saturates: within 1 % after seven players
     oracle = game.oracle()
     estimate = epoch_estimator("monte-carlo", evaluations=200, truncate=True).estimate(oracle, np.random.default_rng(0))
-    members, values = oracle.known_coalitions()
+    members, values = oracle.evaluated_coalitions()
     assert np.array_equal(values, game.evaluate(members))
     assert members.sum(axis=1)[members.sum(axis=1) < 9].max() < 9 - 1
     assert np.allclose(estimate.values.sum(), 1.0, atol=0.02)

@@ -1,4 +1,4 @@
-"""What does one found schedule show: its worth, its distance from the best, its fairness, its cost, its blind spots?"""
+"""Measures of a schedule: its worth, its distance from the best, its fairness, its cost, its blind spots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def objective_of(terms: ProgramTerms, settings: BudgetSettings, schedule: BoolAr
     return float(terms.two_sided(schedule[None, :], settings.gamma)[0])
 
 
-def judge(
+def measured_schedule(
     problem: SchedulingProblem,
     terms: ProgramTerms,
     settings: BudgetSettings,
