@@ -45,7 +45,7 @@ class NotebookReport(AuditReport):
 
     def _repr_html_(self) -> str:
         """Verdict, curves and table, for a notebook."""
-        from flcontrib_core.charts.of_report import cumulative_chart, has_epoch_values
+        from flcontrib_core.charts import cumulative_chart, has_epoch_values
         from flcontrib_core.reports.page import bullets, markup, paragraph
         from flcontrib_core.reports.sections import totals_section
         from flcontrib_core.words import OBSERVED_ONLY, alert_title, headline, how_sure

@@ -6,9 +6,17 @@ import numpy as np
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows, draw_class_mix
-from flcontrib_core.charts.evidence import draw_evidence, evidence_alt, evidence_facts, evidence_rows
-from flcontrib_core.charts.following import Following
+from flcontrib_core.charts import (
+    Following,
+    class_mix_alt,
+    class_mix_facts,
+    class_mix_rows,
+    draw_class_mix,
+    draw_evidence,
+    evidence_alt,
+    evidence_facts,
+    evidence_rows,
+)
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import (

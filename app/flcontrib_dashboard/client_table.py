@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.following import Following
+from flcontrib_core.charts import Following
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers, pending_epochs
 from flcontrib_dashboard import controls, selection, state

@@ -11,8 +11,8 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.palette import DARK, palette
-from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts import DARK, Picture
+from flcontrib_core.charts.palette import palette
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.reports.tables import csv_safe
 from flcontrib_core.words import help as wording

@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.following import NOTHING, Following, read_pick
+from flcontrib_core.charts import NOTHING, Following, read_pick
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import state
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,14 +10,13 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import (
     NOTHING,
-    STILL,
     Following,
     add_cell_targets,
     add_row_targets,
     draw_followed_epochs,
     draw_followed_row,
-    pick,
 )
+from flcontrib_core.charts.heat_map_sides import draw_gain, draw_totals, reach
 from flcontrib_core.charts.palette import heat_scale, palette
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import drawn_states
@@ -32,12 +30,12 @@ from flcontrib_core.charts.style import (
     plain,
     short,
 )
-from flcontrib_core.charts.ticks import leading_digit_up, signed_ticks
+from flcontrib_core.charts.ticks import leading_digit_up
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
 
-MOST_ROWS = 40
+MOST_HEAT_ROWS = 40
 LONGEST_NAME = 13
 GAIN_GAP = 18
 """Pixels between the cells and the gain above them."""
@@ -71,7 +69,7 @@ def heat_map_facts(
     utility: str,
     order: str = "alerts",
     fill: FillPolicy = FillPolicy.EQUAL,
-    rows: int = MOST_ROWS,
+    rows: int = MOST_HEAT_ROWS,
     also: str | None = None,
 ) -> HeatMapFacts:
     """``order``: 'alerts' first, by 'total', or by 'name'; ``also`` the followed client, whatever its place.
@@ -151,7 +149,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, following: Following = NOTHING
     y = list(range(count, 0, -1))
     _draw_cells(figure, facts, y, mode)
     _mark_states(figure, facts, y, mode)
-    _draw_gain(figure, facts, mode)
+    draw_gain(figure, facts, mode)
     for client, first, last in facts.windows:
         at = y[facts.clients.index(client)]
         edge = {"color": p.ink, "width": 2}
@@ -165,7 +163,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, following: Following = NOTHING
         _write_followed(figure, following.client, at, mode)
     cells = (KEY_DEPTH / inner, (KEY_DEPTH + row * count) / inner)
     _lay_out(figure, facts, y, mode, right=right, cells=cells, above=cells[1] + GAIN_GAP / inner)
-    _draw_totals(figure, facts, y, mode, right)
+    draw_totals(figure, facts, y, mode, right)
     draw_followed_epochs(figure, following, mode, heights=(cells[0], 1))
     return figure
 
@@ -186,31 +184,6 @@ def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -
         customdata=[[plain(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br><b>%{z:+.4f}</b><extra></extra>",
         showscale=False,
-    )
-
-
-def _draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
-    """What the model gained in each epoch, above the cells on an axis of its own."""
-    p = palette(mode)
-    figure.add_bar(
-        x=list(range(1, len(facts.gain) + 1)),
-        y=facts.gain,
-        yaxis="y2",
-        marker={"color": [p.help if g >= 0 else p.harm for g in facts.gain], "line": {"width": 0}},
-        width=0.8,
-        hovertemplate="model gain in epoch %{x}<br><b>%{y:+.4f}</b><extra></extra>",
-    )
-    figure.add_annotation(
-        x=0,
-        xref="paper",
-        xanchor="left",
-        y=1,
-        yref="paper",
-        yanchor="bottom",
-        showarrow=False,
-        yshift=-4,
-        text=f"<b>Model gain per epoch</b> ({facts.axis})",
-        font={"size": 12, "color": p.secondary},
     )
 
 
@@ -250,7 +223,7 @@ def _lay_out(
             "fixedrange": True,
             "tickfont": {"size": 11, "color": p.secondary},
         }
-        | _reach(facts.gain),
+        | reach(facts.gain),
     )
 
 
@@ -302,60 +275,3 @@ def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) 
     if len(rows):
         dots = {"size": 3, "color": p.absent}
         figure.add_scatter(x=epochs + 1, y=[y[r] for r in rows], mode="markers", marker=dots, hoverinfo="skip")
-
-
-def _reach(values: np.ndarray) -> dict[str, Any]:
-    """A range that holds the values and zero, with about two ticks."""
-    low, high = min(0.0, float(np.nanmin(values))), max(0.0, float(np.nanmax(values)))
-    room = 0.05 * (high - low or 1.0)
-    return {"range": [low - room * (low < 0), high + room]} | signed_ticks(low, high, 2)
-
-
-def _outermost(axis: dict[str, Any]) -> dict[str, Any]:
-    """One label beside the zero line: on a phone the totals have room for one."""
-    if not axis["tickvals"]:
-        return axis
-    value, text = max(zip(axis["tickvals"], axis["ticktext"], strict=True), key=lambda tick: abs(tick[0]))
-    return axis | {"tickvals": [value], "ticktext": [text]}
-
-
-def _draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
-    p = palette(mode)
-    colours = [p.help if t >= 0 else p.harm for t in facts.totals]
-    known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
-    figure.add_bar(
-        x=facts.totals,
-        y=y,
-        orientation="h",
-        xaxis="x2",
-        width=0.5,
-        marker={"color": colours, "line": {"width": 0}},
-        error_x={"type": "data", "array": known, "color": p.ink, "thickness": 1.2, "width": 0},
-        customdata=[[plain(c), pick(facts.position[c])] for c in facts.clients],
-        hovertemplate="<b>%{customdata[0]}</b><br>total <b>%{x:+.4f}</b><extra></extra>",
-        **STILL,
-    )
-    figure.update_layout(
-        xaxis2={
-            "domain": [left + 0.03, 1],
-            "anchor": "y",
-            "tickangle": 0,
-            "showgrid": False,
-            "zeroline": True,
-            "zerolinecolor": p.axis,
-            "fixedrange": True,
-            "tickfont": {"size": 11, "color": p.secondary},
-        }
-        | _outermost(_reach(np.concatenate([facts.totals - known, facts.totals + known])))
-    )
-    figure.add_annotation(
-        x=left + 0.03,
-        xref="paper",
-        xanchor="left",
-        y=y[0] + 0.55,
-        yref="y",
-        yanchor="bottom",
-        showarrow=False,
-        text="<b>Total</b>",
-        font={"size": 12, "color": p.secondary},
-    )

@@ -85,7 +85,7 @@ def svg_file(picture: Picture, title: str, description: str, lines: Sequence[str
     )
 
 
-CHART_RULES = (
+CHART_RULES: str = (
     ".picture{container-type:inline-size}.picture>div{display:flex;align-items:flex-start}"
     ".picture>div>svg{flex:none;display:block}.picture>div>.room{flex:1 1 0;min-width:0;overflow:visible}"
     f"@container (max-width:{NARROW}px){{.picture svg.{BESIDE}{{width:{NARROW_MARGIN}px}}"

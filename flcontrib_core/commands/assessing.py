@@ -137,7 +137,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     progress.close()
     plan = choose_epochs(problem, settings.budget)
     if out is not None:
-        from flcontrib_core.charts.schedule_file import write_schedule
+        from flcontrib_core.charts import write_schedule
 
         click.echo(f"wrote {write_schedule(plan, out)}", err=True)
     if as_json:

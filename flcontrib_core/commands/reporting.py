@@ -95,7 +95,7 @@ def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -
 def _more(found: Any, charts: Path | None, tables: Path | None, options: dict[str, Any]) -> list[Path]:
     written: list[Path] = []
     if charts is not None:
-        from flcontrib_core.charts.of_report import write_charts
+        from flcontrib_core.charts import write_charts
 
         written += write_charts(found, charts)
     if tables is not None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.charts.of_report import Chart
-from flcontrib_core.charts.own_series import OwnSeriesFacts, draw_own_series, own_series_alt
+from flcontrib_core.charts import Chart, OwnSeriesFacts, draw_own_series, own_series_alt
 from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.reports.page import (
     badge,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.heat_map import MOST_ROWS
-from flcontrib_core.charts.of_report import MOST_ALERTS_DRAWN, Chart, has_epoch_values, report_charts
+from flcontrib_core.charts import MOST_ALERTS_DRAWN, MOST_HEAT_ROWS, Chart, has_epoch_values, report_charts
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.reports.page import badge, bullets, drawn, grid, markup, page, paragraph, section
 from flcontrib_core.reports.sections import (
@@ -138,10 +137,10 @@ def _run_charts(report: AuditReport, charts: dict[str, Chart]) -> str:
     ):
         title = markup(charts[name].title)
         parts.append(f'<div class="card"><h3>{title}</h3>{paragraph(words, "second small")}{drawn(charts[name])}</div>')
-    if len(report.history.client_ids) > MOST_ROWS:
+    if len(report.history.client_ids) > MOST_HEAT_ROWS:
         parts.append(
             paragraph(
-                f"{MOST_ROWS} of {count(len(report.history.client_ids))} clients are drawn: alerted ones and the "
+                f"{MOST_HEAT_ROWS} of {count(len(report.history.client_ids))} clients are drawn: alerted ones and the "
                 "largest totals. The JSON beside this file holds all.",
                 "second small",
             )

@@ -7,10 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from flcontrib_core.charts.of_report import Chart
-from flcontrib_core.charts.palette import DARK, LIGHT, Palette
-from flcontrib_core.charts.style import FONT
-from flcontrib_core.charts.svg import CHART_RULES, dark_rules
+from flcontrib_core.charts import CHART_RULES, DARK, FONT, LIGHT, Chart, Palette, dark_rules
 from flcontrib_core.words.numbers import visible
 
 

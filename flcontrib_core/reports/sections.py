@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import fill_of, total_credit
-from flcontrib_core.charts.of_report import Chart, main_utility
+from flcontrib_core.charts import Chart, fill_of, main_utility, total_credit
 from flcontrib_core.detection.findings import ALERT_KINDS
 from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, markup, paragraph, section
 from flcontrib_core.words import (

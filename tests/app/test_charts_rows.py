@@ -12,7 +12,7 @@ from flcontrib_dashboard.client_table import totals_columns
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.crowd import GROUPS, crowd_alt, crowd_facts, crowd_rows
 from flcontrib_core.charts.following import Following
-from flcontrib_core.charts.heat_map import MOST_ROWS, heat_map_alt, heat_map_facts, heat_map_rows
+from flcontrib_core.charts.heat_map import MOST_HEAT_ROWS, heat_map_alt, heat_map_facts, heat_map_rows
 from flcontrib_core.charts.palette import palette
 from flcontrib_core.charts.ranking import ranking_alt, ranking_facts, ranking_rows
 from flcontrib_core.vocabulary import FillPolicy
@@ -90,10 +90,10 @@ def test_orders(order: str) -> None:
 def test_heat_map_of_many_clients_is_cut_and_says_so(crowded: AuditReport) -> None:
     last = crowded.history.client_ids[-1]
     facts = heat_map_facts(crowded, "loss", "name", also=last)
-    assert len(facts.clients) == MOST_ROWS
+    assert len(facts.clients) == MOST_HEAT_ROWS
     assert facts.clients[-1] == last
-    assert facts.left_out == 1200 - MOST_ROWS
-    assert len(heat_map_rows(facts)) == MOST_ROWS * 12
+    assert facts.left_out == 1200 - MOST_HEAT_ROWS
+    assert len(heat_map_rows(facts)) == MOST_HEAT_ROWS * 12
     assert "not computed" in heat_map_alt(facts)
 
 

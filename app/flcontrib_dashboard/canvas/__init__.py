@@ -15,8 +15,7 @@ from typing import Any
 import plotly
 import streamlit as st
 
-from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.svg import BESIDE, CHART_RULES, NARROW, NARROW_MARGIN, inline_svg
+from flcontrib_core.charts import BESIDE, CHART_RULES, NARROW, NARROW_MARGIN, Picture, inline_svg
 from flcontrib_dashboard.addresses import under_base
 
 SCRIPT_ROUTE = f"/drawing/plotly-{plotly.__version__}.js"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core.charts.change_points import (
+from flcontrib_core.charts import (
     change_point_alt,
     change_point_facts,
     change_point_rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.clusters import (
+from flcontrib_core.charts import (
     ClusterFacts,
     cluster_alt,
     cluster_facts,

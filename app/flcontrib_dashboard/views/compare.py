@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.comparison import (
+from flcontrib_core.charts import (
     aligned_alt,
     aligned_facts,
     aligned_rows,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.cumulative import (
+from flcontrib_core.charts import (
     MOST_IN_FOCUS,
+    Following,
     cumulative_alt,
     cumulative_facts,
     cumulative_rows,
     draw_cumulative,
+    draw_heat_map,
+    heat_map_alt,
+    heat_map_facts,
+    heat_map_rows,
+    ranking_facts,
 )
-from flcontrib_core.charts.following import Following
-from flcontrib_core.charts.heat_map import draw_heat_map, heat_map_alt, heat_map_facts, heat_map_rows
-from flcontrib_core.charts.ranking import ranking_facts
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers, pending_epochs, so_far
 from flcontrib_dashboard import client_table, controls, selection, state

@@ -5,17 +5,26 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.crowd import MANY_CLIENTS, crowd_alt, crowd_facts, crowd_rows, draw_crowd
-from flcontrib_core.charts.cumulative import (
+from flcontrib_core.charts import (
+    MANY_CLIENTS,
     CumulativeFacts,
+    Following,
+    RankingFacts,
+    crowd_alt,
+    crowd_facts,
+    crowd_rows,
     cumulative_alt,
     cumulative_facts,
     cumulative_rows,
+    draw_crowd,
     draw_cumulative,
+    draw_ranking,
+    draw_sparkline,
+    ranking_alt,
+    ranking_facts,
+    ranking_rows,
+    sparkline_alt,
 )
-from flcontrib_core.charts.following import Following
-from flcontrib_core.charts.ranking import RankingFacts, draw_ranking, ranking_alt, ranking_facts, ranking_rows
-from flcontrib_core.charts.sparkline import draw_sparkline, sparkline_alt
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.words import (
     headline,

@@ -10,8 +10,8 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_core.auditing import settings_from_record
-from flcontrib_core.charts.following import Following
-from flcontrib_core.charts.schedule import (
+from flcontrib_core.charts import (
+    Following,
     draw_exposure,
     draw_frontier,
     draw_schedule,
