@@ -11,6 +11,8 @@ _Named = TypeVar("_Named", bound=StrEnum)
 
 
 class DatasetName(StrEnum):
+    """Which rows the clients share; ``datasets`` says where each comes from."""
+
     DIGITS = "digits"
     BREAST_CANCER = "breast-cancer"
     WINE = "wine"
@@ -36,17 +38,23 @@ class Split(StrEnum):
 
 
 class Sizes(StrEnum):
+    """How many rows each client holds; unequal ones differ up to fourfold."""
+
     EQUAL = "equal"
     UNEQUAL = "unequal"
 
 
 class ModelKind(StrEnum):
+    """The network; ``paper-mlp`` has the widths of the paper's appendix."""
+
     MLP = "mlp"
     PAPER_MLP = "paper-mlp"
     CNN = "cnn"
 
 
 class Optimizer(StrEnum):
+    """How a client makes its steps; no client keeps moments between epochs."""
+
     SGD = "sgd"
     ADAM = "adam"
     MOMENTUM = "momentum"
