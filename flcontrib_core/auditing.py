@@ -93,14 +93,13 @@ def audit(
 
     Example: ``audit(read_run_log("sample_runs/two-poisoned.flrun")).detection.alerts[0].client``.
     """
-    wanted = settings or AuditSettings()
-    judge = evaluator
-    if judge is None and isinstance(run, RunLog):
-        judge = evaluator_for(run, wanted.assess.utilities)
+    settings = settings or AuditSettings()
+    if evaluator is None and isinstance(run, RunLog):
+        evaluator = evaluator_for(run, settings.assess.utilities)
     history = assess_contributions(
         run,
-        wanted.assess,
-        evaluator=judge,
+        settings.assess,
+        evaluator=evaluator,
         workers=workers,
         engine=engine,
         address=address,
@@ -110,7 +109,7 @@ def audit(
         on_epoch=on_epoch,
     )
     on_progress(history.epoch_count, history.epoch_count, "reading the history")
-    return report_on(run, history, wanted, {} if judge is None else judge.recipe())
+    return report_on(run, history, settings, {} if evaluator is None else evaluator.recipe())
 
 
 def report_on(
