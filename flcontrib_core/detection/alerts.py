@@ -52,7 +52,7 @@ from flcontrib_core.detection.objections import (
     OtherCausesLookTheSame,
     VanishesUnder,
 )
-from flcontrib_core.detection.reading import Reading, read_history
+from flcontrib_core.detection.reading import Reading, reading_of
 from flcontrib_core.detection.reasons import ChannelScore, HarmfulThroughout, Reason, WorseInWindow
 from flcontrib_core.detection.search import FoundWindow, channel_evidence, drawn_window
 from flcontrib_core.detection.sensitivity import Sensitivity, sensitivity
@@ -81,7 +81,7 @@ def read_verdicts(
     Raises SettingsError for an unknown preset. Example: ``read_verdicts(history).alerts[0].evidence_for``.
     """
     measured = calibration or shipped_calibration()
-    reading = read_history(history, measured, measured.preset(preset), model or WindowModel())
+    reading = reading_of(history, measured, measured.preset(preset), model or WindowModel())
     alerts = raise_alerts(reading, check_sensitivity)
     accused = {a.client for a in alerts}
     quiet = np.array([i for i, name in enumerate(history.client_ids) if name not in accused], dtype=np.int64)
@@ -111,36 +111,36 @@ def raise_alerts(reading: Reading, check_sensitivity: bool = True) -> tuple[Aler
     return tuple(sorted(alerts, key=lambda a: (-a.score, a.client, a.window or (0, 0))))
 
 
-def _window_alert(reading: Reading, found: FoundWindow, held: Sensitivity | None, persistent: bool) -> Alert:
+def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | None, persistent: bool) -> Alert:
     history, channels = reading.history, reading.channels
     rows = np.zeros(len(channels.epochs), dtype=bool)
-    rows[found.start : found.end + 1] = True
-    explained = reading.search.explained[:, found.client]
-    window = drawn_window(channels, found)
-    numbers = window_numbers(history, channels, found.client, rows, window, explained)
-    scores = channel_evidence(channels, found, reading.model)
-    moves = class_moves(history, channels, found.client, rows, explained)
+    rows[window.start : window.end + 1] = True
+    explained = reading.search.explained[:, window.client]
+    epochs = drawn_window(channels, window)
+    numbers = window_numbers(history, channels, window.client, rows, epochs, explained)
+    scores = channel_evidence(channels, window, reading.model)
+    moves = class_moves(history, channels, window.client, rows, explained)
     kind = _window_kind(persistent, moves is not None and moves.mix_changed(scores), numbers)
     reasons: list[Reason] = []
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
-        reasons.append(WorseInWindow(window))
+        reasons.append(WorseInWindow(epochs))
     if kind is VerdictKind.CLASS_MIX_CHANGED and moves is not None:
         reasons.append(classes_moved(moves))
-    against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(found))]
+    against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(window))]
     context: list[Context] = []
     if held is not None:
         context.append(HoldsUnder(held.holds, held.settings))
         if held.vanishes:
             against.append(VanishesUnder(held.vanishes, held.settings))
     return Alert(
-        client=history.client_ids[found.client],
+        client=history.client_ids[window.client],
         verdict=kind,
-        window=window,
-        probability=_window_probability(reading, found, kind),
-        score=found.u,
-        expert=found.expert.name,
+        window=epochs,
+        probability=_window_probability(reading, window, kind),
+        score=window.u,
+        expert=window.expert.name,
         channels=tuple(ChannelScore(name, scores[name]) for name in CHANNEL_NAMES),
-        evidence_for=(*reasons, *harm_reasons(numbers), *change_reasons(numbers, found, scores)),
+        evidence_for=(*reasons, *harm_reasons(numbers), *change_reasons(numbers, window, scores)),
         evidence_against=tuple(against),
         context=(*context, reading.false_alarms()),
         computed_in_window=len(numbers.computed_inside),
@@ -157,10 +157,10 @@ def _lookalike(kind: VerdictKind, scores: dict[str, float | None]) -> Objection:
     return ordinary_causes(scores) if kind is VerdictKind.BEHAVIOUR_CHANGED else OtherCausesLookTheSame()
 
 
-def _window_probability(reading: Reading, found: FoundWindow, kind: VerdictKind) -> float:
+def _window_probability(reading: Reading, window: FoundWindow, kind: VerdictKind) -> float:
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
-        return reading.calibration.persistent_odds.probability(float(reading.persistent_u[found.client]))
-    return reading.calibration.window_odds.probability(found.u)
+        return reading.calibration.persistent_odds.probability(float(reading.persistent_u[window.client]))
+    return reading.calibration.window_odds.probability(window.u)
 
 
 def _window_kind(persistent: bool, mix_changed: bool, numbers: WindowNumbers) -> VerdictKind:
@@ -229,10 +229,10 @@ def client_verdicts(reading: Reading, alerts: tuple[Alert, ...]) -> tuple[Client
 
 
 def _quiet_verdict(reading: Reading, client: int, name: str) -> ClientVerdict:
-    if not reading.search.heard[client]:
+    if not reading.search.scored[client]:
         return ClientVerdict(name, VerdictKind.NO_VERDICT, None, None, None, (_why_no_verdict(reading, client),))
-    loudest = reading.search.loudest[client]
-    u = QUIET if loudest is None else loudest.u
+    strongest = reading.search.strongest[client]
+    u = QUIET if strongest is None else strongest.u
     reflected = client in reading.reflections()
     probability = reading.calibration.window_odds.probability(min(u, reading.threshold) if reflected else u)
     kind, fact = VerdictKind.NOTHING_FOUND, _why_nothing(reading, u, reflected)
@@ -265,7 +265,7 @@ def _remarks(reading: Reading) -> tuple[Remark, ...]:
     coverage = value_coverage(channels)
     if coverage is not None and coverage < 1.0:
         remarks.append(ValuesPartlyComputed(coverage, channels.values_alone))
-    for window in reading.search.mirrored:
+    for window in reading.search.reflected:
         who = Others.named([history.client_ids[window.client]])
         remarks.append(StandsOutByReflection(who, drawn_window(channels, window)))
     known = (history.state == CellState.COMPUTED) & history.participated[:, :, None]

@@ -72,7 +72,7 @@ def harm_reasons(numbers: WindowNumbers) -> list[Reason]:
     return [*reasons, *(fact for fact in (numbers.margin, numbers.worst_class) if fact is not None)]
 
 
-def change_reasons(numbers: WindowNumbers, found: FoundWindow, scores: Mapping[str, float | None]) -> list[Reason]:
+def change_reasons(numbers: WindowNumbers, window: FoundWindow, scores: Mapping[str, float | None]) -> list[Reason]:
     """What moved in the updates themselves, and the score against its limit."""
     reasons: list[Reason] = []
     for name, (inside, outside) in numbers.movements.items():
@@ -84,9 +84,9 @@ def change_reasons(numbers: WindowNumbers, found: FoundWindow, scores: Mapping[s
         elif outside > 0:
             kind = SizeChanged if name == SIZE else SpreadChanged
             reasons.append(kind(inside / outside, score))
-    weighed = [(name, score) for name in found.expert.weights if (score := scores.get(name)) is not None]
+    weighed = [(name, score) for name in window.expert.weights if (score := scores.get(name)) is not None]
     parts = tuple(ChannelScore(name, score) for name, score in sorted(weighed, key=lambda pair: -pair[1]))
-    return [*reasons, ExpertScore(found.expert.name, found.score, found.threshold, parts)]
+    return [*reasons, ExpertScore(window.expert.name, window.score, window.threshold, parts)]
 
 
 def classes_moved(moves: ClassMoves) -> ClassesMoved:

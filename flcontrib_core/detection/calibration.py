@@ -72,7 +72,7 @@ class HonestRun:
     participation: float
     epochs: int
     largest: float
-    """u of the loudest window of kind 1 or 2 (all channels)"""
+    """u of the strongest window of kind 1 or 2 (all channels)"""
     largest_value_only: float
     """the same, read as a table"""
     alerts_online: bool | None = None

@@ -184,7 +184,7 @@ def _raw_channels(
     if raw is None:
         return channels, unavailable | {name: Unavailable.NO_UPDATES for name in CHANNEL_NAMES if name != VALUE}
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = {
+        observed = {
             MARGIN: -raw.solo_margin,
             WORST_CLASS: raw.solo_worst_class,
             OWN_DIRECTION: -np.arctanh(np.clip(raw.own_cosine, -0.999999, 0.999999)),
@@ -193,9 +193,9 @@ def _raw_channels(
             SPREAD: np.log(raw.spread),
         }
         if raw.closest_own_cosine is not None:
-            found[ECHO] = -np.log(1.0 - np.clip(raw.closest_own_cosine, -1.0, 0.9999))
+            observed[ECHO] = -np.log(1.0 - np.clip(raw.closest_own_cosine, -1.0, 0.9999))
     for name in CHANNEL_NAMES[1:]:
-        cells = found.get(name, np.full(raw.norm.shape, np.nan))
+        cells = observed.get(name, np.full(raw.norm.shape, np.nan))
         rows = np.where(took_part & np.isfinite(cells[epochs]), cells[epochs], np.nan)
         channels[name] = rows
         if np.isnan(rows).all():

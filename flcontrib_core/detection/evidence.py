@@ -126,9 +126,9 @@ def window_numbers(
 
 def _epochs(channels: Channels, rows: BoolArray, length: int) -> BoolArray:
     """(T + 1,) the epochs of these rows"""
-    chosen = np.zeros(length, dtype=bool)
-    chosen[channels.epochs[rows]] = True
-    return chosen
+    marked = np.zeros(length, dtype=bool)
+    marked[channels.epochs[rows]] = True
+    return marked
 
 
 def _half_width(values: FloatArray, errors: FloatArray | None = None) -> float | None:

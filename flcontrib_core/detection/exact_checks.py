@@ -98,8 +98,8 @@ def _zero(norm: FloatArray, participated: BoolArray) -> BoolArray:
 
 def _true_repeats(raw: RawChannels, participated: BoolArray) -> BoolArray:
     """(T + 1, m) repeats, without those that sign-like updates produce by chance: near, but not bit for bit."""
-    found: BoolArray = (raw.repeat_of > 0) & participated
-    doubtful = found & (np.nan_to_num(raw.spread) > SIGN_LIKE_SPREAD)
+    repeats: BoolArray = (raw.repeat_of > 0) & participated
+    doubtful = repeats & (np.nan_to_num(raw.spread) > SIGN_LIKE_SPREAD)
     if raw.repeat_bit_equal is not None:
         doubtful &= ~raw.repeat_bit_equal
     for i in np.flatnonzero(doubtful.any(axis=0)):
@@ -107,8 +107,8 @@ def _true_repeats(raw: RawChannels, participated: BoolArray) -> BoolArray:
         source = raw.repeat_of[epochs, i]
         for place in np.flatnonzero(doubtful[epochs, i]):
             beside = source[max(0, place - 1) : place + 2]
-            found[epochs[place], i] = (beside == source[place]).sum() > 1
-    return found
+            repeats[epochs[place], i] = (beside == source[place]).sum() > 1
+    return repeats
 
 
 def _copies_last_step(cosine: FloatArray, participated: BoolArray) -> BoolArray:
@@ -127,12 +127,12 @@ def _copies_last_step(cosine: FloatArray, participated: BoolArray) -> BoolArray:
     return close
 
 
-def _stretches(found: BoolArray, took_part: BoolArray) -> list[tuple[int, ...]]:
+def _stretches(marked: BoolArray, took_part: BoolArray) -> list[tuple[int, ...]]:
     """Runs of epochs with the finding, in the sequence of the client's own participations."""
     runs: list[tuple[int, ...]] = []
     current: list[int] = []
     for t in np.flatnonzero(took_part):
-        if found[t]:
+        if marked[t]:
             current.append(int(t))
         elif current:
             runs.append(tuple(current))

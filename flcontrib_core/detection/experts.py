@@ -93,11 +93,11 @@ class ExpertReading:
     starts: IntArray
     ends: IntArray
     """(m,) rows of the strongest window, inclusive"""
-    heard: BoolArray
+    scored: BoolArray
     """(m,) False where too much of the expert's weight is missing"""
 
 
-def hear_experts(
+def score_experts(
     channels: Channels,
     experts: Sequence[Expert],
     model: WindowModel,
@@ -108,18 +108,18 @@ def hear_experts(
 
     ``masked`` (E, m) hides cells that an earlier window already explains, so that a second one can be found.
     """
-    chosen = np.arange(len(channels.client_ids)) if clients is None else clients
+    positions = np.arange(len(channels.client_ids)) if clients is None else clients
     grid = window_grid(len(channels.epochs), model, SKIPPED_FIRST_EPOCHS)
     asked = {SIZE if name == SIZE_JUMP else name for e in experts for name in e.weights}
-    wanted = [name for name in CHANNEL_NAMES if name in asked and channels.available(name)]
-    if not len(grid) or not len(chosen) or not wanted:
-        nothing = np.zeros(len(chosen), dtype=np.int64)
-        mute = np.zeros(len(chosen), dtype=bool)
-        return tuple(ExpertReading(e, np.full(len(chosen), -np.inf), nothing, nothing, mute) for e in experts)
+    names = [name for name in CHANNEL_NAMES if name in asked and channels.available(name)]
+    if not len(grid) or not len(positions) or not names:
+        nothing = np.zeros(len(positions), dtype=np.int64)
+        mute = np.zeros(len(positions), dtype=bool)
+        return tuple(ExpertReading(e, np.full(len(positions), -np.inf), nothing, nothing, mute) for e in experts)
     pieces: list[list[ExpertReading]] = [[] for _ in experts]
-    columns = len(wanted) + (len(channels.class_scores) if WORST_CLASS in wanted else 0)
-    for first in range(0, len(chosen), step := max(1, CELLS_AT_ONCE // (len(grid) * columns))):
-        table = Cells.of(channels, wanted, masked, chosen[first : first + step])
+    columns = len(names) + (len(channels.class_scores) if WORST_CLASS in names else 0)
+    for first in range(0, len(positions), step := max(1, CELLS_AT_ONCE // (len(grid) * columns))):
+        table = Cells.of(channels, names, masked, positions[first : first + step])
         evidence = table.evidence(grid.starts, grid.ends, model)
         for e, expert in enumerate(experts):
             sums = table.weighted_sums(expert, evidence, grid.starts, grid.ends)
@@ -158,7 +158,7 @@ class Cells:
         """channel -> (W, m) log Bayes factor of each window; all channels with one null are read in one go."""
         by_class = WORST_CLASS in self.scores and len(self.class_scores) > 0
         names = [name for name in self.scores if not (by_class and name == WORST_CLASS)]
-        found: dict[str, FloatArray] = {}
+        factors: dict[str, FloatArray] = {}
         for curved in (False, True):
             mine = [name for name in names if RECIPES[name].curved_null == curved]
             classes = [] if curved or not by_class else list(self.class_scores)
@@ -170,13 +170,13 @@ class Cells:
             parts = len(mine) + len(classes)
             a, b = (starts, ends) if starts.ndim == 1 else (np.tile(starts, parts), np.tile(ends, parts))
             pieces = np.split(window_evidence(cells, extra, a, b, model, curved), parts, axis=1)
-            found |= dict(zip(mine, pieces, strict=False))
+            factors |= dict(zip(mine, pieces, strict=False))
             if classes:
-                found[WORST_CLASS] = _one_of_them(np.stack(pieces[len(mine) :]))
+                factors[WORST_CLASS] = _one_of_them(np.stack(pieces[len(mine) :]))
         if SIZE in self.scores:
             large = replace(model, smallest_shift=self.jump)
-            found[SIZE_JUMP] = window_evidence(self.scores[SIZE], self.extra_variance[SIZE], starts, ends, large)
-        return found
+            factors[SIZE_JUMP] = window_evidence(self.scores[SIZE], self.extra_variance[SIZE], starts, ends, large)
+        return factors
 
     def weighted_sums(
         self, expert: Expert, evidence: dict[str, FloatArray], starts: IntArray, ends: IntArray
@@ -193,13 +193,13 @@ class Cells:
                 known = np.isfinite(evidence[name])
                 summed += np.where(known, share * evidence[name], 0.0)
                 weight += share * known
-        heard = weight >= LEAST_WEIGHT * total
+        scored = weight >= LEAST_WEIGHT * total
         if expert.fewest > 1:
-            heard &= number_inside(self.observed, starts, ends) >= expert.fewest
-        sums = np.where(heard, summed * total / np.where(heard, weight, 1.0), np.nan)
+            scored &= number_inside(self.observed, starts, ends) >= expert.fewest
+        sums = np.where(scored, summed * total / np.where(scored, weight, 1.0), np.nan)
         if expert.needs_harm:
             harm, known = mean_inside(self.harm, starts, ends)
-            sums = np.where(heard & known & (harm <= 0), -np.inf, sums)
+            sums = np.where(scored & known & (harm <= 0), -np.inf, sums)
         return sums
 
 
@@ -223,10 +223,10 @@ def _log_sum(logs: FloatArray) -> FloatArray:
 
 def _strongest(expert: Expert, sums: FloatArray, grid: WindowGrid, table: Cells, model: WindowModel) -> ExpertReading:
     """Score and strongest window of each client; on a coarse grid the best candidate is moved to its exact place."""
-    heard = ~np.isnan(sums)
+    scored = ~np.isnan(sums)
     stands_for = grid.stands_for[:, None]
-    number = np.maximum((heard * stands_for).sum(axis=0), 1.0)
-    finite = np.where(heard, sums, -np.inf)
+    number = np.maximum((scored * stands_for).sum(axis=0), 1.0)
+    finite = np.where(scored, sums, -np.inf)
     best = np.argmax(finite, axis=0)
     starts, ends = grid.starts[best], grid.ends[best]
     score = _log_sum(finite + np.log(stands_for)) - np.log(number)
@@ -234,7 +234,7 @@ def _strongest(expert: Expert, sums: FloatArray, grid: WindowGrid, table: Cells,
         starts, ends, peak = _placed_exactly(expert, table, starts, ends, model)
         # a peak narrower than the grid's spacing was missed by the mean: its own window is a lower bound
         score = np.maximum(score, peak - np.log(number))
-    return ExpertReading(expert, score, starts, ends, np.asarray(heard.any(axis=0)))
+    return ExpertReading(expert, score, starts, ends, np.asarray(scored.any(axis=0)))
 
 
 def _placed_exactly(
@@ -265,5 +265,5 @@ def _joined(parts: list[ExpertReading]) -> ExpertReading:
         np.concatenate([p.score for p in parts]),
         np.concatenate([p.starts for p in parts]),
         np.concatenate([p.ends for p in parts]),
-        np.concatenate([p.heard for p in parts]),
+        np.concatenate([p.scored for p in parts]),
     )

@@ -16,7 +16,7 @@ from flcontrib_core.detection.alerts import raise_alerts
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.objections import StillGrowing
-from flcontrib_core.detection.reading import Reading, read_history
+from flcontrib_core.detection.reading import Reading, reading_of
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import EpochByClient
@@ -54,7 +54,7 @@ class OnlineReader:
         return tuple(new)
 
     def read(self, history: ContributionHistory) -> Reading:
-        return read_history(history, self.calibration, self.calibration.preset(ONLINE_PRESET), self.model, online=True)
+        return reading_of(history, self.calibration, self.calibration.preset(ONLINE_PRESET), self.model, online=True)
 
 
 def _same(alert: Alert, other: Alert) -> bool:

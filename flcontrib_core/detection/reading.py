@@ -46,9 +46,9 @@ class Reading:
         return self.history.of(value_utility(self.history)).computed
 
     @property
-    def crowd(self) -> int:
+    def client_count(self) -> int:
         """Clients with a usable series: those the run-level control corrects for."""
-        return int(self.search.heard.sum())
+        return int(self.search.scored.sum())
 
     def persistent(self) -> frozenset[int]:
         return frozenset(np.flatnonzero(self.persistent_u > self.threshold).tolist())
@@ -56,18 +56,18 @@ class Reading:
     def reflections(self) -> frozenset[int]:
         """Clients that stand out only because another one did: nothing is said against them."""
         seen = {window.client for window in self.search.windows}
-        return frozenset(window.client for window in self.search.mirrored) - seen
+        return frozenset(window.client for window in self.search.reflected) - seen
 
-    def moved_too(self, found: FoundWindow) -> tuple[str, ...]:
-        """Other clients whose own loudest window overlaps this one and comes near the threshold."""
+    def moved_too(self, window: FoundWindow) -> tuple[str, ...]:
+        """Other clients whose own strongest window overlaps this one and comes near the threshold."""
         return tuple(
             self.history.client_ids[other.client]
-            for other in self.search.loudest
+            for other in self.search.strongest
             if other is not None
-            and other.client != found.client
+            and other.client != window.client
             and other.u > self.threshold + MOVED_TOO
-            and other.start <= found.end
-            and found.start <= other.end
+            and other.start <= window.end
+            and window.start <= other.end
         )
 
     def false_alarms(self) -> FalseAlarmRate:
@@ -75,7 +75,7 @@ class Reading:
         return self.calibration.false_alarms(self.threshold, regime_of(self.history), self.online)
 
 
-def read_history(
+def reading_of(
     history: ContributionHistory,
     calibration: Calibration,
     threshold: float,
@@ -92,7 +92,7 @@ def read_history(
     raw = history.channels
     standing = persistence(channels, None if raw is None else raw.peer_cosine, search.explained)
     limit = calibration.thresholds["persistent value-only" if channels.values_alone else "persistent"]
-    persistent_u = limit.excess(standing.score(), max(1, int(search.heard.sum())))
+    persistent_u = limit.excess(standing.score(), max(1, int(search.scored.sum())))
     return Reading(
         history, channels, search, exact, exact_cells, standing, persistent_u, calibration, threshold, model, online
     )

@@ -29,15 +29,15 @@ from flcontrib_core.detection.experts import (
     VALUE_ONLY,
     Cells,
     Expert,
-    hear_experts,
+    score_experts,
 )
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 MOST_WINDOWS = 4
 """Looks per client; further windows would each need more observations than a client has left."""
-MIRROR_SHARE = 0.5
-"""Share of a window's participations that louder windows must cover for it to be their reflection"""
+REFLECTION_SHARE = 0.5
+"""Share of a window's participations that stronger windows must cover for it to be their reflection"""
 OWN_CHANGE = 1.0
 """nats from which a channel of the client's own updates says that they changed"""
 
@@ -59,15 +59,15 @@ class FoundWindow:
 
 @dataclass(frozen=True)
 class Search:
-    """What the search saw: every client's loudest window, and those above the threshold."""
+    """What the search saw: every client's strongest window, and those above the threshold."""
 
-    loudest: tuple[FoundWindow | None, ...]
+    strongest: tuple[FoundWindow | None, ...]
     """One per client; None where no expert could say anything."""
     windows: tuple[FoundWindow, ...]
-    """Above the threshold, loudest first."""
-    mirrored: tuple[FoundWindow, ...]
-    """Above the threshold too, but only the reflection of another client's louder window: not reported."""
-    heard: BoolArray
+    """Above the threshold, strongest first."""
+    reflected: tuple[FoundWindow, ...]
+    """Above the threshold too, but only the reflection of another client's stronger window: not reported."""
+    scored: BoolArray
     """(m,) clients that at least one expert could judge"""
     explained: BoolArray
     """(E, m) cells inside a found window or an exact finding"""
@@ -86,80 +86,80 @@ def search_windows(
     masked: BoolArray,
     experts: Sequence[Expert] | None = None,
     clients: IntArray | None = None,
-    crowd: int | None = None,
+    client_count: int | None = None,
     looks: int = MOST_WINDOWS,
 ) -> Search:
     """Look at every client (or ``clients``), mask what is found, look again, up to ``looks`` times.
 
-    ``crowd`` is the number of clients among which a loud one was found (default: those heard), which the
+    ``client_count`` is the number of clients among which a strong one was found (default: those scored), which the
     run-level control corrects for; it is given when only some clients are looked at again.
     """
     team = experts_for(channels) if experts is None else experts
-    chosen = np.arange(len(channels.client_ids)) if clients is None else clients
+    columns = np.arange(len(channels.client_ids)) if clients is None else clients
     explained = masked.copy()
-    first, heard = _loudest(channels, team, calibration, model, explained, chosen, crowd)
-    number = int(heard.sum()) if crowd is None else crowd
-    found: list[FoundWindow] = []
+    first, scored = _strongest_windows(channels, team, calibration, model, explained, columns, client_count)
+    number = int(scored.sum()) if client_count is None else client_count
+    raised: list[FoundWindow] = []
     pending = [w for w in first if w is not None and w.u > threshold]
     for look in range(looks):
         for window in pending:
             explained[window.start : window.end + 1, window.client] = True
-        found.extend(pending)
+        raised.extend(pending)
         if not pending or look == looks - 1:
             break
-        again = np.array([w.client for w in pending])
-        looked, _ = _loudest(channels, team, calibration, model, explained, again, number)
+        once_more = np.array([w.client for w in pending])
+        looked, _ = _strongest_windows(channels, team, calibration, model, explained, once_more, number)
         pending = [w for w in looked if w is not None and w.u > threshold]
-    once_more = Again(channels, team, calibration, threshold, model, masked, number)
-    windows, mirrored = _without_mirrors(_merged(found, channels), once_more)
-    return Search(first, windows, mirrored, heard, explained)
+    rescorer = Rescorer(channels, team, calibration, threshold, model, masked, number)
+    windows, reflected = _without_reflections(_merged(raised, channels), rescorer)
+    return Search(first, windows, reflected, scored, explained)
 
 
-def _loudest(
+def _strongest_windows(
     channels: Channels,
     experts: Sequence[Expert],
     calibration: Calibration,
     model: WindowModel,
     masked: BoolArray,
     clients: IntArray,
-    crowd: int | None,
+    client_count: int | None,
 ) -> tuple[tuple[FoundWindow | None, ...], BoolArray]:
-    readings = hear_experts(channels, experts, model, masked, clients)
-    heard = np.any([r.heard for r in readings], axis=0)
-    number = int(heard.sum()) if crowd is None else crowd
+    readings = score_experts(channels, experts, model, masked, clients)
+    scored = np.any([r.scored for r in readings], axis=0)
+    number = int(scored.sum()) if client_count is None else client_count
     limits = [calibration.thresholds[r.expert.name] for r in readings]
     excess: FloatArray = np.stack([t.excess(r.score, number) for t, r in zip(limits, readings, strict=True)])
     best = np.argmax(excess, axis=0)
-    loudest: list[FoundWindow | None] = []
+    strongest: list[FoundWindow | None] = []
     for position, client in enumerate(clients):
         reading, limit = readings[best[position]], limits[best[position]]
         u = float(excess[best[position], position])
         if not np.isfinite(u):
-            loudest.append(None)
+            strongest.append(None)
             continue
         score = float(reading.score[position])
         where = int(reading.starts[position]), int(reading.ends[position])
-        loudest.append(FoundWindow(int(client), *where, u, reading.expert, score, score - u * limit.scale))
-    return tuple(loudest), heard
+        strongest.append(FoundWindow(int(client), *where, u, reading.expert, score, score - u * limit.scale))
+    return tuple(strongest), scored
 
 
-def _merged(found: list[FoundWindow], channels: Channels) -> tuple[FoundWindow, ...]:
-    """Windows of one client with none of its observations between them are one window; the loudest speaks for it."""
+def _merged(windows: list[FoundWindow], channels: Channels) -> tuple[FoundWindow, ...]:
+    """Windows of one client with none of its observations between them are one window; the strongest speaks for it."""
     merged: list[FoundWindow] = []
-    for window in sorted(found, key=lambda w: (w.client, w.start)):
+    for window in sorted(windows, key=lambda w: (w.client, w.start)):
         last = merged[-1] if merged else None
         if last is not None and last.client == window.client:
             between = channels.participated[last.end + 1 : window.start, window.client]
             if not between.any():
-                loud = max(last, window, key=lambda w: w.u)
-                merged[-1] = replace(loud, start=last.start, end=max(last.end, window.end))
+                strong = max(last, window, key=lambda w: w.u)
+                merged[-1] = replace(strong, start=last.start, end=max(last.end, window.end))
                 continue
         merged.append(window)
     return tuple(sorted(merged, key=lambda w: (-w.u, w.client, w.start)))
 
 
 @dataclass(frozen=True)
-class Again:
+class Rescorer:
     """What is needed to look at one client once more."""
 
     channels: Channels
@@ -168,34 +168,36 @@ class Again:
     threshold: float
     model: WindowModel
     masked: BoolArray
-    crowd: int
+    client_count: int
 
     def still_there(self, window: FoundWindow, hidden: BoolArray) -> bool:
         """Does the client still have a window over the threshold there when its rows ``hidden`` (E,) are not seen?"""
         masked = self.masked.copy()
         masked[hidden, window.client] = True
         alone = np.array([window.client])
-        (seen,), _ = _loudest(self.channels, self.experts, self.calibration, self.model, masked, alone, self.crowd)
+        (seen,), _ = _strongest_windows(
+            self.channels, self.experts, self.calibration, self.model, masked, alone, self.client_count
+        )
         return seen is not None and seen.u > self.threshold and seen.start <= window.end and window.start <= seen.end
 
 
-def _without_mirrors(
-    windows: tuple[FoundWindow, ...], again: Again
+def _without_reflections(
+    windows: tuple[FoundWindow, ...], rescorer: Rescorer
 ) -> tuple[tuple[FoundWindow, ...], tuple[FoundWindow, ...]]:
-    """(kept, mirrored) windows, loudest first. Values sum to the epoch's change, so one client's attack moves others.
+    """(kept, reflected) windows, strongest first. Values sum to the epoch's change: one client's attack moves others.
 
-    Two reflections are known: a client looks worse *outside* a louder client's window, because its own rest lies
+    Two reflections are known: a client looks worse *outside* a stronger client's window, because its own rest lies
     inside it; and a client looks worse *during* it, though its own updates did not change.
     """
     kept: list[FoundWindow] = []
-    mirrored: list[FoundWindow] = []
+    reflected: list[FoundWindow] = []
     for window in windows:
-        louder = [w for w in kept if w.client != window.client and w.u > window.u]
-        reflected = bool(louder) and (
-            _beside_louder(window, louder, windows, again) or _under_louder(window, louder, again)
+        stronger = [w for w in kept if w.client != window.client and w.u > window.u]
+        is_reflection = bool(stronger) and (
+            _beside_stronger(window, stronger, windows, rescorer) or _under_stronger(window, stronger, rescorer)
         )
-        (mirrored if reflected else kept).append(window)
-    return tuple(kept), tuple(mirrored)
+        (reflected if is_reflection else kept).append(window)
+    return tuple(kept), tuple(reflected)
 
 
 def _covered(windows: Sequence[FoundWindow], rows: int) -> BoolArray:
@@ -206,31 +208,31 @@ def _covered(windows: Sequence[FoundWindow], rows: int) -> BoolArray:
     return covered
 
 
-def _beside_louder(
-    window: FoundWindow, louder: Sequence[FoundWindow], windows: Sequence[FoundWindow], again: Again
+def _beside_stronger(
+    window: FoundWindow, stronger: Sequence[FoundWindow], windows: Sequence[FoundWindow], rescorer: Rescorer
 ) -> bool:
-    """Does the window vanish when the epochs of louder windows, outside of it, are not seen?"""
-    rows = len(again.channels.epochs)
-    hidden = _covered(louder, rows) & ~_covered([window], rows)
-    if not (hidden & again.channels.participated[:, window.client]).any():
+    """Does the window vanish when the epochs of stronger windows, outside of it, are not seen?"""
+    rows = len(rescorer.channels.epochs)
+    hidden = _covered(stronger, rows) & ~_covered([window], rows)
+    if not (hidden & rescorer.channels.participated[:, window.client]).any():
         return False
     own = [w for w in windows if w.client == window.client and w is not window]
-    return not again.still_there(window, hidden | _covered(own, rows))
+    return not rescorer.still_there(window, hidden | _covered(own, rows))
 
 
-def _under_louder(window: FoundWindow, louder: Sequence[FoundWindow], again: Again) -> bool:
-    """Lies the window in louder ones while the client's own updates did not change?
+def _under_stronger(window: FoundWindow, stronger: Sequence[FoundWindow], rescorer: Rescorer) -> bool:
+    """Lies the window in stronger ones while the client's own updates did not change?
 
-    Their direction, size and spread must have stayed, and either a louder client sent oversized updates or the
+    Their direction, size and spread must have stayed, and either a stronger client sent oversized updates or the
     client's update alone does not lower the margin more than before.
     """
-    channels = again.channels
+    channels = rescorer.channels
     rows = len(channels.epochs)
     within = channels.participated[:, window.client] & _covered([window], rows)
-    under = [w for w in louder if w.start <= window.end and window.start <= w.end]
-    if not under or _covered(under, rows)[within].mean() < MIRROR_SHARE:
+    under = [w for w in stronger if w.start <= window.end and window.start <= w.end]
+    if not under or _covered(under, rows)[within].mean() < REFLECTION_SHARE:
         return False
-    evidence = channel_evidence(channels, window, again.model)
+    evidence = channel_evidence(channels, window, rescorer.model)
     if any((evidence[name] or 0.0) >= OWN_CHANGE for name in (OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD)):
         return False
     oversized = any(w.expert in (SIZE_ALONE, SIZE_AND_HARM) for w in under)
@@ -240,10 +242,10 @@ def _under_louder(window: FoundWindow, louder: Sequence[FoundWindow], again: Aga
 
 def channel_evidence(channels: Channels, window: FoundWindow, model: WindowModel) -> dict[str, float | None]:
     """log Bayes factor of each channel for this window of this client; None where the channel cannot say."""
-    known = [name for name in CHANNEL_NAMES if channels.available(name)]
-    cells = Cells.of(channels, known, None, np.array([window.client]))
+    available = [name for name in CHANNEL_NAMES if channels.available(name)]
+    cells = Cells.of(channels, available, None, np.array([window.client]))
     evidence = cells.evidence(np.array([window.start]), np.array([window.end]), model)
-    scores = {name: float(found[0, 0]) for name, found in evidence.items()}
+    scores = {name: float(factor[0, 0]) for name, factor in evidence.items()}
     return {name: scores[name] if np.isfinite(scores.get(name, np.nan)) else None for name in CHANNEL_NAMES}
 
 

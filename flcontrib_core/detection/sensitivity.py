@@ -50,7 +50,7 @@ def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
     names: list[Alternative] = []
     for name, channels, model in _alternatives(reading.history, reading.channels, reading.model):
         names.append(name)
-        found = search_windows(
+        again = search_windows(
             channels,
             reading.calibration,
             reading.threshold,
@@ -58,12 +58,12 @@ def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
             reading.exact_cells,
             experts=experts,
             clients=clients,
-            crowd=reading.crowd,
+            client_count=reading.client_count,
             looks=looks,
         ).windows
         for holds, window in zip(survived, windows, strict=True):
             holds.append(
-                any(f.client == window.client and f.start <= window.end and window.start <= f.end for f in found)
+                any(f.client == window.client and f.start <= window.end and window.start <= f.end for f in again)
             )
     return tuple(
         Sensitivity(sum(holds), len(holds), tuple(n for n, held in zip(names, holds, strict=True) if not held))

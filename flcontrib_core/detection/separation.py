@@ -54,15 +54,15 @@ def separate(
         scores[count] = _silhouette(series, fits[count][0])
     if not fits:
         return None
-    chosen = max(scores, key=lambda c: (scores[c], -c))
-    labels, centres = fits[chosen]
+    best = max(scores, key=lambda c: (scores[c], -c))
+    labels, centres = fits[best]
     truth = None if dishonest is None else frozenset(dishonest)
     return Separation(
-        k=chosen,
+        k=best,
         labels={client: int(label) for client, label in zip(history.client_ids, labels, strict=True)},
         centres=centres,
         silhouette=scores,
-        stability=_stability(history, utility, labels, chosen, seed) if truth is None else None,
+        stability=_stability(history, utility, labels, best, seed) if truth is None else None,
         jaccard=None if truth is None else jaccard(labels, history.client_ids, truth, seed),
         metric=metric,
         epochs_left_out=history.epoch_count + 1 - len(computed_epochs(history, utility)),
@@ -122,8 +122,8 @@ def _fit(series: FloatArray, k: int, metric: str, seed: int) -> tuple[IntArray, 
 def _silhouette(series: FloatArray, labels: IntArray) -> float:
     from sklearn.metrics import silhouette_score
 
-    found = len(np.unique(labels))
-    return float(silhouette_score(series, labels)) if 2 <= found < len(labels) else -1.0
+    groups = len(np.unique(labels))
+    return float(silhouette_score(series, labels)) if 2 <= groups < len(labels) else -1.0
 
 
 def _stability(history: ContributionHistory, utility: str, labels: IntArray, k: int, seed: int) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from flcontrib_core.detection.channels import CHANNEL_NAMES, MARGIN, SKIPPED_FIRST_EPOCHS, VALUE, Channels
-from flcontrib_core.detection.experts import HARM, VALUE_ONLY, hear_experts
+from flcontrib_core.detection.experts import HARM, VALUE_ONLY, score_experts
 from flcontrib_core.detection.reading import Reading
 from flcontrib_core.vocabulary import IntArray
 
@@ -45,8 +45,8 @@ def smallest_visible_shift(reading: Reading, quiet: IntArray) -> float | None:
         class_scores=channels.class_scores[:, :, columns],
         harm=np.full((len(channels.epochs), len(columns)), np.nan),  # a planted shift is harmful by construction
     )
-    heard = hear_experts(tried, (expert,), reading.model)[0]
-    u = reading.calibration.thresholds[expert.name].excess(heard.score, reading.crowd)
+    scored = score_experts(tried, (expert,), reading.model)[0]
+    u = reading.calibration.thresholds[expert.name].excess(scored.score, reading.client_count)
     seen_at = (u > reading.threshold).reshape(len(usable), len(SHIFTS))
     smallest = np.where(seen_at.any(axis=1), SHIFTS[np.argmax(seen_at, axis=1)], np.inf)
     shift = float(np.median(smallest))

@@ -20,10 +20,10 @@ import numpy as np
 from flcontrib_core.detection.alerts import QUIET, raise_alerts, read_verdicts
 from flcontrib_core.detection.calibration import Calibration, HonestRun, Odds, Threshold, fit_probability, fit_tail
 from flcontrib_core.detection.channels import standardise
-from flcontrib_core.detection.experts import EXPERTS, NOISE, REPETITION, VALUE_ONLY, hear_experts
+from flcontrib_core.detection.experts import EXPERTS, NOISE, REPETITION, VALUE_ONLY, score_experts
 from flcontrib_core.detection.online import FIRST_LOOK, ONLINE_PRESET, OnlineReader, history_until
 from flcontrib_core.detection.persistence import persistence
-from flcontrib_core.detection.reading import read_history
+from flcontrib_core.detection.reading import reading_of
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.laboratory import scoring
@@ -112,12 +112,12 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
     model = model or WindowModel()
     honest = [run for run in tuning if run.honest]
     experts = (*EXPERTS, VALUE_ONLY)
-    heard = [hear_experts(standardise(run.history), experts, model) for run in honest]
+    scored = [score_experts(standardise(run.history), experts, model) for run in honest]
     thresholds: dict[str, Threshold] = {}
     for e, expert in enumerate(experts):
-        maxima = np.array([float(r[e].score.max(initial=-np.inf)) for r in heard])
-        crowd = np.array([max(1.0, float(r[e].heard.sum())) for r in heard])
-        thresholds[expert.name] = fit_tail(maxima, crowd, RATES.get(expert.name, EXPERT_RATE))
+        maxima = np.array([float(r[e].score.max(initial=-np.inf)) for r in scored])
+        client_count = np.array([max(1.0, float(r[e].scored.sum())) for r in scored])
+        thresholds[expert.name] = fit_tail(maxima, client_count, RATES.get(expert.name, EXPERT_RATE))
     good = [run for run in honest if run.group != LOW_QUALITY]
     for name, bare in (("persistent", False), ("persistent value-only", True)):
         thresholds[name] = fit_tail(*_persistent_maxima(good, bare), PERSISTENT_RATE)
@@ -125,7 +125,7 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
     first = Calibration(thresholds, even, even, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT})
     windows, persistent = _client_odds(tuning, first, model)
     fitted = replace(first, window_odds=windows, persistent_odds=persistent)
-    looks = np.array([loudest_look(run, fitted, model) for run in honest if run.own_cosines])
+    looks = np.array([strongest_look(run, fitted, model) for run in honest if run.own_cosines])
     if not len(looks):
         return fitted
     online = fit_tail(looks, np.full(len(looks), REFERENCE_CROWD), ONLINE_RATE)
@@ -133,24 +133,24 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
 
 
 def _persistent_maxima(runs: Iterable[LabelledHistory], bare: bool) -> tuple[FloatArray, FloatArray]:
-    maxima, crowd = [], []
+    maxima, client_count = [], []
     for run in runs:
         channels = standardise(replace(run.history, channels=None) if bare else run.history)
         standing = persistence(channels, None, np.zeros(channels.participated.shape, dtype=bool))
         maxima.append(float(standing.score().max(initial=-np.inf)))
-        crowd.append(len(channels.client_ids))
-    return np.array(maxima), np.array(crowd, dtype=np.float64)
+        client_count.append(len(channels.client_ids))
+    return np.array(maxima), np.array(client_count, dtype=np.float64)
 
 
 def _client_odds(runs: Iterable[LabelledHistory], calibration: Calibration, model: WindowModel) -> tuple[Odds, Odds]:
-    """Odds of dishonesty by the loudest window, and by persistence where a client is harmful throughout."""
+    """Odds of dishonesty by the strongest window, and by persistence where a client is harmful throughout."""
     windows: list[tuple[float, bool]] = []
     persistent: list[tuple[float, bool]] = []
     for run in runs:
-        reading = read_history(run.history, calibration, 0.0, model)
+        reading = reading_of(run.history, calibration, 0.0, model)
         left_out = {finding.client for finding in reading.exact} | reading.reflections()
         for i, name in enumerate(run.history.client_ids):
-            window = reading.search.loudest[i]
+            window = reading.search.strongest[i]
             if i in left_out:
                 continue
             if i in reading.persistent():
@@ -161,14 +161,14 @@ def _client_odds(runs: Iterable[LabelledHistory], calibration: Calibration, mode
     return fit_probability(*by_window.T), fit_probability(*by_persistence.T)
 
 
-def loudest_look(run: LabelledHistory, calibration: Calibration, model: WindowModel) -> float:
+def strongest_look(run: LabelledHistory, calibration: Calibration, model: WindowModel) -> float:
     """The largest u of any client's window over all looks at the growing run."""
-    loudest = QUIET
+    strongest = QUIET
     for epoch in range(FIRST_LOOK, run.history.epoch_count + 1):
         so_far = history_until(run.history, epoch, run.own_cosines[epoch])
-        windows = read_history(so_far, calibration, np.inf, model).search.loudest
-        loudest = max([loudest, *(w.u for w in windows if w is not None)])
-    return loudest
+        windows = reading_of(so_far, calibration, np.inf, model).search.strongest
+        strongest = max([strongest, *(w.u for w in windows if w is not None)])
+    return strongest
 
 
 def first_alerts(run: LabelledHistory, calibration: Calibration | None = None) -> dict[str, int]:
@@ -186,9 +186,9 @@ def honest_run(run: LabelledHistory, calibration: Calibration) -> HonestRun:
     """The largest u for which this honest run accuses somebody: with all channels, and read as a table."""
 
     def largest(history: ContributionHistory) -> float:
-        reading = read_history(history, calibration, 0.0, WindowModel())
+        reading = reading_of(history, calibration, 0.0, WindowModel())
         accusing = [a.score for a in raise_alerts(reading, False) if a.verdict in scoring.ACCUSING]
-        below = [w.u for w in reading.search.loudest if w is not None and w.u <= 0]
+        below = [w.u for w in reading.search.strongest if w is not None and w.u <= 0]
         return max(accusing, default=max(below, default=QUIET))
 
     return HonestRun(

@@ -21,16 +21,18 @@ MODEL = WindowModel()
 def _search(history, threshold=0.0, clients=None):  # type: ignore[no-untyped-def]
     channels = standardise(history)
     nothing = np.zeros(channels.participated.shape, dtype=bool)
-    crowd = None if clients is None else len(history.client_ids)
-    found = search_windows(channels, shipped_calibration(), threshold, MODEL, nothing, clients=clients, crowd=crowd)
+    client_count = None if clients is None else len(history.client_ids)
+    found = search_windows(
+        channels, shipped_calibration(), threshold, MODEL, nothing, clients=clients, client_count=client_count
+    )
     return channels, found
 
 
-def test_every_client_has_its_loudest_window_and_few_are_found() -> None:
+def test_every_client_has_its_strongest_window_and_few_are_found() -> None:
     _, search = _search(made_history(poisoned=[(2, 10, 15)]))
-    assert len(search.loudest) == 8
+    assert len(search.strongest) == 8
     assert [w.client for w in search.windows] == [2]
-    assert search.heard.all()
+    assert search.scored.all()
     assert search.explained[9:15, 2].all()
     assert search.explained.sum() == 6
 
@@ -71,7 +73,7 @@ def test_ends_are_drawn_to_the_middle_of_the_gap() -> None:
 
 
 def test_the_rest_of_a_run_beside_a_louder_window_is_a_reflection() -> None:
-    """A client that looks worse exactly where a louder one is quiet is not reported, but kept for the notes."""
+    """A client that looks worse exactly where a stronger one is quiet is not reported, but kept for the notes."""
     history = made_history(epochs=30, poisoned=[(1, 14, 30), (5, 4, 13)], shift=5)
     loud = made_history(epochs=30, poisoned=[(1, 14, 30)], shift=14)
     values = np.where(np.arange(8)[:, None] == 1, loud.values, history.values)
@@ -84,7 +86,7 @@ def test_the_rest_of_a_run_beside_a_louder_window_is_a_reflection() -> None:
     mixed = replace(history, values=values, channels=replace(history.channels, solo_margin=margin, own_cosine=own))
     _, search = _search(mixed)
     assert [w.client for w in search.windows] == [1]
-    assert [w.client for w in search.mirrored] == [5]
+    assert [w.client for w in search.reflected] == [5]
 
 
 def _suffering(turned: bool) -> ContributionHistory:
@@ -106,7 +108,7 @@ def _suffering(turned: bool) -> ContributionHistory:
 def test_who_suffers_during_a_louder_window_without_changing_is_a_reflection() -> None:
     _, search = _search(_suffering(turned=False))
     assert [w.client for w in search.windows] == [1]
-    assert [w.client for w in search.mirrored] == [5]
+    assert [w.client for w in search.reflected] == [5]
     _, search = _search(_suffering(turned=True))
     assert sorted(w.client for w in search.windows) == [1, 5]
 
@@ -114,4 +116,4 @@ def test_who_suffers_during_a_louder_window_without_changing_is_a_reflection() -
 def test_a_second_window_elsewhere_survives_without_the_louder_one_s_epochs() -> None:
     _, search = _search(made_history(epochs=40, poisoned=[(1, 8, 14), (5, 24, 30)], shift=6))
     assert sorted(w.client for w in search.windows) == [1, 5]
-    assert not search.mirrored
+    assert not search.reflected
