@@ -11,10 +11,10 @@ from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
 from flcontrib_core.charts.palette import heat_scale, palette
 from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.states import STATE_WORDS
 from flcontrib_core.charts.style import KEY_DEPTH, KEY_WORDS, add_colour_key, base_figure, epoch_axis, hatch_of
 from flcontrib_core.charts.ticks import leading_digit_up
-from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import help as wording
+from flcontrib_core.vocabulary import CellState, FillPolicy
 from flcontrib_core.words import numbers
 
 MANY_CLIENTS = 200
@@ -30,8 +30,8 @@ class CrowdFacts:
     sizes: tuple[int, ...]
     means: np.ndarray
     """(groups, T) mean credit per computed participation, help up; NaN without one"""
-    skipped: np.ndarray
-    """(groups, T) members took part, but the epoch was not computed"""
+    state: np.ndarray
+    """(groups, T) computed where a member's value is known, not computed where members took part, else absent"""
     limit: float
     members: tuple[frozenset[str], ...]
 
@@ -49,21 +49,21 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
     sums = np.stack([values[:, part].sum(axis=1) for part in parts])
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     missing = np.stack([series.missing[1:, part].any(axis=1) for part in parts])
-    size = np.abs(means[np.isfinite(means)])
+    size = np.abs(means[counts > 0])
     step = 100 / len(parts)
     return CrowdFacts(
         axis=numbers.credited(utility, utility in history.lower_is_better),
         labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f}%" for g in range(len(parts))),
         sizes=tuple(len(part) for part in parts),
         means=means,
-        skipped=missing & (counts == 0),
+        state=np.where(counts > 0, CellState.COMPUTED, np.where(missing, CellState.NOT_COMPUTED, CellState.ABSENT)),
         limit=leading_digit_up(float(np.quantile(size, 0.95)) if size.size else 1.0),
         members=tuple(frozenset(history.client_ids[i] for i in part) for part in parts),
     )
 
 
 def crowd_alt(facts: CrowdFacts) -> str:
-    with_values = np.where(np.isfinite(facts.means), facts.means, 0.0).mean(axis=1)
+    with_values = np.where(facts.state == CellState.COMPUTED, facts.means, 0.0).mean(axis=1)
     digits = numbers.digits_for(*with_values.tolist())
     return (
         f"{sum(facts.sizes)} clients in {len(facts.sizes)} equal groups by total {facts.axis}. Mean per epoch: best "
@@ -78,11 +78,11 @@ def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
             "group by total": label,
             "clients": size,
             "epoch": t + 1,
-            f"mean {facts.axis}": None if np.isnan(value) else float(value),
-            "state": wording.NOT_COMPUTED if skipped else ("absent" if np.isnan(value) else "computed"),
+            f"mean {facts.axis}": float(value) if state == CellState.COMPUTED else None,
+            "state": STATE_WORDS[int(state)],
         }
-        for label, size, means, gone in zip(facts.labels, facts.sizes, facts.means, facts.skipped, strict=True)
-        for t, (value, skipped) in enumerate(zip(means, gone, strict=True))
+        for label, size, means, states in zip(facts.labels, facts.sizes, facts.means, facts.state, strict=True)
+        for t, (value, state) in enumerate(zip(means, states, strict=True))
     ]
 
 
@@ -104,7 +104,7 @@ def draw_crowd(facts: CrowdFacts, mode: str, following: Following = NOTHING) -> 
         hovertemplate="clients %{customdata} by total<br>epoch %{x}<br>mean <b>%{z:+.4f}</b><extra></extra>",
         showscale=False,
     )
-    rows, at = np.nonzero(facts.skipped)
+    rows, at = np.nonzero(facts.state == CellState.NOT_COMPUTED)
     if len(rows):
         hatch = hatch_of(mode)
         figure.add_bar(

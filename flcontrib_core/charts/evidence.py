@@ -13,11 +13,10 @@ from flcontrib_core.charts.epoch_bars import draw_change_bars, draw_value_bars, 
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs
 from flcontrib_core.charts.palette import Looks, palette, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.states import drawn_states
+from flcontrib_core.charts.states import STATE_WORDS, drawn_states
 from flcontrib_core.charts.style import base_figure, epoch_axis, last_known, plain, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
 from flcontrib_core.vocabulary import CellState, FillPolicy
-from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
 
 
@@ -65,7 +64,7 @@ def evidence_facts(
     series = history.of(utility)
     state = drawn_states(series.state[:, i])
     state[0] = CellState.ABSENT
-    values = np.where(state == 1, sign * series.values[:, i], np.nan)
+    values = np.where(state == CellState.COMPUTED, sign * series.values[:, i], np.nan)
     return EvidenceFacts(
         client=client,
         utility=utility,
@@ -78,7 +77,7 @@ def evidence_facts(
         change=change,
         groups=report.detection.change_points.changes.get(client, ()),
         values=values,
-        half_widths=1.96 * np.where(state == 1, series.standard_errors[:, i], 0.0),
+        half_widths=1.96 * np.where(state == CellState.COMPUTED, series.standard_errors[:, i], 0.0),
         state=state,
         looks=looks_of(report),
     )
@@ -87,17 +86,15 @@ def evidence_facts(
 def evidence_alt(facts: EvidenceFacts) -> str:
     where = "" if facts.window is None else f" Marked window: epochs {numbers.window(*facts.window)}."
     changes = ", ".join(f"{numbers.window(a, b)} ({numbers.probability(p)})" for a, b, p in facts.groups) or "none"
-    harmful = int((facts.values[1:] < 0).sum())
+    harmful, computed = int((facts.values[1:] < 0).sum()), int((facts.state[1:] == CellState.COMPUTED).sum())
     end = float(facts.curve.credit[facts.last_known])
     return (
         f"{facts.client}: running {facts.axis} ends at {numbers.signed(end, numbers.digits_for(end))}.{where} "
-        f"Probable changes at {changes}. {harmful} of {int((facts.state[1:] == 1).sum())} computed epochs are harmful."
+        f"Probable changes at {changes}. {harmful} of {computed} computed epochs are harmful."
     )
 
 
 def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
-    words = {0: wording.ABSENT, 1: "computed", 2: wording.NOT_COMPUTED}
-
     def number(x: float) -> float | None:
         return None if np.isnan(x) else float(x)
 
@@ -108,7 +105,7 @@ def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
             "± 95%": number(facts.half_widths[t]),
             "running": float(facts.curve.credit[t]),
             "probability of a change": number(facts.change[t]),
-            "state": words[int(facts.state[t])],
+            "state": STATE_WORDS[int(facts.state[t])],
         }
         for t in range(1, facts.epochs + 1)
     ]

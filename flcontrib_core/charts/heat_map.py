@@ -19,7 +19,7 @@ from flcontrib_core.charts.following import (
 from flcontrib_core.charts.heat_map_sides import draw_gain, draw_totals, reach
 from flcontrib_core.charts.palette import heat_scale, palette
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.states import drawn_states
+from flcontrib_core.charts.states import STATE_WORDS, drawn_states
 from flcontrib_core.charts.style import (
     KEY_DEPTH,
     KEY_WORDS,
@@ -31,8 +31,7 @@ from flcontrib_core.charts.style import (
     short,
 )
 from flcontrib_core.charts.ticks import leading_digit_up
-from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import help as wording
+from flcontrib_core.vocabulary import CellState, FillPolicy
 from flcontrib_core.words import numbers
 
 MOST_HEAT_ROWS = 40
@@ -95,8 +94,8 @@ def heat_map_facts(
     picked = [position[c] for c in shown]
     series = history.of(utility)
     state = drawn_states(series.state[1:, picked].T)
-    values = np.where(state == 1, sign * series.values[1:, picked].T, np.nan)
-    known = np.abs(values[np.isfinite(values)])
+    values = np.where(state == CellState.COMPUTED, sign * series.values[1:, picked].T, np.nan)
+    known = np.abs(values[state == CellState.COMPUTED])
     limit = float(np.quantile(known, 0.95)) if known.size else 1.0
     return HeatMapFacts(
         utility=utility,
@@ -117,21 +116,20 @@ def heat_map_facts(
 
 def heat_map_alt(facts: HeatMapFacts) -> str:
     harmful = int((facts.values < 0).sum())
-    skipped = int((facts.state == 2).sum())
+    computed, skipped = (int((facts.state == s).sum()) for s in (CellState.COMPUTED, CellState.NOT_COMPUTED))
     return (
         f"{facts.axis} of {len(facts.clients)} clients in {facts.values.shape[1]} epochs: "
-        f"{int((facts.state == 1).sum())} computed cells, {harmful} of them harmful, {skipped} not computed."
+        f"{computed} computed cells, {harmful} of them harmful, {skipped} not computed."
     )
 
 
 def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
-    words = {0: wording.ABSENT, 1: "computed", 2: wording.NOT_COMPUTED}
     return [
         {
             "client": client,
             "epoch": t + 1,
-            facts.axis: None if np.isnan(facts.values[i, t]) else float(facts.values[i, t]),
-            "state": words[int(facts.state[i, t])],
+            facts.axis: float(facts.values[i, t]) if facts.state[i, t] == CellState.COMPUTED else None,
+            "state": STATE_WORDS[int(facts.state[i, t])],
         }
         for i, client in enumerate(facts.clients)
         for t in range(facts.values.shape[1])
@@ -247,9 +245,11 @@ def _write_followed(figure: Picture, client: str, height: int, mode: str) -> Non
 def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
     """What each cell says; the three states in words."""
     digits = max(4, numbers.digits_for(facts.limit))
-    states = {0: wording.ABSENT, 2: wording.NOT_COMPUTED}
     return [
-        [states.get(s) or numbers.signed(v, digits) for s, v in zip(row, values, strict=True)]
+        [
+            numbers.signed(v, digits) if s == CellState.COMPUTED else STATE_WORDS[s]
+            for s, v in zip(row, values, strict=True)
+        ]
         for row, values in zip(facts.state.tolist(), facts.values.tolist(), strict=True)
     ]
 
@@ -257,7 +257,7 @@ def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
 def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
     """Hatched = took part, not computed; small dot = absent. Zero stays a computed cell in the neutral colour."""
     p = palette(mode)
-    rows, epochs = np.nonzero(facts.state == 2)
+    rows, epochs = np.nonzero(facts.state == CellState.NOT_COMPUTED)
     if len(rows):
         base = [y[r] - 0.42 for r in rows]
         hatch = hatch_of(mode)
@@ -271,7 +271,7 @@ def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) 
             customdata=names,
             hovertemplate="<b>%{customdata}</b><br>epoch %{x}: not computed<extra></extra>",
         )
-    rows, epochs = np.nonzero(facts.state == 0)
+    rows, epochs = np.nonzero(facts.state == CellState.ABSENT)
     if len(rows):
         dots = {"size": 3, "color": p.absent}
         figure.add_scatter(x=epochs + 1, y=[y[r] for r in rows], mode="markers", marker=dots, hoverinfo="skip")

@@ -5,6 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.vocabulary import CellState, IntArray, StateArray
+from flcontrib_core.words import help as wording
+
+STATE_WORDS = {
+    int(CellState.ABSENT): wording.ABSENT,
+    int(CellState.COMPUTED): "computed",
+    int(CellState.NOT_COMPUTED): wording.NOT_COMPUTED,
+}
+"""Of drawn states, in tables and beside a mark."""
 
 
 def drawn_states(state: StateArray) -> IntArray:

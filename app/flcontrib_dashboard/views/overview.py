@@ -157,6 +157,8 @@ def interval_words(facts: RankingFacts) -> str:
     """What a filled and an open dot mean here; a table without errors has no interval to exclude anything."""
     if not any(r.half_width == r.half_width for r in facts.rows):
         return "Open: these values come without an interval."
+    if any(r.filled for r in facts.rows):
+        return "Filled: the 95% interval excludes zero. Open: it does not, or a part of the total is not computed."
     return "Filled: the 95% interval excludes zero. Open: it does not."
 
 
