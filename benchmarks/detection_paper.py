@@ -14,7 +14,7 @@ from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.laboratory.simulation.datasets import DATA_VARIABLE
-from flcontrib_core.laboratory.simulation.settings import SimulationSettings
+from flcontrib_core.laboratory.simulation.settings import AttackKind, DatasetName, SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
 
 SEEDS = 5500
@@ -26,7 +26,9 @@ def paper_rows(runs: int) -> list[Measurement]:
     rows = []
     dataset = "compas" if os.environ.get(DATA_VARIABLE) else "breast-cancer"
     for clients, dishonest, p, paper in ((4, 1, 0.5, 0.91), (4, 1, 0.7, 0.97), (8, 2, 0.7, 0.82)):
-        inside, elsewhere, raw, single, adjusted = [], [], [], [], []
+        inside: list[float] = []
+        elsewhere: list[float] = []
+        raw, single, adjusted = [], [], []
         for k in range(runs):
             history, bad = _flipped(dataset, clients, dishonest, p, SEEDS + k)
             points = change_points(history, ChangePointSettings(ChangeSeries.CUMULATIVE))
@@ -51,8 +53,8 @@ def _flipped(
     dataset: str, clients: int, dishonest: int, p: float, seed: int
 ) -> tuple[ContributionHistory, tuple[str, ...]]:
     settings = SimulationSettings(
-        dataset=dataset, clients=clients, epochs=30, attack="label-flip", strength=p, dishonest=dishonest,
-        windows=(WINDOW,), seed=seed, train_rows=1600 if dataset == "compas" else None,
+        dataset=DatasetName(dataset), clients=clients, epochs=30, attack=AttackKind.LABEL_FLIP, strength=p,
+        dishonest=dishonest, windows=(WINDOW,), seed=seed, train_rows=1600 if dataset == "compas" else None,
     )  # fmt: skip
 
     def assessed() -> tuple[ContributionHistory, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.vocabulary import CoalitionMatrix, FloatArray, UtilityMatrix
 
-METHODS = (
+METHODS: tuple[tuple[str, dict[str, object]], ...] = (
     ("complementary", {}),
     ("complementary-neyman", {}),
     ("monte-carlo", {}),

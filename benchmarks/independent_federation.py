@@ -82,7 +82,8 @@ def record(plan: Federation, folder: Path) -> None:
             sent = {}
             for k in chosen:
                 acts = k in attackers and plan.window[0] <= epoch <= plan.window[1]
-                sent[names[k]] = _update(plan, model, *data[k], acts, rng)
+                x, y = data[k]
+                sent[names[k]] = _update(plan, model, x, y, acts, rng)
             recorder.epoch(sent)
             weights = np.array([len(data[k][1]) for k in chosen], dtype=np.float64)
             model = {

@@ -27,7 +27,7 @@ BANNED_ATTRIBUTES = {
 
 def offences(source: str) -> Iterator[str]:
     """What in this source could run, unpickle or unpack something of somebody else's?"""
-    for node in ast.walk(ast.parse(source)):
+    for node in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.expr | ast.stmt | ast.keyword)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

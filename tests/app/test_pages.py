@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -177,7 +178,8 @@ def test_evidence_of_an_alert_named_in_the_url(filled: Filled) -> None:
 def test_strict_preset_stays_in_the_link_and_tells_its_rate(filled: Filled) -> None:
     shown = opened(filled.folder, "alerts", filled.runs["hostile"])
     assert "honest" in words(shown)
-    next(g for g in shown.get("button_group") if g.proto.id.endswith("preset")).set_value("strict").run()
+    presets: Any = next(g for g in shown.get("button_group") if g.proto.id.endswith("preset"))
+    presets.set_value("strict").run()
     assert not shown.exception
     assert shown.query_params["preset"] == "strict"
 
@@ -186,7 +188,8 @@ def test_a_dismissal_needs_a_reason_and_stays(filled: Filled) -> None:
     shown = opened(filled.folder, "alerts", filled.runs["hostile"], client=HOSTILE[1], window="8-12")
     buttons = {b.label: b for b in shown.button}
     shown.text_input[0].set_value("Ada")
-    shown.get("button_group")[-1].set_value("dismissed")
+    verdicts: Any = shown.get("button_group")[-1]
+    verdicts.set_value("dismissed")
     buttons["Record the decision"].click().run()
     assert "reason" in shown.error[0].value
     shown.text_area[0].set_value("a known change of data")

@@ -278,10 +278,11 @@ def _epochs() -> None:
         "data size of a stranger": {"data_sizes": {"nobody": 3}},
     }.items():
         add(34, words, line_edit(**fields), "E_PARTICIPANTS")
-    for metrics in ([], {"loss": "low"}, {"loss": True}, {str(i): 0.0 for i in range(65)}):
-        add(34, f"metrics {str(metrics)[:20]}", line_edit(metrics=metrics), "E_METRICS")
-    for size in (0, -3, True, 2**60, 2.5, "9", None, []):
-        add(33, f"data size {size!r} of one epoch", line_edit(data_sizes={"hospital-b": size}), "E_CLIENT_SIZE")
+    wrong: Any
+    for wrong in ([], {"loss": "low"}, {"loss": True}, {str(i): 0.0 for i in range(65)}):
+        add(34, f"metrics {str(wrong)[:20]}", line_edit(metrics=wrong), "E_METRICS")
+    for wrong in (0, -3, True, 2**60, 2.5, "9", None, []):
+        add(33, f"data size {wrong!r} of one epoch", line_edit(data_sizes={"hospital-b": wrong}), "E_CLIENT_SIZE")
 
 
 def _clients() -> None:
@@ -295,6 +296,7 @@ def _clients() -> None:
     _with(ids("caf\u00e9", "cafe\u0301"), "E_CLIENT_DUP", 32, "ids equal after NFC")
     add(32, "homoglyph id", changed(ids("client", "cl\u0456ent")), warnings=("W_CONFUSABLE",), names="\\u0456")
     add(32, "homoglyph id alone", changed(ids("cl\u0456ent", "b")), warnings=("W_CONFUSABLE",))
+    size: Any
     for size in (0, -5, True, 2**60, 2.5, "9", None, [], 10.0):
 
         def sized(writer: LogWriter, size: Any = size) -> None:
@@ -307,12 +309,14 @@ def _clients() -> None:
         confusing = ("W_CONFUSABLE",) if position in (4, 5) else ()
         add(40, f"hostile name {position}", changed(ids(name, "other")), warnings=confusing)
     add(40, "names that look like nothing", changed(ids("NA", "null", "None", "nan", "true", "0")))
+    clients: Any
     for clients in ([], {}, None, [None], ["a"]):
 
         def listed(writer: LogWriter, clients: Any = clients) -> None:
             writer.extra_manifest = {"clients": clients}
 
         _with(listed, "E_MANIFEST" if clients in ([], {}, None) else "E_CLIENT_ID", 40, f"clients {clients}")
+    truth: Any
     for truth in ([], {}, {"dishonest": [{"client": "nobody", "windows": []}]}, {"dishonest": [3]},
                   {"dishonest": [{"client": "hospital-a", "windows": [[3, 2]]}]},
                   {"dishonest": [{"client": "hospital-a", "windows": [[1, 2]], "attack": 3}]}):  # fmt: skip

@@ -62,7 +62,8 @@ def test_posterior_equals_the_enumeration_of_all_segmentations(likelihood, prior
     model = SegmentModel(likelihood, prior, standardise=False, changes_expected=expected, shape=2.0, precision=0.5)
     segment = _LIKELIHOODS[likelihood](x, model)
     log_g, survival = _length_prior(model, n)
-    mass, starting, spanning, best = [], np.zeros(n), np.zeros((n, n)), (-np.inf, ())
+    mass, starting, spanning = [], np.zeros(n), np.zeros((n, n))
+    best: tuple[float, tuple[int, ...]] = (-np.inf, ())
     several = 0.0  # of at least one start among the observations 3..5
     for changes in range(n):
         for starts in combinations(range(1, n), changes):

@@ -9,6 +9,7 @@ import pytest
 
 from flcontrib_core.detection.channels import CHANNEL_NAMES, MARGIN, VALUE, Channels, standardise
 from flcontrib_core.detection.experts import EXPERTS, HARM, SIZE_ALONE, VALUE_ONLY, Expert, score_experts
+from flcontrib_core.detection.facts import Unavailable
 from flcontrib_core.detection.windows import WindowModel, window_evidence, window_grid
 from tests.detection.made_histories import made_history
 
@@ -51,7 +52,7 @@ def test_the_score_is_the_log_mean_over_all_windows() -> None:
 
 def test_a_missing_channel_hands_its_weight_on() -> None:
     channels = noise(24, 5, 1)
-    without = replace(channels, unavailable={VALUE: "test"})
+    without = replace(channels, unavailable={VALUE: Unavailable.NO_PEERS})
     margin_alone = Expert("margin", {MARGIN: 1.0}, False, "")
     expected = score_experts(channels, (margin_alone,), MODEL)[0].score
     harm_ungated = replace(HARM, weights={VALUE: 0.3, MARGIN: 0.7}, needs_harm=False)
@@ -59,7 +60,7 @@ def test_a_missing_channel_hands_its_weight_on() -> None:
 
 
 def test_an_expert_without_most_of_its_weight_is_not_heard() -> None:
-    without = replace(noise(24, 5, 2), unavailable={MARGIN: "test"})
+    without = replace(noise(24, 5, 2), unavailable={MARGIN: Unavailable.NO_PEERS})
     lost = Expert("mostly margin", {VALUE: 0.3, MARGIN: 0.7}, False, "")
     kept = Expert("mostly value", {VALUE: 0.7, MARGIN: 0.3}, False, "")
     mute, scored = score_experts(without, (lost, kept), MODEL)
@@ -114,12 +115,13 @@ def test_a_jump_of_size_is_heard_and_a_slow_bend_of_the_same_height_less() -> No
     """Sizes that jump by a factor of five stand out; sizes that rise and fall by a factor of two stay quiet."""
     history = made_history(epochs=30, seed=3)
     assert history.channels is not None
-    jumped, bent = history.channels.norm.copy(), history.channels.norm.copy()
+    raw = history.channels
+    jumped, bent = raw.norm.copy(), raw.norm.copy()
     jumped[12:18, 2] *= 5
     bent[:, 2] *= 2 ** np.sin(np.pi * np.arange(31) / 30)
 
     def strongest(norm: np.ndarray) -> np.ndarray:
-        channels = standardise(replace(history, channels=replace(history.channels, norm=norm)))
+        channels = standardise(replace(history, channels=replace(raw, norm=norm)))
         return score_experts(channels, (SIZE_ALONE,), MODEL)[0].score
 
     honest = strongest(history.channels.norm).max()

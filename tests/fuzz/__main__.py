@@ -32,8 +32,8 @@ def main(arguments: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds()):
         (folder / f"seed-{number:02d}").write_bytes(seed)
-    options = [argument for argument in arguments if argument.startswith("-")]
-    atheris.Setup([sys.argv[0], *options, str(folder)], one_input)
+    given = [argument for argument in arguments if argument.startswith("-")]
+    atheris.Setup([sys.argv[0], *given, str(folder)], one_input)
     atheris.Fuzz()
 
 

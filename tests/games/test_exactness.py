@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def epochs() -> tuple[nn.Module, Validation, list[tuple[np.ndarray, np.ndarray, 
 
 
 @pytest.mark.parametrize("epoch", [1, 4, 8])
-def test_exact_values_equal_a_double_precision_enumeration(epochs: tuple, epoch: int) -> None:
+def test_exact_values_equal_a_double_precision_enumeration(epochs: tuple[Any, ...], epoch: int) -> None:
     module, validation, history = epochs
     base, updates, sizes = history[epoch - 1]
     architecture = Architecture.from_spec(trace_module(module, torch.zeros(1, 64)), parameters_of(module), 10)
@@ -79,7 +80,7 @@ def test_exact_values_equal_a_double_precision_enumeration(epochs: tuple, epoch:
     np.testing.assert_allclose(values.sum(axis=0), table[-1] - table[0], atol=1e-9)
 
 
-def test_a_hundred_participants_of_a_small_model(epochs: tuple) -> None:
+def test_a_hundred_participants_of_a_small_model(epochs: tuple[Any, ...]) -> None:
     module, validation, history = epochs
     base, updates, _ = history[2]
     rng = np.random.default_rng(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -167,7 +169,7 @@ def test_cost_counts_mixing_forward_and_reading(evaluator: Evaluator) -> None:
 # -- whole runs -------------------------------------------------------------------------------------------------------
 
 
-def _run(evaluator: Evaluator, clients: int, epochs: int, seed: int) -> tuple[np.ndarray, list]:
+def _run(evaluator: Evaluator, clients: int, epochs: int, seed: int) -> tuple[np.ndarray, list[Any]]:
     rng = np.random.default_rng(seed)
     initial = 0.3 * rng.standard_normal(evaluator.parameter_count).astype(np.float32)
     history = []

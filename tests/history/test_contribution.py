@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def history(run):
     return assess_contributions(run, EXACT)
 
 
-class Kept(dict):
+class Kept(dict[str, Any]):
     """Checkpoints in memory, counting what was asked for and kept."""
 
     hits = 0
@@ -49,7 +50,7 @@ class Kept(dict):
         self[key] = {k: v.copy() for k, v in arrays.items()}
 
 
-class Remembered(dict):
+class Remembered(dict[str, Any]):
     def recall_epoch(self, key):
         return dict(self.get(key, {}))
 
@@ -124,6 +125,8 @@ def test_two_workers_give_the_same_bits_as_one(run, history):
     again = assess_contributions(run, EXACT, workers=2)
     for u in history.utilities:
         np.testing.assert_array_equal(again.of(u).values, history.of(u).values)
+    assert again.channels is not None
+    assert history.channels is not None
     np.testing.assert_array_equal(again.channels.solo_margin, history.channels.solo_margin)
 
 
@@ -146,6 +149,8 @@ def test_finished_epochs_are_never_computed_again(run, history):
     assert kept.hits == 3
     for u in history.utilities:
         np.testing.assert_array_equal(resumed.of(u).values, history.of(u).values)
+    assert resumed.channels is not None
+    assert history.channels is not None
     np.testing.assert_array_equal(resumed.channels.own_cosine, history.channels.own_cosine)
 
 
@@ -167,6 +172,7 @@ def test_budget_leaves_epochs_not_computed_but_observed(run, history):
     for t in skipped:
         assert np.isnan(part.of("loss").values[t, part.participated[t]]).all()
         assert (part.of("loss").values[t, ~part.participated[t]] == 0).all()
+        assert part.channels is not None
         assert np.isfinite(part.channels.solo_margin[t, part.participated[t]]).all()
         assert part.of("loss").increments[t] == history.of("loss").increments[t]
     for t in part.schedule.chosen:

@@ -32,7 +32,7 @@ def test_the_best_of_all_subsets_up_to_the_limit() -> None:
         start, updates = np.zeros(4, np.float32), RNG.normal(size=(n, 4)).astype(np.float32)
         sizes, target = RNG.integers(5, 50, n), RNG.normal(size=4)
         found = np.flatnonzero(best_subset(start, updates, sizes, quadratic(target))[0])
-        losses = {(): float((target**2).sum())}
+        losses: dict[tuple[int, ...], float] = {(): float((target**2).sum())}
         for size in range(1, n + 1):
             for members in combinations(range(n), size):
                 weights = sizes[list(members)] / sizes[list(members)].sum()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from flcontrib_core import words
 from flcontrib_core.charts.of_report import report_charts, write_charts
@@ -164,6 +164,13 @@ def test_the_page_names_its_twin_and_the_twin_s_digest(tmp_path: Path) -> None:
     assert '<meta name="flcontrib-twin" content="report.json">' in page.read_text()
 
 
+def witness(page: Page, asked: list[str], trouble: list[str]) -> None:
+    """Notes what the page asks for and what it prints or pops up."""
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("dialog", lambda dialog: trouble.append(dialog.message))
+    page.on("console", lambda message: trouble.append(message.text))
+
+
 @pytest.mark.browser
 def test_a_real_browser_asks_nobody_and_runs_nothing(tmp_path: Path, browser: Browser) -> None:
     page_path, _ = write_report(with_names(made_report(), HOSTILE_NAMES[:8]), tmp_path / "report.html")
@@ -172,9 +179,7 @@ def test_a_real_browser_asks_nobody_and_runs_nothing(tmp_path: Path, browser: Br
         page = browser.new_context(color_scheme=mode, viewport={"width": 375, "height": 800}).new_page()  # type: ignore[arg-type]
         asked: list[str] = []
         trouble: list[str] = []
-        page.on("request", lambda request, asked=asked: asked.append(request.url))
-        page.on("dialog", lambda dialog, trouble=trouble: trouble.append(dialog.message))
-        page.on("console", lambda message, trouble=trouble: trouble.append(message.text))
+        witness(page, asked, trouble)
         page.goto(page_path.as_uri())
         assert asked == [page_path.as_uri()]
         assert trouble == []

@@ -135,12 +135,12 @@ def test_utility_table_is_indexed_by_bitmask_whatever_the_order(tmp_path: Path) 
     table = utilities(written("epoch,coalition,loss,accuracy\n" + "".join(lines), tmp_path / "games.csv"))
     assert sorted(table.client_ids) == clients
     assert table.epoch_count == 4
-    for epoch, (members, values) in enumerate(zip(table.participants, table.values, strict=True), start=1):
-        assert {table.client_ids[m] for m in members} == set(epochs[epoch])
-        assert values.shape == (2 ** len(members), 2)
-        for mask in range(2 ** len(members)):
-            coalition = frozenset(table.client_ids[m] for bit, m in enumerate(members) if mask >> bit & 1)
-            assert tuple(values[mask]) == truth[epoch, coalition]
+    for epoch, (players, game) in enumerate(zip(table.participants, table.values, strict=True), start=1):
+        assert {table.client_ids[m] for m in players} == set(epochs[epoch])
+        assert game.shape == (2 ** len(players), 2)
+        for mask in range(2 ** len(players)):
+            named = frozenset(table.client_ids[m] for bit, m in enumerate(players) if mask >> bit & 1)
+            assert tuple(game[mask]) == truth[epoch, named]
 
 
 def test_missing_coalition_is_named(tmp_path: Path) -> None:

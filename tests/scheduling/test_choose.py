@@ -77,6 +77,7 @@ def test_no_budget_is_every_epoch_in_every_mode() -> None:
         assert schedule.chosen == tuple(range(1, 21))
         assert schedule.coverage == pytest.approx(1.0)
         assert schedule.exposure_gap == pytest.approx(0.0, abs=1e-12)
+        assert problem.evaluations is not None
         assert schedule.predicted_evaluations == schedule.full_evaluations == problem.evaluations.sum()
 
 
@@ -224,6 +225,7 @@ def test_cost_is_evaluations_and_seconds_follow_the_throughput() -> None:
     chosen = np.array(schedule.chosen) - 1
     assert problem.evaluations is not None
     assert schedule.predicted_evaluations == problem.evaluations[chosen].sum()
+    assert schedule.predicted_evaluations is not None
     assert schedule.predicted_seconds(50.0) == pytest.approx(schedule.predicted_evaluations / 50)
     assert choose_epochs(replace(problem, evaluations=None), BudgetSettings(0.5)).predicted_seconds(50.0) is None
 

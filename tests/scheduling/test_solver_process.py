@@ -51,7 +51,7 @@ def test_a_solver_that_overruns_is_ended_with_its_child() -> None:
 
 
 def test_a_child_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver_process.sys, "executable", "/bin/false")
+    monkeypatch.setattr(solver_process, "python_command", lambda *arguments: ["/bin/false"])
     with pytest.raises(ScheduleError, match="ended with code 1"):
         solve_apart(hard_program(), seconds=1)
 

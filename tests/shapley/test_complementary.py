@@ -119,7 +119,7 @@ def test_the_standard_error_follows_the_stratified_formula() -> None:
     for stratum, members, _ in sample.strata():
         for row in members:
             cc = table[row @ masks, 0] - table[~row @ masks, 0]
-            for player in np.flatnonzero(row):
+            for player in np.flatnonzero(row).tolist():
                 cells.setdefault((player, stratum), []).append(cc)
     values, errors, empty = sample.values()
     assert empty == 0
@@ -131,7 +131,7 @@ def test_the_standard_error_follows_the_stratified_formula() -> None:
             assert len(found) == population or len(found) > 1
             mean += np.mean(found)
             if len(found) < population:
-                variance += (1 - len(found) / population) * np.var(found, ddof=1) / len(found)
+                variance += (1 - len(found) / population) * float(np.var(found, ddof=1)) / len(found)
         assert values[player, 0] == pytest.approx(mean / players)
         assert errors[player, 0] == pytest.approx(math.sqrt(variance) / players)
 

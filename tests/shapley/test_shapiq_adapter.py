@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ WORKING = tuple(name for name in APPROXIMATORS if "SPEX" not in name)
 def test_the_names_are_those_of_the_library() -> None:
     from shapiq.approximator import SV_APPROXIMATORS
 
-    assert set(APPROXIMATORS) == {kind.__name__ for kind in SV_APPROXIMATORS}
+    kinds: list[Any] = list(SV_APPROXIMATORS)
+    assert set(APPROXIMATORS) == {kind.__name__ for kind in kinds}
 
 
 @pytest.mark.parametrize("name", WORKING)
