@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "sample_runs"
@@ -21,7 +22,9 @@ def workspace(tmp_path_factory) -> Path:
 
 def flcontrib(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = python_command("-m", "flcontrib_core.cli", *map(str, arguments))
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=cwd, env=child_environment())
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=cwd, env=child_environment()
+    )
 
 
 def test_help_names_every_command():

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 VOLATILE = ("seconds", "recalled")
@@ -25,7 +26,9 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def flcontrib(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=280, env=child_environment())
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=child_environment()
+    )
 
 
 def assessed(run: Path, *options: str | Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from flcontrib_core.cli import main
 from flcontrib_core.execution.children import child_environment, python_command
 from tests.corpus.__main__ import write_corpus
 from tests.corpus.cases import Case, all_cases
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,6 +45,6 @@ def test_every_case_in_a_process_of_its_own(tmp_path: Path) -> None:
     for case, path in write_corpus(tmp_path / "corpus"):
         command = python_command("-m", "flcontrib_core.cli", "check", str(path), "--json")
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, env=child_environment(), check=False
+            command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=child_environment(), check=False
         )
         judge(case, done.returncode, done.stdout, done.stderr)

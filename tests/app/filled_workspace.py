@@ -19,6 +19,7 @@ from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import Job, RunEntry, Workspace
 from flcontrib_core.workspace.audit_jobs import audit_in_workspace, stored_report
 from tests.detection.made_histories import made_history
+from tests.patience import PATIENCE_SECONDS
 from tests.reports.made_reports import made_report
 from tests.workspace.recorded import bundle_run
 
@@ -43,7 +44,6 @@ HOSTILE = (
     "<b>NA</b>",
 )
 RUNNERS = {"gated": "tests.workspace.runners:gated", "failing": "tests.workspace.runners:failing"}
-PATIENCE_SECONDS = 240.0
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from flcontrib_core.workspace import Workspace
 from tests.app.test_pages import ENTRY
 from tests.corpus.cases import Case, all_cases
+from tests.patience import PATIENCE_SECONDS
 from tests.workspace.recorded import scratch_folder
 
 OFFERED = (".flrun", ".zip", ".csv", ".parquet")
@@ -48,7 +49,7 @@ def upload_page() -> Iterator[UploadPage]:
         os.environ |= {"FLCONTRIB_WORKSPACE": str(folder / "workspace"), "FLCONTRIB_SAMPLES": "0"}
         st.cache_resource.clear()
         st.cache_data.clear()
-        page = AppTest.from_file(str(ENTRY), default_timeout=240)
+        page = AppTest.from_file(str(ENTRY), default_timeout=PATIENCE_SECONDS)
         page.switch_page("views/upload.py")
         page.run()
         yield UploadPage(page, folder / "workspace")

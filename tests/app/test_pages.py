@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from flcontrib_core.workspace import RunEntry, Workspace
 from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, wait_until
+from tests.patience import PATIENCE_SECONDS
 
 ENTRY = Path(__file__).parents[2] / "app" / "flcontrib_dashboard" / "streamlit_app.py"
 PAGES = (
@@ -60,7 +61,7 @@ def _own_caches() -> Iterator[None]:
 def opened(folder: Path, view: str, run: RunEntry | None = None, **url: str) -> AppTest:
     os.environ["FLCONTRIB_WORKSPACE"] = str(folder)
     os.environ["FLCONTRIB_SAMPLES"] = "0"
-    shown = AppTest.from_file(str(ENTRY), default_timeout=240)
+    shown = AppTest.from_file(str(ENTRY), default_timeout=PATIENCE_SECONDS)
     if run is not None:
         shown.query_params["run"] = run.digest[:16]
     for key, value in url.items():

@@ -26,6 +26,7 @@ from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import wait_until
+from tests.patience import PATIENCE_SECONDS
 from tests.workspace.recorded import bundle_run, scratch_folder
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,7 @@ class Streaming:
     def put(self, body: bytes | Path, name: str = "run.flrun", token: str | None = None, **headers: str) -> Sent:
         given = {TOKEN_HEADER: self.tokens[0] if token is None else token}
         given |= {key.replace("_", "-"): value for key, value in headers.items()}
-        connection = http.client.HTTPConnection("localhost", self.port, timeout=240)
+        connection = http.client.HTTPConnection("localhost", self.port, timeout=PATIENCE_SECONDS)
         try:
             if isinstance(body, Path):
                 given["Content-Length"] = str(body.stat().st_size)
@@ -103,7 +104,7 @@ def server() -> Iterator[Streaming]:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_SECONDS)
             process.stdout.close()
 
 
@@ -161,7 +162,7 @@ def test_without_its_token_nobody_may_send(server: Streaming, log: bytes, wrong:
 
 
 def test_a_browser_of_another_site_gets_no_leave_to_try(server: Streaming) -> None:
-    connection = http.client.HTTPConnection("localhost", server.port, timeout=60)
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=PATIENCE_SECONDS)
     asks = {"Origin": "http://outside.invalid", "Access-Control-Request-Method": "PUT"}
     connection.request("OPTIONS", f"{ROUTE}/x", headers=asks)
     reply = connection.getresponse()
@@ -171,7 +172,7 @@ def test_a_browser_of_another_site_gets_no_leave_to_try(server: Streaming) -> No
 
 
 def test_more_than_the_cap_is_not_read(server: Streaming) -> None:
-    connection = http.client.HTTPConnection("localhost", server.port, timeout=60)
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=PATIENCE_SECONDS)
     connection.putrequest("PUT", f"{ROUTE}/huge.flrun")
     connection.putheader(TOKEN_HEADER, server.tokens[0])
     connection.putheader("Content-Length", str(LARGEST + 1))
@@ -185,7 +186,7 @@ def test_more_than_the_cap_is_not_read(server: Streaming) -> None:
 
 def test_more_than_the_cap_without_announcing_it_is_cut_off(server: Streaming) -> None:
     """Chunked transfer says no length; the answer comes when the cap is passed."""
-    connection = http.client.HTTPConnection("localhost", server.port, timeout=240)
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=PATIENCE_SECONDS)
     piece = bytes(MIB)
     connection.putrequest("PUT", f"{ROUTE}/endless.flrun")
     connection.putheader(TOKEN_HEADER, server.tokens[0])
@@ -202,7 +203,7 @@ def test_more_than_the_cap_without_announcing_it_is_cut_off(server: Streaming) -
 
 def test_an_upload_that_breaks_off_leaves_nothing(server: Streaming) -> None:
     before = server.runs()
-    connection = http.client.HTTPConnection("localhost", server.port, timeout=60)
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=PATIENCE_SECONDS)
     connection.putrequest("PUT", f"{ROUTE}/half.flrun")
     connection.putheader(TOKEN_HEADER, server.tokens[1])
     connection.putheader("Content-Length", str(64 * MIB))

@@ -13,7 +13,8 @@ from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER
 from playwright.sync_api import Page, expect
 
 from tests.app.filled_workspace import TINY, make_tiny_log
-from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served
+from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served, wait_for_result
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=MILLISECONDS)
@@ -35,6 +36,7 @@ def test_dropped_log_is_checked_priced_and_computed(served: Served, open_page: O
     expect(page.get_by_text("streamed.flrun: received and checked")).to_be_visible()
     expect(page.get_by_text("Ready: A streamed run")).to_be_visible()
     page.get_by_role("button", name="Compute").click()
+    wait_for_result(served, "A streamed run")
     expect(page.get_by_text("5 of 5 epochs computed")).to_be_visible()
 
 
@@ -56,7 +58,7 @@ def test_log_from_a_terminal_shows_on_the_page_that_gave_the_token(
     token = re.search(rf"{TOKEN_HEADER}: ([^']+)'", command)
     assert token is not None
     assert f"{served.address}{ROUTE}/" in command
-    connection = http.client.HTTPConnection(urlsplit(served.address).netloc, timeout=120)
+    connection = http.client.HTTPConnection(urlsplit(served.address).netloc, timeout=PATIENCE_SECONDS)
     connection.request("PUT", f"{ROUTE}/sent.flrun", log.read_bytes(), {TOKEN_HEADER: token[1]})
     assert connection.getresponse().status == 201
     connection.close()

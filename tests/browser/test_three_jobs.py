@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from flcontrib_core.workspace import JobState, Workspace
 from tests.app.filled_workspace import RUNNERS, TINY, make_tiny_log, wait_until
-from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served
+from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served, wait_for_result
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=MILLISECONDS)
@@ -39,6 +39,7 @@ def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_p
     expect(page.get_by_text("Ready: Another tiny run")).to_be_visible()
     expect(page.get_by_test_id("stMetric").filter(has_text="Evaluations")).to_contain_text(re.compile(r"\d"))
     page.get_by_role("button", name="Compute").click()
+    wait_for_result(served, "Another tiny run")
     expect(page.get_by_role("heading", level=1)).to_have_text(
         re.compile("of 6 clients stands? out|None of the 6 clients|of 6 clients changed")
     )
@@ -68,6 +69,7 @@ def test_table_from_upload_to_result(served: Served, open_page: Opener, tmp_path
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "five-clients.csv")
     expect(page.get_by_text("Ready: five-clients")).to_be_visible()
     page.get_by_role("button", name="Compute").click()
+    wait_for_result(served, "five-clients")
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("of (the )?5 clients"))
 
 

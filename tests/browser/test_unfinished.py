@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from flcontrib_core.auditing import AuditSettings
-from flcontrib_core.workspace import Job, RunEntry, Workspace
+from flcontrib_core.workspace import Job, JobState, RunEntry, Workspace
 from tests.app.filled_workspace import TINY_NAME, make_tiny_log, wait_until
 from tests.browser.conftest import MILLISECONDS, WIDE, cancel_jobs, free_port, serving
 from tests.workspace.recorded import scratch_folder
@@ -41,8 +41,21 @@ class AtWork:
         extra = "".join(f"&{k}={v}" for k, v in query.items())
         return f"http://localhost:{self.port}/{page}?run={self.run.digest[:16]}{extra}"
 
-    def let(self, epoch: int | str) -> None:
+    def let(self, epoch: int) -> None:
+        """Lets the job pass an epoch; returns when it stands at the next one, its preview kept."""
         (gates_of(self.workspace) / str(epoch)).touch()
+        wait_until(lambda: (p := self.now().progress) is not None and p.done > epoch, f"the end of epoch {epoch}")
+
+    def let_all(self) -> None:
+        """Lets the job pass all epochs; returns when it has ended."""
+        (gates_of(self.workspace) / "all").touch()
+        self.ends()
+
+    def ends(self) -> None:
+        wait_until(lambda: self.now().state is JobState.DONE, "the end of the job")
+
+    def now(self) -> Job:
+        return self.workspace.jobs.find(self.job.id)
 
     def start_server(self) -> None:
         self.pid = self.servers.enter_context(serving(self.workspace.path, self.port, self.folder / "server.txt")).pid
@@ -88,7 +101,7 @@ def test_results_appear_as_epochs_finish_without_a_reload(browser: Browser) -> N
         side.evaluate("e => { e.dataset.seen = 'the same element' }")
         work.let(2)
         shows(overview, "After 2 of 12 epochs: ")
-        work.let("all")
+        work.let_all()
         for page in (overview, cells):
             expect(page.get_by_text("12 of 12 epochs computed")).to_be_visible()
         shows(overview, FINAL)
@@ -104,14 +117,13 @@ def test_a_killed_server_changes_nothing(browser: Browser) -> None:
         shows(page, "After 1 of 12 epochs: ")
         os.kill(work.pid, signal.SIGKILL)
         work.let(2)
-        wait_until(lambda: (p := work.workspace.jobs.find(work.job.id).progress) is not None and p.done >= 3, "epoch 3")
-        assert work.workspace.jobs.find(work.job.id).attempt == 1, "the job never noticed"
+        assert work.now().attempt == 1, "the job never noticed"
         work.start_server()
         shows(page, "After 2 of 12 epochs: ")
         assert "utility=accuracy" in page.url
         copied = opened(browser, page.url)
         shows(copied, "After 2 of 12 epochs: ")
-        work.let("all")
+        work.let_all()
         for reader in (page, copied):
             expect(reader.get_by_text("12 of 12 epochs computed")).to_be_visible()
 
@@ -126,6 +138,7 @@ def test_cancel_and_resume_by_their_buttons(browser: Browser) -> None:
             shows(reader, "No job is running")
             expect(reader.get_by_text("cancelled; finished epochs are kept")).to_be_visible()
         other.get_by_role("button", name="Resume").click()
+        work.ends()
         for reader in (page, other):
             expect(reader.get_by_role("link", name="Open the result")).to_be_visible()
         page.get_by_role("link", name="Open the result").click()

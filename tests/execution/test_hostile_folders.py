@@ -13,11 +13,10 @@ import pytest
 from flcontrib_core.execution.children import child_environment, python_command, safe_starts
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate
 from tests.hostile_modules import console_script, executed, importable_names, plant, usual_environment
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 SMALL = SimulationSettings(clients=4, epochs=6, train_rows=160, hidden=(4,))
-SECONDS = 280
-"""How long a command may take on a busy machine; nothing is measured by it."""
 JOB = """
 import sys, time
 from flcontrib_core.auditing import AuditSettings
@@ -49,7 +48,13 @@ class Folders:
         command = [sys.executable, *map(str, arguments)]
         where = cwd or self.working
         told = subprocess.run(
-            command, cwd=where, env=usual_environment(), capture_output=True, text=True, timeout=SECONDS, check=False
+            command,
+            cwd=where,
+            env=usual_environment(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
         assert told.returncode == 0, told.stderr
         return told

@@ -18,6 +18,7 @@ from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.bundle import STAGES, check_run_log, read_run_log
 from flcontrib_core.runs.run_log import Client, RunLog
 from tests.corpus.good_logs import CLIENTS, MODEL, PARAMETERS, SHAPES, Files, LogWriter, rehash, write_directory, zipped
+from tests.patience import PATIENCE_SECONDS
 
 
 def read(path: Path, **options: object) -> RunLog:
@@ -346,8 +347,8 @@ def test_archives_of_other_tools_are_the_same_run(writer: LogWriter, tmp_path: P
     run = write_directory(writer.files(), tmp_path / "run")
     archives = [Path(shutil.make_archive(str(tmp_path / "shutil"), "zip", run))]
     if shutil.which("zip"):
-        subprocess.run(["zip", "-qr", "../info.zip", "."], cwd=run, check=True, timeout=60)
-        subprocess.run("zip -qr - . > ../piped.zip", shell=True, cwd=run, check=True, timeout=60)
+        subprocess.run(["zip", "-qr", "../info.zip", "."], cwd=run, check=True, timeout=PATIENCE_SECONDS)
+        subprocess.run("zip -qr - . > ../piped.zip", shell=True, cwd=run, check=True, timeout=PATIENCE_SECONDS)
         archives += [tmp_path / "info.zip", tmp_path / "piped.zip"]
     digest = read(run).digest
     assert [check_run_log(path).digest for path in archives] == [digest] * len(archives)

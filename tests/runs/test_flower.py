@@ -22,6 +22,7 @@ from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.flower import record
 from flcontrib_core.runs.run_log import RunLog
+from tests.patience import PATIENCE_SECONDS
 
 CLIENTS = [("north", 10), ("south", 30), ("west", 20)]
 NODES = {11: "north", 22: "south", 33: "west"}
@@ -340,7 +341,10 @@ def test_a_whole_flower_federation(tmp_path: Path, interface: str, kind: str) ->
     pytest.importorskip("ray", reason="Flower's simulation needs ray (pip install 'flwr[simulation]')")
     folder = str(tmp_path / "run")
     subprocess.run(
-        python_command("-c", FEDERATION, folder, interface, kind), check=True, timeout=300, env=child_environment()
+        python_command("-c", FEDERATION, folder, interface, kind),
+        check=True,
+        timeout=PATIENCE_SECONDS,
+        env=child_environment(),
     )
     run = opened(tmp_path / "run")
     assert [e.participants for e in run.epochs] == [(0, 1, 2), (0, 1), (0, 1, 2)]

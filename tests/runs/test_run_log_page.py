@@ -10,6 +10,7 @@ from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs import limits
 from flcontrib_core.runs.bundle import check_run_log
 from flcontrib_core.runs.model_nodes import KNOWN_OPS, MAX_NODES
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "run-log.md").read_text()
@@ -19,7 +20,9 @@ RECORDER_ONLY = {"E_CLOSED", "E_IN_USE", "E_NOT_EMPTY", "E_OTHER_RUN"}
 def test_the_script_of_the_page_writes_a_sound_log(tmp_path: Path) -> None:
     (script,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "write_log.py").write_text(script)
-    subprocess.run(python_command("write_log.py"), cwd=tmp_path, check=True, timeout=300, env=child_environment())
+    subprocess.run(
+        python_command("write_log.py"), cwd=tmp_path, check=True, timeout=PATIENCE_SECONDS, env=child_environment()
+    )
     result = check_run_log(tmp_path / "my-run")
     assert result.ok, result.errors
     assert (result.clients, result.epochs, result.participants) == (("north", "south"), 3, (2, 2, 2))
