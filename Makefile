@@ -3,15 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# as many processes as there are cores; `make test JOBS=0` runs one test after another
+JOBS ?= logical
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow lint browser bench clean help
+.PHONY: demo test test-slow lint coverage browser bench wheel clean help
 
 help:
 	@echo "make demo       set up and open the dashboard on the sample runs"
 	@echo "make test       set up, lint, type-check and run all tests with a real browser"
 	@echo "make test-slow  the long suites: kill loops, fuzzing, large benchmarks"
+	@echo "make lint       style, format and types; the same before every commit with: $(BIN)/pre-commit install"
+	@echo "make coverage   the tests with the share of the code they run, child processes included"
 	@echo "make bench      the side-by-side measurements with their targets"
+	@echo "make wheel      build the wheel and try it alone in an empty environment"
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,16 +31,30 @@ browser: $(STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: $(STAMP) browser lint
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" -n $(JOBS)
 
 test-slow: $(STAMP) browser
 	$(BIN)/pytest -m slow
 
+coverage: $(STAMP) browser
+	$(BIN)/coverage erase
+	$(BIN)/pytest -m "not slow" -n $(JOBS) --cov --cov-report=term:skip-covered
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
+wheel: $(STAMP)
+	rm -rf dist build/alone
+	$(BIN)/pip wheel -q --no-deps -w dist .
+	$(PYTHON) -m venv build/alone
+	build/alone/bin/pip install -q dist/*.whl -c constraints.txt
+	cd build && alone/bin/python -P ../tests/installed_wheel.py base
+	build/alone/bin/pip install -q "$$(ls dist/*.whl)[dashboard]" -c constraints.txt
+	cd build && alone/bin/python -P ../tests/installed_wheel.py dashboard
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage* dist build
