@@ -38,29 +38,21 @@ MAY_IMPORT_THE_LABORATORY = {"commands"}
 KNOWN_UPWARD = {
     # The comparison's figures belong to the comparison, not to its report.
     ("flcontrib_core.charts.comparison", "flcontrib_core.reports.comparison"),
-    # An alert still writes its own sentences.
-    ("flcontrib_core.detection.alerts", "flcontrib_core.words.finding_words"),
-    ("flcontrib_core.detection.alerts", "flcontrib_core.words.numbers"),
     # The type of a history, for a game that replays one.
     ("flcontrib_core.games.observations", "flcontrib_core.history.contribution_history"),
     # The recorder traces a live module into the log's model description, which only the games can read.
     ("flcontrib_core.runs.recorder", "flcontrib_core.games.trace"),
-    # A headline asks the chart which clients it follows.
-    ("flcontrib_core.words.headlines", "flcontrib_core.charts.following"),
 }
 """What is not yet so. The list only shrinks."""
 KNOWN_PAST_DOORS = {
-    # The app asks for one chart by its module: charts has no door yet.
-    "flcontrib_core.charts": {
-        *("change_points", "class_mix", "clusters", "comparison", "crowd", "cumulative", "evidence", "following"),
-        *("heat_map", "palette", "picture", "ranking", "schedule", "sparkline"),
-    },
+    # The page's own widgets take their colours from the charts' palette.
+    "flcontrib_core.charts": {"palette"},
     # Findings as facts come out of the door with the redesign of the alerts.
     "flcontrib_core.detection": {"change_points", "findings", "presets"},
     # Reports has no door yet.
     "flcontrib_core.reports": {"extract", "tables", "twin"},
-    # The modules of this room are being merged; the door follows.
-    "flcontrib_core.words": {"headlines", "numbers", "page_words"},
+    # The door of this room says no spelling of numbers and no help yet.
+    "flcontrib_core.words": {"headline", "help", "numbers"},
 }
 """Modules the app still reaches past the door of their room. The list only shrinks."""
 
