@@ -126,15 +126,15 @@ def reasons(alert: Alert) -> None:
     for line in why(alert):
         st.markdown(f"- {controls.text_of(line)}")
     if alert.channels:
-        heard = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
-        loudest = max((c.score or 0.0 for c in heard), default=0.0)
+        scored = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
+        largest = max((c.score or 0.0 for c in scored), default=0.0)
         controls.table(
             {
-                "Channel": [c.name for c in heard],
-                "Score": [c.score for c in heard],
+                "Channel": [c.name for c in scored],
+                "Score": [c.score for c in scored],
             },
             column_config={
-                "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(loudest, 1.0)),
+                "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(largest, 1.0)),
             },
         )
         silent = [c.name for c in alert.channels if c.score is None]

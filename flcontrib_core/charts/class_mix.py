@@ -32,17 +32,18 @@ def class_mix_facts(report: AuditReport, client: str, window: tuple[int, int] | 
     """None where the log has no per-class margins; of many classes those that moved most."""
     if window is None:
         return None
-    found = class_margins(report.history, client, window)
-    if found is None:
+    elsewhere = [a.window for a in report.detection.alerts if a.client == client and a.window not in (None, window)]
+    margins = class_margins(report.history, client, window, [w for w in elsewhere if w is not None])
+    if margins is None:
         return None
-    strongest = np.sort(np.argsort(-np.abs(found.moves), kind="stable")[:MOST_CLASSES])
+    strongest = np.sort(np.argsort(-np.abs(margins.moves), kind="stable")[:MOST_CLASSES])
     return ClassMixFacts(
         client,
         window,
-        tuple(found.classes[i] for i in strongest),
-        found.moves[strongest],
-        found.share_up,
-        len(found.classes) - len(strongest),
+        tuple(margins.classes[i] for i in strongest),
+        margins.moves[strongest],
+        margins.share_up,
+        len(margins.classes) - len(strongest),
     )
 
 

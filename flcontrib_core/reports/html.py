@@ -25,6 +25,7 @@ from flcontrib_core.words import (
     counter_evidence,
     false_alarm_sentence,
     headline,
+    values_behind,
     verdict_name,
     visible_shift,
     why,
@@ -104,10 +105,7 @@ def alert_card(alert: Alert, chart: Chart | None) -> str:
     badges = [
         badge(verdict_name(alert.verdict), "alert" if alert.accuses else "care"),
         badge(sure),
-        badge(
-            f"{alert.computed_in_window} of {several(alert.participated_in_window, 'participation')} computed"
-            + (" in the window" if alert.window else "")
-        ),
+        badge(values_behind(alert)),
     ]
     scores = [signed(c.score, 1) if c.score is not None else "unavailable" for c in alert.channels]
     table = grid([c.name for c in alert.channels], [scores], words=0)

@@ -62,11 +62,14 @@ def _nobody(alerts: Sequence[Alert], clients: int) -> str:
 def quiet_sentence(report: AuditReport) -> str:
     """What can be said of everybody else, and how often honest runs alert at this setting where that is known."""
     detection = report.detection
-    others = len(report.history.client_ids) - len({a.client for a in detection.alerts})
+    marked = {a.client for a in detection.alerts}
+    rest = [c for c in detection.clients if c.client not in marked]
+    read = [c for c in rest if c.verdict is not VerdictKind.NO_VERDICT]  # about the others the data cannot decide
     quiet = ""
-    if detection.alerts and others:
-        verb = "shows" if others == 1 else "show"
-        quiet = f"The other {numbers.count(others)} {verb} no change above the threshold."
+    if marked and read:
+        who = f"{'The other ' if len(read) == len(rest) else ''}{numbers.count(len(read))}"
+        who += "" if len(read) == len(rest) else " others"
+        quiet = f"{who} {'shows' if len(read) == 1 else 'show'} no change above the threshold."
     return f"{quiet} {false_alarm_sentence(detection.false_alarms)}".strip()
 
 

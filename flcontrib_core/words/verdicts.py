@@ -6,7 +6,7 @@ The tool never calls a client dishonest: it says what was observed.
 from __future__ import annotations
 
 from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.words.numbers import probability, span, window
+from flcontrib_core.words.numbers import listing, probability, several, span, window
 
 OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
 VERDICT_NAMES = {
@@ -78,6 +78,18 @@ def where_words(alert: Alert) -> str:
 def how_sure(alert: Alert) -> str:
     """'probability 0.97', or that nothing was estimated."""
     return "a fact about the file" if alert.probability is None else f"probability {probability(alert.probability)}"
+
+
+def values_behind(alert: Alert) -> str:
+    """'7 of its 8 participations there have a value': what the alert's numbers rest on."""
+    times = several(alert.participated_in_window, "participation")
+    return f"{alert.computed_in_window} of its {times} there have a value"
+
+
+def strongest_channels(alert: Alert, most: int = 2) -> str:
+    """'peer direction, size and 3 more': the channels that speak for the window; empty where none does."""
+    speaking = [(c.score, c.name) for c in alert.channels if c.score is not None and c.score > 0]
+    return listing([name for _, name in sorted(speaking, key=lambda pair: -pair[0])], most)
 
 
 def alert_line(alert: Alert) -> str:

@@ -14,6 +14,8 @@ from flcontrib_core.words import (
     numbers,
     pending_epochs,
     rate_lines,
+    strongest_channels,
+    values_behind,
     verdict_name,
     verdict_reason,
     visible_shift,
@@ -71,14 +73,6 @@ def pick_preset(report: AuditReport) -> tuple[str, float | None]:
     return chosen, None if chosen == computed else rates[chosen].threshold
 
 
-def loudest(alert: Alert, most: int = 2) -> str:
-    """'peer direction, size and 3 more': the channels that speak for the window, loudest first."""
-    heard = [c for c in alert.channels if c.score is not None and c.score > 0]
-    names = [c.name for c in sorted(heard, key=lambda c: -(c.score or 0.0))]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def epochs_of(alert: Alert) -> str:
     return "whole run" if alert.window is None else numbers.window(*alert.window)
 
@@ -98,7 +92,7 @@ def inbox_row(alert: Alert, decided: str) -> dict[str, object]:
         "Probability": numbers.probability(alert.probability) if alert.probability is not None else "a fact",
         "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
         "State": decided,
-        "Channels": loudest(alert) or "–",
+        "Channels": strongest_channels(alert) or numbers.NO_VALUE,
     }
 
 
@@ -114,11 +108,8 @@ def card(shown: state.Shown, alert: Alert, decided: str) -> None:
         sure = "a fact about the file, not an estimate"
         if alert.probability is not None:
             sure = f"probability **{numbers.probability(alert.probability)}**"
-        rests = (
-            f"{alert.computed_in_window} of its {numbers.several(alert.participated_in_window, 'epoch')} there computed"
-        )
-        heard = loudest(alert)
-        parts = [when, sure, rests, *([f"loudest: {controls.text_of(heard)}"] if heard else [])]
+        speaking = strongest_channels(alert)
+        parts = [when, sure, values_behind(alert), *([f"strongest: {controls.text_of(speaking)}"] if speaking else [])]
         st.markdown("\u2002·\u2002".join(parts))
         st.page_link(
             "views/alerts.py",

@@ -92,19 +92,20 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
 
 def quiet_card(report: AuditReport, marked: set[str]) -> None:
     rest = [c for c in report.detection.clients if c.client not in marked]
-    count = numbers.count(len(rest))
+    undecided = undecided_sentence(report)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        controls.card_title(f"{count} other clients" if marked else f"All {count} clients", width="content")
-        st.badge("No change", icon=":material/check:", color="gray")
-    known = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
-    if known is not None:
+        several = numbers.several(len(rest), "other client" if marked else "client")
+        controls.card_title(several if marked else f"All {several}", width="content")
+        # Where the data cannot decide about somebody, nobody can say that nothing changed.
+        st.badge("No change" if undecided is None else "No alert", icon=":material/check:", color="gray")
+    highest = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
+    if highest is not None:
         st.markdown(
-            f"Highest probability **{numbers.probability(known.probability)}** ({controls.text_of(known.client)})."
+            f"Highest probability **{numbers.probability(highest.probability)}** ({controls.text_of(highest.client)})."
         )
     shift = visible_shift(report)
     if shift is not None:
         st.markdown(shift)
-    undecided = undecided_sentence(report)
     if undecided is not None:
         st.markdown(f":gray[{controls.text_of(undecided)}]")
 

@@ -1,0 +1,54 @@
+"""Does the headline count only accusations, and say of nobody what the data cannot decide?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, VerdictKind
+from flcontrib_core.words import headline, quiet_sentence, strongest_channels, values_behind
+from tests.words.made_facts import full_report
+
+
+def only(kind: VerdictKind) -> AuditReport:
+    """The full report with the alerts of one kind."""
+    report = full_report()
+    alerts = tuple(a for a in report.detection.alerts if a.verdict is kind)
+    return replace(report, detection=replace(report.detection, alerts=alerts))
+
+
+@pytest.mark.parametrize("kind", ALERT_KINDS)
+def test_only_what_accuses_is_counted(kind: VerdictKind) -> None:
+    report = only(kind)
+    said = headline(report)
+    clients = len({a.client for a in report.detection.alerts})
+    assert kind.accuses == (kind in ACCUSING_KINDS)
+    if kind.accuses:
+        assert said.startswith(f"{clients} of 18 clients")
+        assert "Strongest: " in said
+    else:
+        assert said.startswith("No harm found")
+        assert "Strongest" not in said
+    assert report.detection.alerts[0].client in said
+
+
+def test_questions_and_advisories_accuse_nobody() -> None:
+    quiet = {VerdictKind.BEHAVIOUR_CHANGED, VerdictKind.CLASS_MIX_CHANGED, VerdictKind.PERSISTENTLY_OPPOSED}
+    quiet |= {VerdictKind.NOTHING_FOUND, VerdictKind.NO_VERDICT}
+    assert {kind for kind in VerdictKind if not kind.accuses} == quiet
+
+
+def test_nobody_is_called_unchanged_whom_the_data_cannot_judge() -> None:
+    report = full_report()
+    rest = [c for c in report.detection.clients if c.verdict not in ALERT_KINDS]
+    read = [c for c in rest if c.verdict is not VerdictKind.NO_VERDICT]
+    assert 0 < len(read) < len(rest)
+    assert quiet_sentence(report).startswith(f"{len(read)} others show no change above the threshold.")
+
+
+def test_what_an_alert_rests_on_is_said_once() -> None:
+    alert = full_report().detection.alerts[0]
+    assert values_behind(alert) == "3 of its 5 participations there have a value"
+    assert strongest_channels(alert) == "size"
