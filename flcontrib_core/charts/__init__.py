@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.following import NOTHING as NOTHING
     from flcontrib_core.charts.following import Following as Following
     from flcontrib_core.charts.following import read_pick as read_pick
+    from flcontrib_core.charts.frontier import draw_frontier as draw_frontier
+    from flcontrib_core.charts.frontier import frontier_alt as frontier_alt
+    from flcontrib_core.charts.frontier import frontier_facts as frontier_facts
+    from flcontrib_core.charts.frontier import frontier_rows as frontier_rows
     from flcontrib_core.charts.heat_map import MOST_HEAT_ROWS as MOST_HEAT_ROWS
     from flcontrib_core.charts.heat_map import draw_heat_map as draw_heat_map
     from flcontrib_core.charts.heat_map import heat_map_alt as heat_map_alt
@@ -80,14 +84,10 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.ranking import ranking_facts as ranking_facts
     from flcontrib_core.charts.ranking import ranking_rows as ranking_rows
     from flcontrib_core.charts.schedule import draw_exposure as draw_exposure
-    from flcontrib_core.charts.schedule import draw_frontier as draw_frontier
     from flcontrib_core.charts.schedule import draw_schedule as draw_schedule
     from flcontrib_core.charts.schedule import exposure_alt as exposure_alt
     from flcontrib_core.charts.schedule import exposure_facts as exposure_facts
     from flcontrib_core.charts.schedule import exposure_rows as exposure_rows
-    from flcontrib_core.charts.schedule import frontier_alt as frontier_alt
-    from flcontrib_core.charts.schedule import frontier_facts as frontier_facts
-    from flcontrib_core.charts.schedule import frontier_rows as frontier_rows
     from flcontrib_core.charts.schedule import schedule_alt as schedule_alt
     from flcontrib_core.charts.schedule import schedule_facts as schedule_facts
     from flcontrib_core.charts.schedule import schedule_rows as schedule_rows
@@ -146,6 +146,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         ],
         "evidence": ["draw_evidence", "evidence_alt", "evidence_facts", "evidence_rows"],
         "following": ["NOTHING", "Following", "read_pick"],
+        "frontier": ["draw_frontier", "frontier_alt", "frontier_facts", "frontier_rows"],
         "heat_map": ["MOST_HEAT_ROWS", "draw_heat_map", "heat_map_alt", "heat_map_facts", "heat_map_rows"],
         "of_report": [
             "MOST_ALERTS_DRAWN",
@@ -162,14 +163,10 @@ __getattr__, __dir__, __all__ = lazy_names(
         "ranking": ["RankingFacts", "draw_ranking", "ranking_alt", "ranking_facts", "ranking_rows"],
         "schedule": [
             "draw_exposure",
-            "draw_frontier",
             "draw_schedule",
             "exposure_alt",
             "exposure_facts",
             "exposure_rows",
-            "frontier_alt",
-            "frontier_facts",
-            "frontier_rows",
             "schedule_alt",
             "schedule_facts",
             "schedule_rows",

@@ -29,6 +29,8 @@ MOST_ROWS = 40
 
 @dataclass(frozen=True)
 class ChangePointFacts:
+    """The probability of a change per client and epoch, and the changes above a threshold."""
+
     clients: tuple[str, ...]
     """Highest single probability first."""
     probability: np.ndarray
@@ -69,6 +71,7 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
 
 
 def change_point_alt(facts: ChangePointFacts) -> str:
+    """The strongest changes above the threshold."""
     if not facts.above:
         return f"No client has a change with probability {facts.threshold:.2f} or more."
     strongest = ", ".join(f"{c} at {numbers.window(a, b)} ({numbers.probability(p)})" for c, a, b, p in facts.above[:5])
@@ -81,11 +84,13 @@ def change_words(groups: Iterable[tuple[str, int, int, float]]) -> str:
 
 
 def group_words(first: int, last: int, mass: float) -> str:
+    """'12–15: 0.99 together', '7: 0.61'"""
     together = " together" if last > first else ""
     return f"{numbers.window(first, last)}: {numbers.probability(mass)}{together}"
 
 
 def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:
+    """One row per epoch, one column per client."""
     return [
         {
             "epoch": t + 1,
@@ -130,20 +135,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
     draw_followed_epochs(figure, following, mode)
     if following.client in facts.clients:
         draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
-    for client in facts.focus:
-        if client in facts.clients:
-            style = facts.looks.of(client, mode)
-            figure.add_scatter(
-                x=x,
-                y=facts.probability[facts.clients.index(client)],
-                yaxis="y2",
-                mode="lines+markers",
-                line={"color": style.colour, "dash": style.dash, "width": 3.6 if client == following.client else 2},
-                marker={"symbol": style.marker, "size": 6, "color": style.colour},
-                customdata=[[pick(position[client])]] * epochs,
-                **STILL,
-                hovertemplate=f"<b>{plain(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
-            )
+    _draw_lines(figure, facts, mode, following)
     dashed = {"color": p.secondary, "width": 1.2, "dash": "dash"}
     figure.add_shape(
         type="line", x0=0.5, x1=epochs + 0.5, y0=facts.threshold, y1=facts.threshold, yref="y2", line=dashed
@@ -164,3 +156,22 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         yaxis2=y_axis(mode) | {"domain": [floor + gap / inner, 1], "range": [0, 1.05], "tickvals": [0, 0.5, 1]},
     )
     return figure
+
+
+def _draw_lines(figure: Picture, facts: ChangePointFacts, mode: str, following: Following) -> None:
+    """A line per client in focus, above the cells."""
+    epochs = facts.probability.shape[1]
+    for client in facts.focus:
+        if client in facts.clients:
+            style = facts.looks.of(client, mode)
+            figure.add_scatter(
+                x=list(range(1, epochs + 1)),
+                y=facts.probability[facts.clients.index(client)],
+                yaxis="y2",
+                mode="lines+markers",
+                line={"color": style.colour, "dash": style.dash, "width": 3.6 if client == following.client else 2},
+                marker={"symbol": style.marker, "size": 6, "color": style.colour},
+                customdata=[[pick(facts.looks.position[client])]] * epochs,
+                **STILL,
+                hovertemplate=f"<b>{plain(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
+            )

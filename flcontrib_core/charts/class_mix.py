@@ -19,6 +19,8 @@ MOST_CLASSES = 40
 
 @dataclass(frozen=True)
 class ClassMixFacts:
+    """How a client's margin per class moved inside a window."""
+
     client: str
     window: tuple[int, int]
     classes: tuple[int, ...]
@@ -48,6 +50,7 @@ def class_mix_facts(report: AuditReport, client: str, window: tuple[int, int] | 
 
 
 def class_mix_alt(facts: ClassMixFacts) -> str:
+    """How many classes went up and down, and which lost most."""
     up, down = int((facts.moves > 0).sum()), int((facts.moves < 0).sum())
     least = facts.classes[int(np.argmin(facts.moves))]
     return (
@@ -58,12 +61,14 @@ def class_mix_alt(facts: ClassMixFacts) -> str:
 
 
 def class_mix_rows(facts: ClassMixFacts) -> list[dict[str, object]]:
+    """One row per class."""
     return [
         {"class": c, "margin inside minus outside": float(m)} for c, m in zip(facts.classes, facts.moves, strict=True)
     ]
 
 
 def draw_class_mix(facts: ClassMixFacts, mode: str) -> Picture:
+    """A bar per class, help up."""
     p = palette(mode)
     figure = base_figure(mode, 220, l=62, r=16, t=12, b=46)
     places = list(range(len(facts.classes)))

@@ -22,6 +22,8 @@ MOST_LINES = 40
 
 @dataclass(frozen=True)
 class ClusterFacts:
+    """Groups of clients by their cumulative series."""
+
     axis: str
     epochs: np.ndarray
     """Computed epochs (with 0)"""
@@ -67,6 +69,7 @@ def cluster_facts(report: AuditReport, utility: str, also: str | None = None) ->
 
 
 def cluster_alt(facts: ClusterFacts) -> str:
+    """Who belongs to which group."""
     sizes = "; ".join(
         f"group {g + 1}: {', '.join(m[:8])}{' …' if len(m) > 8 else ''}" for g, m in enumerate(facts.groups)
     )
@@ -74,6 +77,7 @@ def cluster_alt(facts: ClusterFacts) -> str:
 
 
 def cluster_rows(facts: ClusterFacts) -> list[dict[str, object]]:
+    """One row per client."""
     return [
         {"client": c, "group": g + 1, f"final {facts.axis}": float(facts.series[c][-1]) if c in facts.series else None}
         for g, members in enumerate(facts.groups)
@@ -179,6 +183,7 @@ def _draw_group(
 
 
 def silhouette_alt(facts: ClusterFacts) -> str:
+    """How well each number of groups fits."""
     best = max(facts.silhouette, key=lambda k: facts.silhouette[k], default=None)
     if best is None:
         return "No number of groups was scored."
@@ -187,10 +192,12 @@ def silhouette_alt(facts: ClusterFacts) -> str:
 
 
 def silhouette_rows(facts: ClusterFacts) -> list[dict[str, object]]:
+    """One row per number of groups."""
     return [{"groups": k, "silhouette": float(s)} for k, s in sorted(facts.silhouette.items())]
 
 
 def draw_silhouette(facts: ClusterFacts, mode: str) -> Picture:
+    """A bar per number of groups, the chosen one in ink."""
     p = palette(mode)
     figure = base_figure(mode, 190, l=46, r=12, t=10, b=46)
     ks = sorted(facts.silhouette)

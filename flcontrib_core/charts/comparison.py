@@ -23,6 +23,8 @@ MOST_PANELS = 4
 
 @dataclass(frozen=True)
 class AlignedFacts:
+    """The same clients' curves in two or more results."""
+
     names: tuple[str, ...]
     """Baseline first."""
     axis: str
@@ -43,6 +45,7 @@ def aligned_facts(
     followed: str | None = None,
     differences: bool = False,
 ) -> AlignedFacts:
+    """The clients whose totals differ most, and the followed one."""
     running = [running_credit(r.history, utility) for r in reports]
     places = [{c: i for i, c in enumerate(r.history.client_ids)} for r in reports]
     shared = [c for c in places[0] if any(c in p for p in places[1:])]
@@ -72,6 +75,7 @@ def aligned_facts(
 
 
 def aligned_alt(facts: AlignedFacts) -> str:
+    """Where each client's curve ends in each result."""
     lines = []
     for client, own in zip(facts.clients, facts.curves, strict=True):
         ends = [
@@ -85,6 +89,7 @@ def aligned_alt(facts: AlignedFacts) -> str:
 
 
 def aligned_rows(facts: AlignedFacts) -> list[dict[str, object]]:
+    """One row per client and epoch."""
     return [
         {
             "client": client,
@@ -169,6 +174,8 @@ def _draw_results(
 
 @dataclass(frozen=True)
 class RankFacts:
+    """Each client's rank in two or more results."""
+
     names: tuple[str, ...]
     rows: tuple[tuple[str, tuple[int, ...]], ...]
     """(client, its rank in each result), clients of all results, the baseline's order"""
@@ -189,16 +196,19 @@ def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...],
 
 
 def rank_alt(facts: RankFacts) -> str:
+    """How many changed rank, and who moved farthest."""
     far = sorted(facts.rows, key=lambda r: min(r[1]) - max(r[1]))[:3]
     words = ", ".join(f"{c} from {places[0]} to {places[-1]}" for c, places in far if len(set(places)) > 1)
     return moved_words(facts.moved) + (f": {words}." if words else ".")
 
 
 def moved_words(moved: int) -> str:
+    """'3 clients changed rank'"""
     return f"{numbers.several(moved, 'client')} changed rank" if moved else "No client changed rank"
 
 
 def rank_rows(facts: RankFacts) -> list[dict[str, object]]:
+    """One row per client."""
     return [
         {
             "client": client,

@@ -24,6 +24,8 @@ GROUPS = 20
 
 @dataclass(frozen=True)
 class CrowdFacts:
+    """Mean credit per epoch of equal groups of clients."""
+
     axis: str
     labels: tuple[str, ...]
     """Best group first."""
@@ -37,6 +39,7 @@ class CrowdFacts:
 
 
 def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> CrowdFacts:
+    """Groups by total, the best first."""
     history = report.history
     sign = -history.harm_sign(utility)
     totals = total_credit(history, utility, fill)
@@ -63,6 +66,7 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
 
 
 def crowd_alt(facts: CrowdFacts) -> str:
+    """What the best and the last group contributed per epoch."""
     with_values = np.where(facts.state == CellState.COMPUTED, facts.means, 0.0).mean(axis=1)
     digits = numbers.digits_for(*with_values.tolist())
     return (
@@ -73,6 +77,7 @@ def crowd_alt(facts: CrowdFacts) -> str:
 
 
 def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
+    """One row per group and epoch."""
     return [
         {
             "group by total": label,
@@ -87,6 +92,7 @@ def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
 
 
 def draw_crowd(facts: CrowdFacts, mode: str, following: Following = NOTHING) -> Picture:
+    """A heat map with one row per group; the followed client's group is framed."""
     p = palette(mode)
     count, epochs = facts.means.shape
     inner = 15 * count + KEY_DEPTH

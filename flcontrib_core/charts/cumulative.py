@@ -24,6 +24,8 @@ MOST_IN_FOCUS = 8
 
 @dataclass(frozen=True)
 class CumulativeFacts:
+    """Curves of the clients in focus, the band of the others, and who took part when."""
+
     utility: str
     axis: str
     epochs: int
@@ -39,6 +41,7 @@ class CumulativeFacts:
 
     @property
     def last_known(self) -> int:
+        """The epoch at which curves and band end."""
         return last_known([*(c.credit for c in self.focus), *self.quantiles], self.epochs)
 
 

@@ -37,6 +37,7 @@ class Curve:
 
     @property
     def epochs(self) -> int:
+        """The run's epochs, the initial model not counted."""
         return len(self.credit) - 1
 
     @property
@@ -88,6 +89,7 @@ def draw_band(figure: Picture, quantiles: FloatArray, last: int, others: int, mo
 def draw_area(
     figure: Picture, epochs: np.ndarray, lower: EpochVector, upper: EpochVector, fill: str, name: str
 ) -> None:
+    """The area between two series."""
     figure.add_scatter(
         x=[*epochs, *epochs[::-1]],
         y=[*upper, *lower[::-1]],

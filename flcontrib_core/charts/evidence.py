@@ -22,6 +22,8 @@ from flcontrib_core.words import numbers
 
 @dataclass(frozen=True)
 class EvidenceFacts:
+    """What speaks about one client: its curve against the others, changes, and every epoch's value."""
+
     client: str
     utility: str
     axis: str
@@ -45,6 +47,7 @@ class EvidenceFacts:
 
     @property
     def last_known(self) -> int:
+        """The epoch at which the curve and the band end."""
         return last_known([self.curve.credit, *self.quantiles], self.epochs)
 
 
@@ -55,6 +58,7 @@ def evidence_facts(
     utility: str = "loss",
     fill: FillPolicy = FillPolicy.EQUAL,
 ) -> EvidenceFacts:
+    """What the picture shows of one client and, if there is one, its marked window."""
     history = report.history
     sign = -history.harm_sign(utility)
     credit = running_credit(history, utility, fill)
@@ -84,6 +88,7 @@ def evidence_facts(
 
 
 def evidence_alt(facts: EvidenceFacts) -> str:
+    """Where the curve ends, which changes are probable, and how many epochs are harmful."""
     where = "" if facts.window is None else f" Marked window: epochs {numbers.window(*facts.window)}."
     changes = ", ".join(f"{numbers.window(a, b)} ({numbers.probability(p)})" for a, b, p in facts.groups) or "none"
     harmful, computed = int((facts.values[1:] < 0).sum()), int((facts.state[1:] == CellState.COMPUTED).sum())
@@ -95,6 +100,8 @@ def evidence_alt(facts: EvidenceFacts) -> str:
 
 
 def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
+    """One row per epoch."""
+
     def number(x: float) -> float | None:
         return None if np.isnan(x) else float(x)
 

@@ -42,6 +42,8 @@ GAIN_GAP = 18
 
 @dataclass(frozen=True)
 class HeatMapFacts:
+    """Values and states of clients × epochs, with gain, totals and windows."""
+
     utility: str
     axis: str
     clients: tuple[str, ...]
@@ -115,6 +117,7 @@ def heat_map_facts(
 
 
 def heat_map_alt(facts: HeatMapFacts) -> str:
+    """How many cells are computed, harmful and not computed."""
     harmful = int((facts.values < 0).sum())
     computed, skipped = (int((facts.state == s).sum()) for s in (CellState.COMPUTED, CellState.NOT_COMPUTED))
     return (
@@ -124,6 +127,7 @@ def heat_map_alt(facts: HeatMapFacts) -> str:
 
 
 def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
+    """One row per client and epoch."""
     return [
         {
             "client": client,

@@ -42,6 +42,7 @@ def draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
 
 
 def draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
+    """A bar with its 95% interval per client, on an axis of its own."""
     p = palette(mode)
     colours = [p.help if t >= 0 else p.harm for t in facts.totals]
     known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)

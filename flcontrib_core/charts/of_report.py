@@ -69,11 +69,13 @@ def has_epoch_values(report: AuditReport) -> bool:
 
 
 def ranking_chart(report: AuditReport) -> Chart:
+    """Who contributed most over the whole run."""
     facts = ranking_facts(report, main_utility(report), fill_of(report.history))
     return Chart("ranking", f"Total {facts.axis} per client", ranking_alt(facts), draw_ranking(facts, "light"))
 
 
 def cumulative_chart(report: AuditReport) -> Chart:
+    """Running credit of the clients with an alert, over the band of the others."""
     alerted = tuple(dict.fromkeys(a.client for a in report.detection.alerts))
     facts = cumulative_facts(report, main_utility(report), alerted, fill_of(report.history))
     title = f"Running {facts.axis} per client"
@@ -81,6 +83,7 @@ def cumulative_chart(report: AuditReport) -> Chart:
 
 
 def heat_map_chart(report: AuditReport) -> Chart:
+    """Every client in every epoch."""
     facts = heat_map_facts(report, main_utility(report), fill=fill_of(report.history))
     title = f"{facts.axis.capitalize()} per client and epoch"
     return Chart("heat-map", title, heat_map_alt(facts), draw_heat_map(facts, "light"))

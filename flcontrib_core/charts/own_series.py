@@ -32,6 +32,7 @@ class OwnSeriesFacts:
 
 
 def own_series_alt(facts: OwnSeriesFacts) -> str:
+    """How many of the client's epochs are harmful, and its windows."""
     computed = facts.state[1:] == CellState.COMPUTED
     harmful = int((facts.values[1:][computed] < 0).sum())
     marked = ", ".join(numbers.window(*w) for w in facts.windows)

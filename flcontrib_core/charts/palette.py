@@ -22,6 +22,8 @@ MOST_ALERTED_COLOURS = 4
 
 @dataclass(frozen=True)
 class Palette:
+    """Every colour by its role."""
+
     page: str
     soft: str
     ink: str
@@ -152,5 +154,6 @@ def colour_scales(p: Palette) -> tuple[list[list[Any]], ...]:
 
 
 def translucent(colour: str, alpha: float) -> str:
+    """A colour that lets through what lies under it."""
     r, g, b = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({r},{g},{b},{alpha})"

@@ -34,18 +34,23 @@ class Picture:
         self.update_layout(**layout)
 
     def add_scatter(self, **trace: Any) -> None:
+        """Lines, markers, words or an area."""
         self.data.append({"type": "scatter", **trace})
 
     def add_bar(self, **trace: Any) -> None:
+        """Bars, standing or lying."""
         self.data.append({"type": "bar", **_merged(self._bar, trace)})
 
     def add_heatmap(self, **trace: Any) -> None:
+        """Cells coloured by value."""
         self.data.append({"type": "heatmap", **trace})
 
     def add_shape(self, **shape: Any) -> None:
+        """A rectangle, line or circle."""
         self.layout.setdefault("shapes", []).append(shape)
 
     def add_annotation(self, **note: Any) -> None:
+        """Words beside a point."""
         self.layout.setdefault("annotations", []).append(note)
 
     def update_layout(self, **properties: Any) -> None:

@@ -21,6 +21,8 @@ MOST_ROWS = 24
 
 @dataclass(frozen=True)
 class RankedClient:
+    """One client's total and what stands behind it."""
+
     client: str
     total: float
     """Credit without the initial model's share, help up."""
@@ -40,6 +42,8 @@ class RankedClient:
 
 @dataclass(frozen=True)
 class RankingFacts:
+    """Totals over the whole run, sorted."""
+
     utility: str
     axis: str
     rows: tuple[RankedClient, ...]
@@ -80,6 +84,7 @@ def ranking_facts(
 
 
 def ranking_alt(facts: RankingFacts) -> str:
+    """The first and the last client."""
     if not facts.rows:
         return "No client took part."
     best, worst = facts.rows[0], facts.rows[-1]
@@ -91,6 +96,7 @@ def ranking_alt(facts: RankingFacts) -> str:
 
 
 def ranking_rows(facts: RankingFacts) -> list[dict[str, object]]:
+    """One row per client."""
     return [
         {
             "client": r.client,

@@ -20,20 +20,19 @@ from flcontrib_core.charts.style import (
     x_axis,
     y_axis,
 )
-from flcontrib_core.charts.ticks import percent_ticks, plain_ticks
-from flcontrib_core.scheduling.frontier import Frontier
+from flcontrib_core.charts.ticks import percent_ticks
 from flcontrib_core.scheduling.schedule import Schedule
 
 MOST_BARS = 24
 BAR_WIDTH = 0.72
 LABEL_SHARE = 0.1
 """Of the chart's width that a label takes; a phone's is wider, but a second group of tall bars is rare."""
-RING = 7
-"""Half of the ring around the reader's budget, in pixels."""
 
 
 @dataclass(frozen=True)
 class ScheduleFacts:
+    """Each epoch's share of the movement, and which epochs are chosen."""
+
     epochs: int
     share: np.ndarray
     """(T,) of all movement"""
@@ -53,6 +52,7 @@ class ScheduleFacts:
 
 
 def schedule_facts(schedule: Schedule) -> ScheduleFacts:
+    """What the picture of a schedule shows."""
     weights = np.array(schedule.epoch_weights)
     share = weights / weights.sum() if weights.sum() > 0 else weights
     chosen = np.zeros(len(share), dtype=bool)
@@ -64,6 +64,7 @@ def schedule_facts(schedule: Schedule) -> ScheduleFacts:
 
 
 def schedule_alt(facts: ScheduleFacts) -> str:
+    """How many epochs are chosen, what they hold, and which are skipped."""
     covered = float(facts.share[facts.chosen].sum())
     return (
         f"{int(facts.chosen.sum())} of {facts.epochs} epochs are chosen; they hold {covered:.0%} of the movement. "
@@ -72,6 +73,7 @@ def schedule_alt(facts: ScheduleFacts) -> str:
 
 
 def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
+    """One row per epoch."""
     return [
         {"epoch": t + 1, "share of movement": float(facts.share[t]), "computed": bool(facts.chosen[t])}
         for t in range(facts.epochs)
@@ -122,6 +124,8 @@ def draw_schedule(facts: ScheduleFacts, mode: str, following: Following = NOTHIN
 
 @dataclass(frozen=True)
 class ExposureFacts:
+    """How much of each client is seen."""
+
     rows: tuple[tuple[str, float, int], ...]
     """(client, share of its epochs that is computed, position among the run's clients), most exposed first"""
     mean: float
@@ -143,6 +147,7 @@ def exposure_facts(schedule: Schedule, also: str | None = None) -> ExposureFacts
 
 
 def exposure_alt(facts: ExposureFacts) -> str:
+    """The most and the least seen client, and the mean."""
     if not facts.rows:
         return "No client took part."
     return (
@@ -152,10 +157,12 @@ def exposure_alt(facts: ExposureFacts) -> str:
 
 
 def exposure_rows(facts: ExposureFacts) -> list[dict[str, object]]:
+    """One row per client."""
     return [{"client": c, "share of its epochs computed": e} for c, e, _ in facts.rows]
 
 
 def draw_exposure(facts: ExposureFacts, mode: str, following: Following = NOTHING) -> Picture:
+    """A lying bar per client, the mean dotted."""
     p = palette(mode)
     rows = facts.rows
     figure = base_figure(mode, (26 if len(rows) <= 14 else 19) * max(len(rows), 1) + 58, l=96, r=46, t=6, b=46)
@@ -199,143 +206,5 @@ def draw_exposure(facts: ExposureFacts, mode: str, following: Following = NOTHIN
             "fixedrange": True,
             "tickfont": {"size": 12, "color": p.ink},
         },
-    )
-    return figure
-
-
-@dataclass(frozen=True)
-class FrontierFacts:
-    x: np.ndarray
-    """(T,) share of the evaluations of the full computation (share of epochs where costs are unknown)"""
-    gap: np.ndarray
-    mode: str
-    compared: np.ndarray | None
-    """(T, 2) x and gap of one-sided schedules"""
-    current: int
-    """k"""
-    cost_known: bool
-
-
-def frontier_facts(frontier: Frontier, current: int, one_sided: Frontier | None = None) -> FrontierFacts:
-    share = frontier.evaluation_share
-    x = share if share is not None else frontier.budgets / len(frontier.budgets)
-    compared = None
-    if one_sided is not None and str(frontier.fairness) != "one-sided":
-        other = one_sided.evaluation_share
-        compared = np.column_stack([other if other is not None else x, one_sided.exposure_gap.round(9)])
-    return FrontierFacts(
-        np.asarray(x),
-        np.where(frontier.exposure_gap < 1e-9, 0.0, frontier.exposure_gap),
-        str(frontier.fairness),
-        compared,
-        current,
-        share is not None,
-    )
-
-
-def frontier_alt(facts: FrontierFacts) -> str:
-    at = facts.current - 1
-    return (
-        f"Exposure gap of every budget. Now: k = {facts.current}, {facts.x[at]:.0%} of the cost, "
-        f"gap {facts.gap[at]:.2f}. "
-        "Budgets below 75% weaken detection."
-    )
-
-
-def frontier_rows(facts: FrontierFacts) -> list[dict[str, object]]:
-    return [
-        {"k": k + 1, "share of evaluations": float(facts.x[k]), "exposure gap": float(facts.gap[k])}
-        for k in range(len(facts.x))
-    ]
-
-
-def _mark_current(figure: Picture, facts: FrontierFacts, top_gap: float, mode: str) -> None:
-    """A ring where the reader's budget stands, with its name above or below."""
-    p, at = palette(mode), facts.current - 1
-    figure.add_shape(  # not a trace: the curve need not be computed anew when the budget moves
-        type="circle",
-        xsizemode="pixel",
-        ysizemode="pixel",
-        xanchor=float(facts.x[at]),
-        yanchor=float(facts.gap[at]),
-        x0=-RING,
-        x1=RING,
-        y0=-RING,
-        y1=RING,
-        fillcolor=p.page,
-        line={"color": p.ink, "width": 2.6},
-        name="now",
-    )
-    figure.add_annotation(
-        x=float(facts.x[at]),
-        y=float(facts.gap[at]),
-        text=f"<b>now</b> k = {facts.current}",
-        showarrow=False,
-        yshift=20 if facts.gap[at] < 0.3 * top_gap or top_gap == 0 else -18,
-        font={"size": 12, "color": p.ink},
-    )
-
-
-def draw_frontier(facts: FrontierFacts, mode: str) -> Picture:
-    p = palette(mode)
-    figure = base_figure(mode, 320, l=52, r=18, t=10, b=48)
-    figure.add_shape(
-        type="rect", x0=0, x1=0.75, y0=0, y1=1, yref="y domain", fillcolor=p.soft, line={"width": 0}, layer="below"
-    )
-    figure.add_annotation(
-        x=0.02,
-        y=1,
-        yref="y domain",
-        yanchor="top",
-        xanchor="left",
-        showarrow=False,
-        text="detection weakens below 75%",
-        font={"size": 11, "color": p.secondary},
-    )
-    if facts.compared is not None:
-        figure.add_scatter(
-            x=facts.compared[:, 0],
-            y=facts.compared[:, 1],
-            mode="lines",
-            line={"color": p.context, "width": 1.8, "dash": "dash"},
-            hovertemplate="one-sided, k = %{pointNumber}<br>gap %{y:.3f}<extra></extra>",
-        )
-        top = int(np.argmax(facts.compared[:, 1]))
-        if facts.compared[top, 1] > 0:
-            figure.add_annotation(
-                x=float(facts.compared[top, 0]),
-                y=float(facts.compared[top, 1]),
-                text="one-sided",
-                yanchor="bottom",
-                showarrow=False,
-                font={"size": 11, "color": p.secondary},
-            )
-    budgets = np.arange(1, len(facts.x) + 1)
-    figure.add_scatter(
-        x=facts.x,
-        y=facts.gap,
-        mode="lines",
-        line={"color": p.ink, "width": 2.2},
-        customdata=budgets,
-        hovertemplate="k = %{customdata}<br>%{x:.0%} of the cost<br>gap <b>%{y:.3f}</b><extra></extra>",
-    )
-    top_gap = max(float(facts.gap.max()), 0.0 if facts.compared is None else float(facts.compared[:, 1].max()))
-    if top_gap == 0:
-        figure.add_annotation(
-            x=0.5,
-            xref="x domain",
-            y=0.5,
-            yref="y domain",
-            text="no gap at any budget:<br>all clients take part equally often",
-            showarrow=False,
-            font={"size": 12, "color": p.secondary},
-        )
-    _mark_current(figure, facts, top_gap, mode)
-    words = "Evaluations, share of the full computation" if facts.cost_known else "Epochs, share of all"
-    title = {"text": words, "font": {"size": 12, "color": p.secondary}}
-    roof = max(top_gap, 0.05) * 1.18
-    figure.update_layout(
-        xaxis=x_axis(mode) | {"range": [0, 1.03], "title": title} | percent_ticks(0, 1, 4),
-        yaxis=y_axis(mode) | {"range": [-0.003 if top_gap < 0.1 else -0.03 * top_gap, roof]} | plain_ticks(0, roof),
     )
     return figure

@@ -14,6 +14,7 @@ from flcontrib_core.words import numbers
 
 
 def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] | None) -> str:
+    """Where the curve ends, and the marked window."""
     curve = next(c for c in facts.focus if c.client == client)
     end = float(curve.credit[facts.last_known])
     where = "" if window is None else f"; marked window: epochs {numbers.window(*window)}"

@@ -159,6 +159,7 @@ def add_cells(
 
 
 def x_axis(mode: str) -> dict[str, Any]:
+    """A horizontal axis: a line with ticks, no grid."""
     p = palette(mode)
     return {
         "showgrid": False,
@@ -188,6 +189,7 @@ def epoch_axis(mode: str, epochs: int, low: float, high: float, title: str = "Ep
 
 
 def y_axis(mode: str) -> dict[str, Any]:
+    """A vertical axis: a grid, no line."""
     p = palette(mode)
     return {
         "gridcolor": p.grid,

@@ -55,22 +55,27 @@ class Frame:
 
     @cached_property
     def axes(self) -> dict[str, Axis]:
+        """By name: x, x2, y …"""
         return {m[1] + m[2]: _axis(m[1] + m[2], v) for k, v in self.layout.items() if (m := _AXIS.fullmatch(k))}
 
     @property
     def layout(self) -> dict[str, Any]:
+        """The picture's layout."""
         return self.picture.layout
 
     @property
     def margin(self) -> dict[str, float]:
+        """Pixels at the left, right, top and bottom."""
         return dict(self.layout["margin"])
 
     @property
     def inner_width(self) -> float | None:
+        """Pixels between the margins, where the sheet has a width."""
         return None if self.width is None else self.width - self.margin["l"] - self.margin["r"]
 
     @property
     def inner_height(self) -> float:
+        """Pixels between the margins."""
         return float(self.layout["height"] - self.margin["t"] - self.margin["b"])
 
     def subplots(self) -> list[tuple[Axis, Axis]]:
@@ -113,6 +118,7 @@ def share(value: float) -> str:
 
 
 def pixels(value: float) -> str:
+    """A length to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -135,6 +141,7 @@ def dashes(dash: str, width: float) -> str:
 
 
 def stroke(line: Mapping[str, Any], default: str = "none") -> str:
+    """A line's colour, width and dashes."""
     width = float(line.get("width", 2))
     if width == 0:
         return 'stroke="none"'

@@ -37,6 +37,7 @@ class Plot:
 
     @property
     def height(self) -> float:
+        """Pixels from the lower to the upper end."""
         return (self.y.end - self.y.start) * self.frame.inner_height
 
     @property
@@ -46,9 +47,11 @@ class Plot:
         return STRETCHED if inner is None else inner * (self.x.end - self.x.start)
 
     def across(self, values: Any) -> np.ndarray:
+        """Units from the left."""
         return np.asarray(self.x.share(_numbers(values)) * self.width)
 
     def down(self, values: Any) -> np.ndarray:
+        """Pixels from the top."""
         return np.asarray((1 - self.y.share(_numbers(values))) * self.height)
 
     def define(self, content: str) -> str:

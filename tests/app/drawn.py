@@ -18,6 +18,7 @@ from flcontrib_core.charts import (
     crowd,
     cumulative,
     evidence,
+    frontier,
     heat_map,
     ranking,
     schedule,
@@ -29,10 +30,11 @@ from flcontrib_core.charts.comparison import aligned_facts, rank_facts
 from flcontrib_core.charts.crowd import crowd_facts
 from flcontrib_core.charts.cumulative import cumulative_facts
 from flcontrib_core.charts.evidence import evidence_facts
+from flcontrib_core.charts.frontier import frontier_facts
 from flcontrib_core.charts.heat_map import heat_map_facts
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.ranking import ranking_facts
-from flcontrib_core.charts.schedule import exposure_facts, frontier_facts, schedule_facts
+from flcontrib_core.charts.schedule import exposure_facts, schedule_facts
 from flcontrib_core.detection.findings import Separation
 from flcontrib_core.history import problem_of_history
 from flcontrib_core.history.contribution_history import ContributionHistory
@@ -81,7 +83,7 @@ draw_crowd = _drawing(crowd.draw_crowd)
 draw_cumulative = _drawing(cumulative.draw_cumulative)
 draw_evidence = _drawing(evidence.draw_evidence)
 draw_exposure = _drawing(schedule.draw_exposure)
-draw_frontier = _drawing(schedule.draw_frontier)
+draw_frontier = _drawing(frontier.draw_frontier)
 draw_heat_map = _drawing(heat_map.draw_heat_map)
 draw_ranking = _drawing(ranking.draw_ranking)
 draw_ranks = _drawing(comparison.draw_ranks)
@@ -121,7 +123,7 @@ def every_picture(report: AuditReport, mode: str) -> dict[str, Picture]:
     plans = ScheduleExplorer(problem_of_history(history))
     settings = BudgetSettings(budget=max(1, history.epoch_count // 2), gamma=0.3, fairness=FairnessMode.TWO_SIDED)
     plan = plans.answer(settings)
-    frontier = plans.frontier(FairnessMode.TWO_SIDED, 0.3, settings)
+    curve = plans.frontier(FairnessMode.TWO_SIDED, 0.3, settings)
     drawn: dict[str, Callable[[], Picture]] = {
         "cumulative": lambda: cumulative.draw_cumulative(curves, mode),
         "sparkline": lambda: sparkline.draw_sparkline(curves, alert.client, alert.window, mode),
@@ -132,7 +134,7 @@ def every_picture(report: AuditReport, mode: str) -> dict[str, Picture]:
         "change points": lambda: change_points.draw_change_points(change_point_facts(report, focus=names[:3]), mode),
         "schedule": lambda: schedule.draw_schedule(schedule_facts(plan), mode),
         "exposure": lambda: schedule.draw_exposure(exposure_facts(plan), mode),
-        "frontier": lambda: schedule.draw_frontier(frontier_facts(frontier, len(plan.chosen)), mode),
+        "frontier": lambda: frontier.draw_frontier(frontier_facts(curve, len(plan.chosen)), mode),
         "aligned": lambda: comparison.draw_aligned(aligned_facts([report, report], utility, ("one", "other")), mode),
         "ranks": lambda: comparison.draw_ranks(rank_facts([report, report], utility, ("one", "other")), mode),
     }

@@ -23,6 +23,7 @@ from flcontrib_core.charts.clusters import (
     silhouette_alt,
     silhouette_rows,
 )
+from flcontrib_core.charts.frontier import frontier_alt, frontier_facts, frontier_rows
 from flcontrib_core.charts.palette import LIGHT
 from flcontrib_core.charts.schedule import (
     MOST_BARS,
@@ -30,9 +31,6 @@ from flcontrib_core.charts.schedule import (
     exposure_alt,
     exposure_facts,
     exposure_rows,
-    frontier_alt,
-    frontier_facts,
-    frontier_rows,
     schedule_alt,
     schedule_facts,
     schedule_rows,

@@ -28,6 +28,7 @@ def packed_script() -> bytes:
 
 
 async def send_script(request: Request) -> Response:
+    """The script, packed where the browser takes it so."""
     packed = packed_script()
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(packed, headers=_KEPT | {"Content-Encoding": "gzip"}, media_type="text/javascript")
@@ -35,4 +36,5 @@ async def send_script(request: Request) -> Response:
 
 
 def script_route() -> Route:
+    """Where it is found."""
     return Route(under_base(SCRIPT_ROUTE), send_script, methods=["GET"])
