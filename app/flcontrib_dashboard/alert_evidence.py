@@ -17,7 +17,7 @@ from flcontrib_core.charts import (
     evidence_facts,
     evidence_rows,
 )
-from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection import Alert
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import (
     OBSERVED_ONLY,

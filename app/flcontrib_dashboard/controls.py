@@ -13,8 +13,8 @@ import streamlit as st
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import DARK, Picture
 from flcontrib_core.charts.palette import palette
-from flcontrib_core.detection.findings import Alert
-from flcontrib_core.reports.tables import csv_safe
+from flcontrib_core.detection import Alert
+from flcontrib_core.reports import csv_safe
 from flcontrib_core.words import help as wording
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import Job, JobState, RunEntry

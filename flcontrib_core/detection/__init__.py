@@ -1,0 +1,51 @@
+"""Detection: a history read into findings, which are alerts, verdicts, change points and groups as typed facts."""
+
+from typing import TYPE_CHECKING
+
+from flcontrib_core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from flcontrib_core.detection.alerts import read_verdicts as read_verdicts
+    from flcontrib_core.detection.change_points import mass_in_window as mass_in_window
+    from flcontrib_core.detection.facts import Fact as Fact
+    from flcontrib_core.detection.facts import fact_from_json as fact_from_json
+    from flcontrib_core.detection.findings import ACCUSING_KINDS as ACCUSING_KINDS
+    from flcontrib_core.detection.findings import ALERT_KINDS as ALERT_KINDS
+    from flcontrib_core.detection.findings import Alert as Alert
+    from flcontrib_core.detection.findings import ChangePoints as ChangePoints
+    from flcontrib_core.detection.findings import ClientVerdict as ClientVerdict
+    from flcontrib_core.detection.findings import Detection as Detection
+    from flcontrib_core.detection.findings import JaccardScore as JaccardScore
+    from flcontrib_core.detection.findings import Separation as Separation
+    from flcontrib_core.detection.findings import VerdictKind as VerdictKind
+    from flcontrib_core.detection.objections import FalseAlarmRate as FalseAlarmRate
+    from flcontrib_core.detection.online import OnlineReader as OnlineReader
+    from flcontrib_core.detection.presets import PresetRate as PresetRate
+    from flcontrib_core.detection.presets import preset_rates as preset_rates
+    from flcontrib_core.detection.reasons import ChannelScore as ChannelScore
+    from flcontrib_core.detection.separation import separate as separate
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "alerts": ["read_verdicts"],
+        "change_points": ["mass_in_window"],
+        "facts": ["Fact", "fact_from_json"],
+        "findings": [
+            "ACCUSING_KINDS",
+            "ALERT_KINDS",
+            "Alert",
+            "ChangePoints",
+            "ClientVerdict",
+            "Detection",
+            "JaccardScore",
+            "Separation",
+            "VerdictKind",
+        ],
+        "objections": ["FalseAlarmRate"],
+        "online": ["OnlineReader"],
+        "presets": ["PresetRate", "preset_rates"],
+        "reasons": ["ChannelScore"],
+        "separation": ["separate"],
+    },
+)

@@ -1,0 +1,32 @@
+"""Reports: what leaves the house (pages with their JSON twins, tables, extracts) and how anybody checks it."""
+
+from typing import TYPE_CHECKING
+
+from flcontrib_core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from flcontrib_core.reports.as_json import alert_json as alert_json
+    from flcontrib_core.reports.as_json import audit_json as audit_json
+    from flcontrib_core.reports.as_json import history_json as history_json
+    from flcontrib_core.reports.comparison import compare_reports as compare_reports
+    from flcontrib_core.reports.comparison import contribution_ranks as contribution_ranks
+    from flcontrib_core.reports.extract import extract_json as extract_json
+    from flcontrib_core.reports.extract import write_extract as write_extract
+    from flcontrib_core.reports.tables import csv_safe as csv_safe
+    from flcontrib_core.reports.tables import write_history_tables as write_history_tables
+    from flcontrib_core.reports.twin import report_json as report_json
+    from flcontrib_core.reports.twin import write_report as write_report
+    from flcontrib_core.reports.verify import Verification as Verification
+    from flcontrib_core.reports.verify import verify_report as verify_report
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "as_json": ["alert_json", "audit_json", "history_json"],
+        "comparison": ["compare_reports", "contribution_ranks"],
+        "extract": ["extract_json", "write_extract"],
+        "tables": ["csv_safe", "write_history_tables"],
+        "twin": ["report_json", "write_report"],
+        "verify": ["Verification", "verify_report"],
+    },
+)

@@ -1,82 +1,88 @@
 """Words: the only place where a sentence is made of a result. Terminal, page, report and extract all call these."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from flcontrib_core.words.facts import (
-    context,
-    counter_evidence,
-    false_alarm_sentence,
-    sentence,
-    sentences,
-    verdict_reason,
-    why,
-)
-from flcontrib_core.words.headline import (
-    alerts_above,
-    headline,
-    pending_epochs,
-    quiet_sentence,
-    rate_lines,
-    shift_words,
-    so_far,
-    undecided_sentence,
-    visible_shift,
-)
-from flcontrib_core.words.remarks import history_remarks, remark_line
-from flcontrib_core.words.results import (
-    budget,
-    credited,
-    methods,
-    own_warning,
-    separation_remark,
-    total_status,
-    worst_status,
-)
-from flcontrib_core.words.verdicts import (
-    OBSERVED_ONLY,
-    alert_line,
-    alert_title,
-    how_sure,
-    strongest_channels,
-    values_behind,
-    verdict_badge,
-    verdict_name,
-    where_words,
-)
+from flcontrib_core.lazy_names import lazy_names
 
-__all__ = [
-    "OBSERVED_ONLY",
-    "alert_line",
-    "alert_title",
-    "alerts_above",
-    "budget",
-    "context",
-    "counter_evidence",
-    "credited",
-    "false_alarm_sentence",
-    "headline",
-    "history_remarks",
-    "how_sure",
-    "methods",
-    "own_warning",
-    "pending_epochs",
-    "quiet_sentence",
-    "rate_lines",
-    "remark_line",
-    "sentence",
-    "sentences",
-    "separation_remark",
-    "shift_words",
-    "so_far",
-    "strongest_channels",
-    "total_status",
-    "undecided_sentence",
-    "values_behind",
-    "verdict_badge",
-    "verdict_name",
-    "verdict_reason",
-    "visible_shift",
-    "where_words",
-    "why",
-    "worst_status",
-]
+if TYPE_CHECKING:
+    from flcontrib_core.words.facts import context as context
+    from flcontrib_core.words.facts import counter_evidence as counter_evidence
+    from flcontrib_core.words.facts import false_alarm_sentence as false_alarm_sentence
+    from flcontrib_core.words.facts import sentence as sentence
+    from flcontrib_core.words.facts import sentences as sentences
+    from flcontrib_core.words.facts import verdict_reason as verdict_reason
+    from flcontrib_core.words.facts import why as why
+    from flcontrib_core.words.headlines import alerts_above as alerts_above
+    from flcontrib_core.words.headlines import headline as headline
+    from flcontrib_core.words.headlines import pending_epochs as pending_epochs
+    from flcontrib_core.words.headlines import quiet_sentence as quiet_sentence
+    from flcontrib_core.words.headlines import rate_lines as rate_lines
+    from flcontrib_core.words.headlines import shift_words as shift_words
+    from flcontrib_core.words.headlines import so_far as so_far
+    from flcontrib_core.words.headlines import undecided_sentence as undecided_sentence
+    from flcontrib_core.words.headlines import visible_shift as visible_shift
+    from flcontrib_core.words.remarks import history_remarks as history_remarks
+    from flcontrib_core.words.remarks import remark_line as remark_line
+    from flcontrib_core.words.results import budget as budget
+    from flcontrib_core.words.results import credited as credited
+    from flcontrib_core.words.results import methods as methods
+    from flcontrib_core.words.results import own_warning as own_warning
+    from flcontrib_core.words.results import separation_remark as separation_remark
+    from flcontrib_core.words.results import total_status as total_status
+    from flcontrib_core.words.results import worst_status as worst_status
+    from flcontrib_core.words.verdicts import OBSERVED_ONLY as OBSERVED_ONLY
+    from flcontrib_core.words.verdicts import alert_line as alert_line
+    from flcontrib_core.words.verdicts import alert_title as alert_title
+    from flcontrib_core.words.verdicts import how_sure as how_sure
+    from flcontrib_core.words.verdicts import strongest_channels as strongest_channels
+    from flcontrib_core.words.verdicts import values_behind as values_behind
+    from flcontrib_core.words.verdicts import verdict_badge as verdict_badge
+    from flcontrib_core.words.verdicts import verdict_name as verdict_name
+    from flcontrib_core.words.verdicts import where_words as where_words
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "facts": [
+            "context",
+            "counter_evidence",
+            "false_alarm_sentence",
+            "sentence",
+            "sentences",
+            "verdict_reason",
+            "why",
+        ],
+        "headlines": [
+            "alerts_above",
+            "headline",
+            "pending_epochs",
+            "quiet_sentence",
+            "rate_lines",
+            "shift_words",
+            "so_far",
+            "undecided_sentence",
+            "visible_shift",
+        ],
+        "remarks": ["history_remarks", "remark_line"],
+        "results": [
+            "budget",
+            "credited",
+            "methods",
+            "own_warning",
+            "separation_remark",
+            "total_status",
+            "worst_status",
+        ],
+        "verdicts": [
+            "OBSERVED_ONLY",
+            "alert_line",
+            "alert_title",
+            "how_sure",
+            "strongest_channels",
+            "values_behind",
+            "verdict_badge",
+            "verdict_name",
+            "where_words",
+        ],
+    },
+)

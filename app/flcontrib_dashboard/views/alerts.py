@@ -5,8 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.detection.presets import preset_rates
+from flcontrib_core.detection import Alert, VerdictKind, preset_rates
 from flcontrib_core.words import (
     OBSERVED_ONLY,
     alerts_above,

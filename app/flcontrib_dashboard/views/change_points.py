@@ -11,7 +11,7 @@ from flcontrib_core.charts import (
     change_words,
     draw_change_points,
 )
-from flcontrib_core.detection.change_points import mass_in_window
+from flcontrib_core.detection import mass_in_window
 from flcontrib_core.words import numbers, so_far
 from flcontrib_dashboard import controls, selection, state
 

@@ -15,7 +15,7 @@ from flcontrib_core.charts import (
     silhouette_alt,
     silhouette_rows,
 )
-from flcontrib_core.detection.findings import Separation
+from flcontrib_core.detection import Separation
 from flcontrib_core.words import numbers, separation_remark, so_far
 from flcontrib_dashboard import controls, selection, state
 

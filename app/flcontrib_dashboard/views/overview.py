@@ -25,7 +25,7 @@ from flcontrib_core.charts import (
     ranking_rows,
     sparkline_alt,
 )
-from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection import Alert
 from flcontrib_core.words import (
     headline,
     how_sure,

@@ -8,9 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from flcontrib_core.errors import FLContribError
-from flcontrib_core.reports.extract import write_extract
-from flcontrib_core.reports.tables import write_history_tables
-from flcontrib_core.reports.twin import write_report
+from flcontrib_core.reports import write_extract, write_history_tables, write_report
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
