@@ -165,8 +165,8 @@ def _value(fact: r.ValueInWindow, client: str) -> str:
     rest = "" if fact.mean_outside is None else f", outside {signed(-fact.mean_outside)}"
     verb = "is" if fact.harmful == 1 else "are"
     return (
-        f"Inside {span(fact.window)} {client} contributed {amount} of {credited(fact.utility, fact.lower_is_better)} "
-        f"per epoch{rest}. {fact.harmful} of {several(fact.computed, 'computed epoch')} {verb} harmful."
+        f"{client} contributed {amount} of {credited(fact.utility, fact.lower_is_better)} per epoch "
+        f"inside {span(fact.window)}{rest}. {fact.harmful} of {several(fact.computed, 'computed epoch')} {verb} harmful."
     )
 
 

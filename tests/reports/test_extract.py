@@ -95,7 +95,9 @@ def test_a_name_that_begins_like_another_is_kept_apart() -> None:
     names = ("c", "c-1", "c-10", "epoch", "e", "f", "g", "h")
     report = with_names(made_report(), names)
     content = extract_json(report, "c-1")
-    assert "Inside epochs 8–12 c-1 contributed −0.020 ± 0.004 of loss reduction" in content["alerts"][0]["why"]
+    assert (
+        "c-1 contributed −0.020 ± 0.004 of loss reduction per epoch inside epochs 8–12" in content["alerts"][0]["why"]
+    )
     assert "c-10" not in json.dumps(content["alerts"])
 
 
