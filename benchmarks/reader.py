@@ -176,6 +176,9 @@ def _many_tensors(count: int = 500_000) -> list[Measurement]:
             self.at += wanted
             return content[self.at - wanted : self.at]
 
+        def skip(self, count: int) -> None:
+            self.at += count
+
         def close(self) -> None:
             """Nothing to close."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -19,9 +20,10 @@ from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
 from flcontrib_core.runs.containers import Container
 from flcontrib_core.runs.encoding import run_digest
-from flcontrib_core.runs.epoch_lines import read_epoch_lines, whole_lines
+from flcontrib_core.runs.epoch_lines import bound_line_bytes, bound_line_values, read_epoch_lines, whole_lines
 from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.epoch_values import EpochValues
+from flcontrib_core.runs.limits import MAX_HEADER_BYTES, PIECE_BYTES, WINDOW
 from flcontrib_core.runs.manifest import MINIMAL_EXAMPLE, Manifest, read_manifest
 from flcontrib_core.runs.model_nodes import Node, parse_spec, reads_tokens
 from flcontrib_core.runs.model_spec import check_model_spec
@@ -61,6 +63,7 @@ class BundleReader:
         self.records: list[EpochRecord] = []
         self._model: Any = None
         self._nodes: list[Node] = []
+        self._width = 0
         self._values: EpochValues | None = None
 
     def check_names(self) -> None:
@@ -93,12 +96,22 @@ class BundleReader:
             with self._parts.faults_of(EPOCHS), self._parts.open(EPOCHS) as stream:
                 container = self._parts.container
                 clients = self.manifest.clients if self.manifest else ()
-                lines = whole_lines(stream, container.sizes[EPOCHS], container.can_grow)
+                self._count_line_values()
+                lines = whole_lines(stream, container.can_grow)
                 used = hashlib.sha256()
                 self.records = read_epoch_lines(_hashed(lines, used), clients, self._findings).records
                 self._parts.hashes[EPOCHS] = used.hexdigest()
         if self.manifest is not None:
             self._check_listed(self.manifest)
+
+    def _count_line_values(self) -> None:
+        """A word before the work: reading two million names takes seconds, counting commas does not."""
+        size, values = self._parts.container.sizes[EPOCHS], 0
+        bound_line_bytes(size)
+        with self._parts.open(EPOCHS) as stream:
+            while piece := stream.read(PIECE_BYTES):
+                values += piece.count(b",")
+        bound_line_values(values)
 
     def _missing(self, name: str) -> None:
         folders = [n.split("/")[0] for n in self._parts.container.sizes if n.endswith("/" + name)]
@@ -127,7 +140,10 @@ class BundleReader:
         """Every tensor file's header, and whether its shapes are the promised ones."""
         manifest = self.manifest
         parameters = manifest.parameters if manifest else ()
-        self._parts.lay_out(INITIAL, lambda layout: initial_faults(layout, parameters) if parameters else [])
+        self._width = sum(spec.count for spec in parameters)
+        self._parts.lay_out(
+            INITIAL, lambda layout: initial_faults(layout, parameters) if parameters else [], MAX_HEADER_BYTES
+        )
         tokens = reads_tokens(self._nodes) if self._nodes else None
         size = self._parts.container.sizes.get(VALIDATION, 0)
         self._parts.lay_out(VALIDATION, lambda layout: validation_faults(layout, size, tokens))
@@ -141,13 +157,16 @@ class BundleReader:
                 self._parts.lay_out(record.file, self._epoch_faults(record))
                 if record.file in self._parts.layouts and self._parts.layouts[record.file].get("global") is not None:
                     self.records[index] = dataclasses.replace(record, has_global=True)
+        width = self._width
+        if width > WINDOW and any(record.has_global for record in self.records):
+            why = f"{width} parameters with stored server models"
+            self._parts.container.bound_passes(math.ceil(width / WINDOW), why)
 
     def _epoch_faults(self, record: EpochRecord) -> Callable[[TensorLayout], list[Problem]]:
         def faults(layout: TensorLayout) -> list[Problem]:
             if self.manifest is None or not self.manifest.parameters:
                 return []
-            ids = [client.id for client in self.manifest.clients]
-            return epoch_faults(layout, record, ids, sum(spec.count for spec in self.manifest.parameters))
+            return epoch_faults(layout, record, self.manifest.clients, self._width)
 
         return faults
 

@@ -32,6 +32,10 @@ class ByteStream(Protocol):
         """The next ``count`` bytes; fewer only at the end. Raises ``RunLogError`` when the bytes are not sound."""
         ...
 
+    def skip(self, count: int) -> None:
+        """Go on ``count`` bytes later, without reading what lies between where that is possible."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -44,6 +48,10 @@ class Container(Protocol):
     @property
     def can_grow(self) -> bool:
         """Is this a directory that a recorder may still be writing to?"""
+        ...
+
+    def bound_passes(self, passes: int, why: str) -> None:
+        """Raises ``RunLogError`` where going through the files this often takes too much inflating."""
         ...
 
     def open(self, name: str) -> ByteStream: ...
@@ -70,6 +78,10 @@ class HashingStream:
         data = self._stream.read(count)
         self._hash.update(data)
         return data
+
+    def skip(self, count: int) -> None:
+        """What is not read is not hashed."""
+        self._stream.skip(count)
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
@@ -181,7 +193,7 @@ class DirectoryContainer:
 
     def _open(self, name: str) -> int:
         try:
-            handle = os.open(self._path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = os.open(os.path.join(self._path, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as bad:
             raise unreadable(self._path / name, bad) from bad
         status = os.fstat(handle)
@@ -190,6 +202,9 @@ class DirectoryContainer:
             os.close(handle)
             raise changed(name)
         return handle
+
+    def bound_passes(self, passes: int, why: str) -> None:
+        """Plain files are read where they are needed."""
 
     def open(self, name: str) -> ByteStream:
         return _FileStream(self._open(name), name, self._sizes[name])
@@ -235,6 +250,11 @@ class _FileStream:
             self._left -= len(part)
             wanted -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def skip(self, count: int) -> None:
+        count = min(count, self._left)
+        self._offset += count
+        self._left -= count
 
     def close(self) -> None:
         if self._handle is not None:

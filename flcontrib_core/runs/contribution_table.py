@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
-from flcontrib_core.runs.limits import MAX_TABLE_CELLS
-from flcontrib_core.runs.problems import Findings, refusal, shown, span
+from flcontrib_core.runs.limits import MAX_EMPTY_EPOCHS, MAX_EMPTY_EPOCHS_PER_EPOCH, MAX_HISTORY_CELLS
+from flcontrib_core.runs.log_checks import absent_evidence
+from flcontrib_core.runs.problems import MAX_PROBLEMS, Findings, refusal, shown
 from flcontrib_core.runs.run_log import ContributionTable
-from flcontrib_core.runs.table_rows import FIX, Cell, ClientIds
+from flcontrib_core.runs.table_records import FIX
+from flcontrib_core.runs.table_rows import ClientIds, RowFaults, Rows
 from flcontrib_core.vocabulary import FloatArray
 
 
@@ -27,37 +30,49 @@ class ContributionRows:
         self._epochs, self._positions, self._values = array("q"), array("q"), array("d")
         self._left_out: dict[str, list[int]] = {}
 
-    def add(self, epoch: int, client: str, values: list[Cell], where: str) -> None:
-        position = self._clients.position(client, where)
-        if any(cell is not None and not np.isfinite(cell) for cell in values):
-            if not self._absent_if_nonfinite:
-                raise refusal(
-                    "E_NONFINITE",
-                    where,
-                    f"{shown(values)} of client {shown(client)}",
-                    "finite numbers",
-                    "Leave the cell empty.",
-                )
-            self._left_out.setdefault(client, []).append(epoch)
-            return
-        self._epochs.append(epoch)
-        self._positions.append(position)
-        self._values.extend(np.nan if cell is None else cell for cell in values)
+    def add(self, rows: Rows) -> None:
+        faults = RowFaults(len(rows.keys))
+        known = self._clients.positions
+        for row, client in enumerate(rows.keys) if set(rows.keys).difference(known) else ():
+            if client not in known:
+                try:
+                    self._clients.position(client, rows.where(row))
+                except RunLogError as refused:
+                    faults.add(row, refused.problems[0])
+        odd = ~(np.isfinite(rows.values) | rows.empty).all(axis=1)
+        for row in np.flatnonzero(odd & faults.sound).tolist():
+            client = rows.keys[row]
+            if self._absent_if_nonfinite:
+                self._left_out.setdefault(client, []).append(int(rows.epochs[row]))
+                continue
+            found = f"{shown(rows.values[row].tolist())} of client {shown(client)}"
+            problem = Problem("E_NONFINITE", rows.where(row), found, "finite numbers", "Leave the cell empty.")
+            faults.add(row, problem)
+        faults.report(self._findings)
+        rows = rows.keep(faults.sound & ~odd)
+        self._epochs.frombytes(rows.epochs.tobytes())
+        self._positions.extend(map(known.__getitem__, rows.keys))
+        self._values.frombytes(rows.values.tobytes())
 
     def table(
         self, path: Path, digest: str, lower: frozenset[str], passed: Callable[[str], None]
     ) -> ContributionTable | None:
         epochs, positions = np.array(self._epochs, dtype=np.int64), np.array(self._positions, dtype=np.int64)
         last, clients = int(epochs.max(initial=0)), len(self._clients.ids)
-        if (last + 1) * clients * len(self._utilities) > MAX_TABLE_CELLS:
-            found = f"epoch {last} × {clients} clients × {len(self._utilities)} utilities"
-            raise refusal("E_FILE_SIZE", path.name, found, f"at most {MAX_TABLE_CELLS} cells", "Split the run.")
+        given = int(np.count_nonzero(np.bincount(epochs)[1:]))
+        if (without := last - given) > (most := MAX_EMPTY_EPOCHS + MAX_EMPTY_EPOCHS_PER_EPOCH * given):
+            found = f"epochs up to {last}, {without} of them without a row"
+            expected = f"at most {most} without a row beside {given} with rows"
+            raise refusal("E_EPOCH_ORDER", path.name, found, expected, "Number the epochs from 1, one after the other.")
+        if (last + 1) * clients * len(self._utilities) > MAX_HISTORY_CELLS:
+            found = f"{last} epochs × {clients} clients × {len(self._utilities)} utilities"
+            raise refusal("E_FILE_SIZE", path.name, found, f"at most {MAX_HISTORY_CELLS} cells", "Split the run.")
         if last == 0 and not self._findings.errors:
             self._findings.refuse("E_EPOCH_NONE", path.name, "no epoch from 1 on", "at least one epoch", FIX)
         cells = epochs * max(clients, 1) + positions
-        unique, times = np.unique(cells, return_counts=True)
-        for cell in unique[times > 1][:50]:
-            epoch, position = divmod(int(cell), clients)
+        cells.sort()
+        for cell in np.unique(cells[1:][cells[1:] == cells[:-1]])[:MAX_PROBLEMS].tolist():
+            epoch, position = divmod(cell, clients)
             where = f"{path.name} epoch {epoch}"
             self._findings.refuse(
                 "E_TABLE_DUP", where, f"{shown(self._clients.ids[position])} twice", "one row each", FIX
@@ -73,11 +88,7 @@ class ContributionRows:
         for column, name in enumerate(self._utilities):
             values[name] = np.zeros((last + 1, clients))
             values[name][epochs, positions] = columns[:, column]
-        for client, left_out in self._left_out.items():
-            found = f"values that are not finite in epochs {span(sorted(left_out))}"
-            fix = "Treated as absent in these epochs, as asked."
-            where = f"client {shown(client)}"
-            self._findings.warn("W_NONFINITE_ABSENT", where, found, "finite numbers", fix, (client,))
+        self._findings.warnings += absent_evidence(self._left_out)
         self._findings.warnings += confusable_evidence(self._clients.ids)
         passed("cross-checks")
         passed("ready")

@@ -12,6 +12,7 @@ from flcontrib_core.runs.containers import ByteStream
 from flcontrib_core.runs.limits import (
     MAX_DATA_SIZE,
     MAX_EPOCH_LINES_BYTES,
+    MAX_EPOCH_LINES_VALUES,
     MAX_EPOCHS,
     MAX_JSON_BYTES,
     MAX_METRICS,
@@ -34,13 +35,18 @@ class EpochLines:
 
     def __init__(self, clients: Sequence[Client], findings: Findings) -> None:
         self._clients = clients
-        self._positions = {normal(client.id): position for position, client in enumerate(clients)}
+        self._positions = {client.id: position for position, client in enumerate(clients)}
+        self._positions |= {normal(client.id): position for position, client in enumerate(clients)}
         self._sizes_by_position = [client.data_size for client in clients]
         self._findings = findings
         self._failures: dict[tuple[str, str], FailedClient] = {}
         self._strangers: dict[str, str] = {}
+        self._metric_names: tuple[str, ...] = ()
         self._files: set[str] = set()
         self._last = 0
+        self._participants_before: tuple[int, ...] = ()
+        self._sizes_before: tuple[int, ...] = ()
+        """The clients of the last sound line, and the sizes the manifest gives them."""
         self.records: list[EpochRecord] = []
 
     def add(self, line: bytes, number: int) -> None:
@@ -95,15 +101,20 @@ class EpochLines:
         self._last = epoch
         return epoch
 
+    def _position(self, name: str) -> int | None:
+        """The client's place under any spelling that is the same text to Unicode."""
+        position = self._positions.get(name)
+        return position if position is not None else self._positions.get(normal(name))
+
     def _participants(self, names: object, where: str) -> tuple[int, ...] | None:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list) or not set(map(type, names)) <= {str}:
             self._findings.refuse("E_PARTICIPANTS", where, shown(names), "a list of client ids", _RECORD_AGAIN)
             return None
         if not self._clients:
             return None
         positions = list(map(self._positions.get, names))
         if None in positions:
-            positions = [self._positions.get(normal(name)) for name in names]
+            positions = list(map(self._position, names))
         if None in positions:
             strangers = [name for name, position in zip(names, positions, strict=True) if position is None]
             self._findings.refuse(
@@ -115,7 +126,9 @@ class EpochLines:
                 "Add the client to the manifest or correct the id.",
             )
             return None
-        known = tuple(position for position in positions if position is not None)
+        known: tuple[int, ...] = tuple(positions)  # type: ignore[arg-type]  # none of them is None
+        if known == self._participants_before:
+            return self._participants_before  # one object for all epochs of a federation where everybody takes part
         if len(set(known)) != len(known):
             twice = Counter(known).most_common(1)[0][0]
             self._findings.refuse(
@@ -126,34 +139,37 @@ class EpochLines:
                 _RECORD_AGAIN,
             )
             return None
+        self._participants_before = known
+        self._sizes_before = tuple(map(self._sizes_by_position.__getitem__, known))
         return known
 
     def _sizes(self, overrides: object, participants: tuple[int, ...], where: str) -> tuple[int, ...]:
         if not isinstance(overrides, dict):
             raise refusal("E_CLIENT_SIZE", f"{where}: data_sizes", shown(overrides), "an object", _RECORD_AGAIN)
-        own: dict[int, int] = {}
-        for name, size in overrides.items():
-            position = self._positions.get(normal(name))
-            if position is None:
-                self._findings.refuse(
-                    "E_PARTICIPANTS",
-                    f"{where}: data_sizes",
-                    f"{shown(name)}, not in the manifest",
-                    "client ids",
-                    _RECORD_AGAIN,
-                )
-            elif not is_count(size, 1, MAX_DATA_SIZE):
-                self._findings.refuse(
-                    "E_CLIENT_SIZE",
-                    f"{where}: data_sizes of {shown(name)}",
-                    shown(size),
-                    "an integer ≥ 1",
-                    _RECORD_AGAIN,
-                )
-            elif size != self._clients[position].data_size:
-                own[position] = size
-        sizes = self._sizes_by_position
-        return tuple([own[p] if p in own else sizes[p] for p in participants])
+        usual = self._sizes_before
+        if not overrides:
+            return usual
+        positions, sizes = list(map(self._positions.get, overrides)), list(overrides.values())
+        sound = set(map(type, sizes)) == {int} and min(sizes) >= 1 and max(sizes) <= MAX_DATA_SIZE
+        if None in positions or len(set(positions)) != len(positions) or not sound:
+            positions = [self._size_of(name, size, where) for name, size in overrides.items()]
+        own = dict(zip(positions, sizes, strict=True))
+        if len(own) - (None in own) != len(positions) - positions.count(None):
+            found = "two sizes of one client"
+            self._findings.refuse("E_CLIENT_DUP", f"{where}: data_sizes", found, "one each (after NFC)", _RECORD_AGAIN)
+        return tuple([own.get(p, size) for p, size in zip(participants, usual, strict=True)])
+
+    def _size_of(self, name: str, size: object, where: str) -> int | None:
+        """Whose size this is; faults of the name and of the size go to the findings."""
+        position = self._position(name)
+        at = f"{where}: data_sizes"
+        if position is None:
+            found = f"{shown(name)}, not in the manifest"
+            self._findings.refuse("E_PARTICIPANTS", at, found, "client ids", _RECORD_AGAIN)
+        elif not is_count(size, 1, MAX_DATA_SIZE):
+            at = f"{at} of {shown(name)}"
+            self._findings.refuse("E_CLIENT_SIZE", at, shown(size), "an integer ≥ 1", _RECORD_AGAIN)
+        return position
 
     def _file(self, content: Mapping[str, Any], needed: bool, where: str) -> tuple[str | None, str | None]:
         file, digest = content.get("file"), content.get("sha256")
@@ -175,7 +191,7 @@ class EpochLines:
 
     def _name(self, name: object, where: str) -> str:
         """A name of ``asked`` or ``failed``: a client, or somebody who was asked and never became known."""
-        if isinstance(name, str) and (position := self._positions.get(normal(name))) is not None:
+        if isinstance(name, str) and (position := self._position(name)) is not None:
             return self._clients[position].id
         if (fault := id_fault(name)) is not None:
             raise refusal("E_PARTICIPANTS", where, shown(name), f"an id: {fault}", _RECORD_AGAIN)
@@ -196,6 +212,9 @@ class EpochLines:
     def _asked(self, names: object, where: str) -> tuple[str, ...]:
         if not isinstance(names, list):
             raise refusal("E_PARTICIPANTS", f"{where}: asked", shown(names), "a list of ids", _RECORD_AGAIN)
+        positions = list(map(self._positions.get, names)) if set(map(type, names)) <= {str} else [None]
+        if None not in positions:
+            return tuple([self._clients[position].id for position in positions if position is not None])
         return tuple(self._name(name, f"{where}: asked") for name in names)
 
     def _failed(self, entries: object, participants: tuple[int, ...], where: str) -> tuple[FailedClient, ...]:
@@ -205,43 +224,55 @@ class EpochLines:
         answered = {self._clients[position].id for position in participants} if entries else set()
         failed: list[FailedClient] = []
         for entry in entries:
-            reason = entry.get("reason", "") if isinstance(entry, dict) else None
-            if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
-                raise refusal("E_PARTICIPANTS", where, shown(entry), "{client, reason}", _RECORD_AGAIN)
-            client = self._name(entry.get("client"), where)
-            if client in answered:
-                raise refusal(
-                    "E_PARTICIPANTS",
-                    where,
-                    f"{shown(client)}, who also took part",
-                    "failed or participant, not both",
-                    _RECORD_AGAIN,
-                )
-            # Clients fail again and again for the same reason: one object for all of these.
-            pair = (client, self._remember(reason, where))
-            failed.append(self._failures.setdefault(pair, FailedClient(*pair)))
+            client, reason = (entry.get("client"), entry.get("reason", "")) if isinstance(entry, dict) else (None, None)
+            known = None
+            if type(client) is str and type(reason) is str:
+                known = self._failures.get((client, reason))
+            if known is None:
+                known = self._failure(client, reason, entry, where)
+            if known.client in answered:
+                found = f"{shown(known.client)}, who also took part"
+                raise refusal("E_PARTICIPANTS", where, found, "failed or participant, not both", _RECORD_AGAIN)
+            failed.append(known)
         return tuple(failed)
+
+    def _failure(self, client: object, reason: object, entry: object, where: str) -> FailedClient:
+        """Clients fail again and again for the same reason: one object for all of these."""
+        if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
+            raise refusal("E_PARTICIPANTS", where, shown(entry), "{client, reason}", _RECORD_AGAIN)
+        known = FailedClient(self._name(client, where), self._remember(reason, where))
+        assert isinstance(client, str)
+        return self._failures.setdefault((client, reason), known)
 
     def _metrics(self, values: object, where: str) -> dict[str, float]:
         where = f"{where}: metrics"
         if not isinstance(values, dict) or len(values) > MAX_METRICS:
             raise refusal("E_METRICS", where, shown(values), f"an object of up to {MAX_METRICS} numbers", _RECORD_AGAIN)
-        for name, value in values.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or len(name) > MAX_TEXT_CHARACTERS:
+        odd = not set(map(type, values.values())) <= {int, float} or len("".join(values)) > MAX_TEXT_CHARACTERS
+        for name, value in values.items() if odd else ():
+            if type(value) not in (float, int) or len(name) > MAX_TEXT_CHARACTERS:
                 raise refusal("E_METRICS", where, f"{shown(name)}: {shown(value)}", "a number", "Leave it out.")
-        return {name: float(value) for name, value in values.items()}
+        if tuple(values) != self._metric_names:  # most epochs have the same metrics: one object for each name
+            self._metric_names = tuple(values)
+        return dict(zip(self._metric_names, map(float, values.values()), strict=True))
 
 
-def whole_lines(stream: ByteStream, size: int, can_grow: bool) -> Iterator[bytes]:
-    """The lines of epochs.jsonl, each with its newline; an unfinished last line only where it is already whole."""
+def bound_line_bytes(size: int) -> None:
+    """Refuse an epochs.jsonl of too many bytes."""
     if size > MAX_EPOCH_LINES_BYTES:
-        raise refusal(
-            "E_FILE_SIZE",
-            WHERE,
-            f"{size} bytes",
-            f"at most {MAX_EPOCH_LINES_BYTES}",
-            "Keep tensors and notes out of it.",
-        )
+        expected = f"at most {MAX_EPOCH_LINES_BYTES}"
+        raise refusal("E_FILE_SIZE", WHERE, f"{size} bytes", expected, "Keep tensors and notes out of it.")
+
+
+def bound_line_values(count: int) -> None:
+    """Refuse an epochs.jsonl of too many names and numbers in all its lines together."""
+    if count > MAX_EPOCH_LINES_VALUES:
+        expected = f"at most {MAX_EPOCH_LINES_VALUES}: participants, asked, failed and metrics of all epochs"
+        raise refusal("E_FILE_SIZE", WHERE, f"about {count} names and numbers", expected, "Split the run.")
+
+
+def whole_lines(stream: ByteStream, can_grow: bool) -> Iterator[bytes]:
+    """The lines of epochs.jsonl, each with its newline; an unfinished last line only where it is already whole."""
     rest = b""
     while piece := stream.read(PIECE_BYTES):
         *lines, rest = (rest + piece).split(b"\n")

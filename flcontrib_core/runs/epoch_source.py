@@ -11,7 +11,7 @@ from flcontrib_core.runs.containers import Container
 from flcontrib_core.runs.log_checks import EpochFacts
 from flcontrib_core.runs.run_log import EpochData, EpochRecord, ParameterSpec, Validation
 from flcontrib_core.runs.shape_checks import INITIAL, VALIDATION
-from flcontrib_core.runs.tensors import TensorLayout, read_tensors, stream_blocks, view_tensor
+from flcontrib_core.runs.tensors import Tensor, TensorLayout, read_tensors, stream_columns, view_tensor
 from flcontrib_core.vocabulary import Float32Array
 
 
@@ -56,14 +56,13 @@ class BundleSource:
         layout = self.layouts[INITIAL]
         stream = self.container.open(INITIAL)
         try:
-            stream.read(layout.data_offset)
-            for block in stream_blocks(stream, layout):
-                flat = block.values.reshape(-1)
-                width = block.tensor.count // block.tensor.rows
-                begin = begins[block.tensor.name] + block.row * width + block.column - first
-                low, high = max(begin, 0), min(begin + len(flat), len(found))
-                if low < high:
-                    found[low:high] = flat[low - begin : high - begin]
+            stream.skip(layout.data_offset)
+            for tensor in layout.tensors:
+                begin = begins[tensor.name] - first
+                low, high = max(begin, 0), min(begin + tensor.count, len(found))
+                flat = Tensor(tensor.name, tensor.dtype, (tensor.count,), tensor.begin, tensor.end)
+                for block in stream_columns(stream, TensorLayout(0, (flat,)), low - begin, max(high, low) - begin):
+                    found[begin + block.column : begin + block.column + block.values.size] = block.values[0]
         finally:
             stream.close()
         return found

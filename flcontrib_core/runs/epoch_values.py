@@ -10,19 +10,20 @@ import numpy as np
 
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.epoch_source import BundleSource, Verified
+from flcontrib_core.runs.limits import WINDOW
 from flcontrib_core.runs.log_checks import (
-    WINDOW,
     AggregateCheck,
     EpochFacts,
     UpdateFacts,
+    absent_evidence,
     aggregate_evidence,
     update_evidence,
 )
 from flcontrib_core.runs.parts import Parts
-from flcontrib_core.runs.problems import shown, span
+from flcontrib_core.runs.problems import shown
 from flcontrib_core.runs.run_log import Client, EpochRecord, ParameterSpec
 from flcontrib_core.runs.shape_checks import INITIAL
-from flcontrib_core.runs.tensors import stream_blocks
+from flcontrib_core.runs.tensors import stream_columns
 
 LINES = "epochs.jsonl"
 
@@ -51,8 +52,9 @@ class EpochValues:
 
     def read(self, absent_if_nonfinite: bool) -> None:
         check = self._aggregate_check(0)
+        nothing = UpdateFacts(0).result()
         for index, record in enumerate(self.records):
-            facts = UpdateFacts(0).result()
+            facts = nothing
             if record.file is None:
                 if check is not None:
                     check.begin(record)
@@ -67,6 +69,7 @@ class EpochValues:
             self._facts.append(facts)
         if check is not None and not self._parts.findings.errors:
             self.differences.update(check.differences)
+            del check  # its window's worth of memory is the next one's
             self._check_further_columns()
 
     def _scan(self, record: EpochRecord, check: AggregateCheck | None) -> EpochFacts:
@@ -114,19 +117,25 @@ class EpochValues:
     def _check_further_columns(self) -> None:
         """A model wider than one window is followed window by window, each time through the whole run."""
         for first in range(WINDOW, sum(spec.count for spec in self._parameters), WINDOW):
-            check = self._aggregate_check(first)
-            assert check is not None
-            for record, facts in zip(self._written, self._facts, strict=True):
-                check.begin(record)
-                if record.file is not None:
-                    layout = self._parts.layouts[record.file]
-                    with self._parts.open(record.file) as stream:
-                        stream.read(layout.data_offset)
-                        for block in stream_blocks(stream, layout):
-                            check.take(block)
-                check.end(record.epoch, facts)
-            for epoch, difference in check.differences.items():
+            for epoch, difference in self._differences_in_window(first).items():
                 self.differences[epoch] = max(self.differences.get(epoch, 0.0), difference)
+
+    def _differences_in_window(self, first: int) -> dict[int, float]:
+        check = self._aggregate_check(first)
+        assert check is not None
+        for record, facts in zip(self._written, self._facts, strict=True):
+            check.begin(record)
+            if record.file is not None:
+                layout = self._parts.layouts[record.file]
+                stream = self._parts.container.open(record.file)
+                try:
+                    stream.skip(layout.data_offset)
+                    for block in stream_columns(stream, layout, first, first + WINDOW):
+                        check.take(block)
+                finally:
+                    stream.close()
+            check.end(record.epoch, facts)
+        return check.differences
 
     def _settle(self, index: int, facts: EpochFacts, absent_if_nonfinite: bool) -> None:
         """Refuse an epoch's non-finite updates, or take their clients out of it, as the caller chose."""
@@ -161,25 +170,14 @@ class EpochValues:
     def evidence(self) -> list[Problem]:
         """What the epochs show about themselves; only for a log without faults."""
         ids = [client.id for client in self._clients]
-        absent: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
+        absent: dict[str | None, list[int]] = defaultdict(list)
         for record, written in zip(self.records, self._written, strict=True):
             for position in record.nonfinite:
-                absent[f"client {shown(ids[position])}", (ids[position],)].append(record.epoch)
+                absent[ids[position]].append(record.epoch)
             if written.has_global and not record.has_global:
-                absent["global model", ()].append(record.epoch)
+                absent[None].append(record.epoch)
         return [
             *aggregate_evidence(self.differences),
-            *(_absent_warning(where, clients, epochs) for (where, clients), epochs in absent.items()),
+            *absent_evidence(absent),
             *update_evidence(ids, self._written, self._facts),
         ]
-
-
-def _absent_warning(where: str, clients: tuple[str, ...], epochs: list[int]) -> Problem:
-    return Problem(
-        "W_NONFINITE_ABSENT",
-        where,
-        f"NaN or infinite numbers in epochs {span(epochs)}",
-        "finite numbers",
-        "Treated as absent in these epochs, as asked; it may be the attack itself.",
-        clients,
-    )

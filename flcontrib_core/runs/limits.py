@@ -15,6 +15,20 @@ MAX_DIRECTORY_BYTES = 16 * MIB
 MAX_RATIO = 200
 BOMB_FLOOR = MIB
 """Expansion above MAX_RATIO is refused for anything that becomes larger than this."""
+SMALL_ARCHIVE = 50 * MIB
+MAX_EXPANDED = 384 * MIB
+MAX_FURTHER_RATIO = 32
+MAX_WRITTEN_RATIO = MAX_EXPANDED // SMALL_ARCHIVE
+"""What packs better is stored as it is by the writer of archives: then no archive of ours is taken for a bomb."""
+
+
+def most_expanded(archive: int) -> int:
+    """How much inflating an archive of this size may ask for: what two seconds allow, more for a large one.
+
+    Deflated float32 numbers are seldom less than half as large as plain ones, so no dense log comes near it.
+    """
+    return MAX_EXPANDED + MAX_FURTHER_RATIO * max(0, archive - SMALL_ARCHIVE)
+
 
 MAX_JSON_BYTES = 8 * MIB
 """manifest.json, model.json, one line of epochs.jsonl."""
@@ -22,6 +36,8 @@ MAX_JSON_DEPTH = 64
 MAX_JSON_VALUES = 1_000_000
 """Separators in one JSON text: bounds the Python objects it becomes (about 100 bytes each)."""
 MAX_EPOCH_LINES_BYTES = 32 * MIB
+MAX_EPOCH_LINES_VALUES = 2_000_000
+"""Names and numbers in all lines together: bounds the time that reading them and looking at each update takes."""
 MAX_EPOCHS = 20_000
 MAX_STRANGERS = 20_000
 """Distinct names in ``asked`` and ``failed`` that the manifest does not list, and distinct reasons."""
@@ -38,18 +54,39 @@ MAX_CLASSES = 1_000_000
 
 MAX_TENSORS = 20_000
 MAX_HEADER_BYTES = 8 * MIB
-"""A safetensors header."""
+"""The header of initial.safetensors."""
+MAX_FEW_HEADER_BYTES = 64 << 10
+"""The header of a file of two or three tensors: an epoch's, the validation set's."""
 MAX_PARAMETERS = 50_000_000
+WINDOW = 1 << 22
+"""Parameters whose weighted mean is rebuilt at a time: bounds the memory of that check to about 100 MB."""
 MAX_EPOCH_BYTES = 4 << 30
 MAX_VALIDATION_BYTES = 2 << 30
 
 MAX_TABLE_BYTES = 256 * MIB
-MAX_TABLE_ROWS = 4_000_000
-MAX_TABLE_CELLS = 8_000_000
-"""(T + 1) × clients × utilities of a contribution table; rows × utilities of a utility table."""
+MAX_TABLE_ROWS = 1 << 20
+"""5 000 clients × 200 epochs, or all coalitions of twenty clients."""
+MAX_TABLE_CELLS = 1 << 22
+"""Rows × columns of a table: bounds the time that reading takes."""
 MAX_TABLE_UTILITIES = 64
-MAX_COALITION_PLAYERS = 22
+MAX_RECORD_BYTES = 256 << 10
+"""One row of a table as text; twenty ids of 200 characters and 64 numbers need less than a sixth of it."""
+MAX_NUMBER_CHARACTERS = 400
+"""A number in a cell."""
+MAX_HISTORY_CELLS = 8_000_000
+"""(T + 1) × clients × utilities of a contribution table, absent cells included."""
+MAX_EMPTY_EPOCHS = 100
+MAX_EMPTY_EPOCHS_PER_EPOCH = 10
+"""Epochs of a contribution table without a row: this many, and this many more for each epoch that has one."""
+MAX_COALITION_PLAYERS = 20
 """A utility table needs all 2^n coalitions of an epoch."""
+MAX_ROW_GROUPS = 4096
+MAX_PARQUET_FOOTER = 8 * MIB
+MAX_EXPANDED_PARQUET = 128 * MIB
+"""What the pages of a Parquet file become, by its own account; never more than MAX_RATIO times its size (or 1 MB)."""
+PARQUET_MEMORY = 128 * MIB
+PARQUET_MILLISECONDS = 1500
+"""What the process that decodes Parquet may take beside its own start: the file's own account may be a lie."""
 
 PIECE_BYTES = MIB
 """How much is read at a time when a file is streamed."""

@@ -8,9 +8,12 @@ weighted mean of the updates. Evidence becomes a warning (W_…) that follows th
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import islice
 
 import numpy as np
 
@@ -18,15 +21,17 @@ from flcontrib_core.errors import Problem
 from flcontrib_core.runs.problems import shown, span
 from flcontrib_core.runs.run_log import EpochRecord
 from flcontrib_core.runs.tensors import Block
-from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray
+from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
 NORM_ABOVE, NORM_BELOW = 10.0, 0.01
 """An update is worth a word when its norm is outside these multiples of the other participants' median."""
 MAX_PER_CODE = 50
-WINDOW = 1 << 22
-"""Columns whose weighted mean is rebuilt at a time: bounds the memory of that check to about 100 MB."""
 _RELATIVE = {"F32": 1e-5, "F16": 2.0**-9, "BF16": 2.0**-6}
 _ABSOLUTE = 1e-6
+_NARROW = 128
+"""Numbers of an update below which hashing rows one by one would cost more than reading them."""
+MAX_COPIES = 100_000
+"""Equal updates that are told apart; of more than these only the number is given."""
 _FINGERPRINT = np.dtype([("high", "<u8"), ("low", "<u8")])
 
 
@@ -38,8 +43,18 @@ class EpochFacts:
     zero: BoolArray
     norms: FloatArray
     fingerprints: np.ndarray
-    """(rows,) first half of the sha256 of each update"""
+    """(rows,) 128 bits of each update: equal for equal updates, and for others only by a chance nobody can steer"""
     global_finite: bool
+
+
+@lru_cache(maxsize=2 * _NARROW)
+def _keys(half: str, width: int) -> np.ndarray:
+    """This process's secret factors for updates of some width.
+
+    A million short updates are fingerprinted as one product with random numbers. With numbers that anybody could know,
+    a client could compute an update of its own with somebody else's fingerprint, and have both accused of copying.
+    """
+    return np.frombuffer(os.urandom(8 * width), dtype=np.uint64) | np.uint64(1)
 
 
 class UpdateFacts:
@@ -65,17 +80,23 @@ class UpdateFacts:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             squares = np.einsum("ij,ij->i", block.values, block.values).astype(np.float64)
         # float32 squares leave their range long before the values do; only such rows are looked at again.
-        for r in np.flatnonzero(~np.isfinite(squares) | (squares < 1e-30)):
-            with np.errstate(invalid="ignore"):  # some bit patterns of NaN complain when they are widened
-                row = block.values[r].astype(np.float64)
-            squares[r] = row @ row if np.isfinite(row).all() else np.nan
-            self._zero[block.row + r] &= not row.any()
+        again = np.flatnonzero(~np.isfinite(squares) | (squares < 1e-30))
+        if len(again):
+            with np.errstate(over="ignore", invalid="ignore"):  # some bit patterns of NaN complain when widened
+                wide = block.values[again].astype(np.float64)
+                squares[again] = np.where(np.isfinite(wide).all(axis=1), np.einsum("ij,ij->i", wide, wide), np.nan)
+            self._zero[block.row + again] &= ~wide.any(axis=1)
         self._zero[rows] &= ~(squares > 0)
         self._finite[rows] &= np.isfinite(squares)
         self._squares[rows] += squares
 
     def _fingerprint(self, block: Block) -> None:
         width = block.tensor.shape[-1]
+        if block.values.shape[1] == width <= _NARROW:
+            words = np.ascontiguousarray(block.values).view(np.uint32).astype(np.uint64)
+            for half in ("high", "low"):
+                self._fingerprints[half][block.row : block.row + len(words)] = words @ _keys(half, width)
+            return
         if block.values.shape[1] == width:
             data, step = block.values.data.cast("B"), width * block.values.itemsize
             rows = (hashlib.sha256(data[at : at + step]) for at in range(0, len(data), step))
@@ -176,90 +197,174 @@ def aggregate_evidence(differences: dict[int, float]) -> list[Problem]:
     ]
 
 
+def absent_evidence(absent: Mapping[str, Sequence[int]] | Mapping[str | None, Sequence[int]]) -> list[Problem]:
+    """Who counts as absent in which epochs because of values that are not finite; None stands for the server."""
+    problems: list[Problem] = []
+    for client, epochs in islice(absent.items(), MAX_PER_CODE):
+        where = "global model" if client is None else f"client {shown(client)}"
+        found = f"NaN or infinite numbers in epochs {span(sorted(epochs))}"
+        fix = "Treated as absent in these epochs, as asked; it may be the attack itself."
+        clients = () if client is None else (client,)
+        problems.append(Problem("W_NONFINITE_ABSENT", where, found, "finite numbers", fix, clients))
+    return problems + _more("W_NONFINITE_ABSENT", len(absent) - MAX_PER_CODE)
+
+
 def update_evidence(
     client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Sequence[EpochFacts]
 ) -> list[Problem]:
     """Zero updates, copies, and norms far from the others': one warning per client (or pair) with its epochs."""
-    zero: dict[int, list[int]] = defaultdict(list)
-    far: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for record, fact in zip(records, facts, strict=True):
-        usable = fact.finite & ~fact.zero
-        for row in np.flatnonzero(fact.zero):
-            zero[record.participants[row]].append(record.epoch)
-        for far_row, ratio in _far_norms(fact.norms, usable):
-            far[record.participants[far_row]].append((record.epoch, ratio))
-    problems = [
-        _evidence("W_ZERO_DELTA", (client_ids[c],), f"an all-zero update in epochs {span(epochs)}")
-        for c, epochs in zero.items()
+    return [
+        *_zero_updates(client_ids, records, facts),
+        *_far_updates(client_ids, records, facts),
+        *_copies(client_ids, records, facts),
     ]
-    for client, found in far.items():
-        epoch, ratio = max(found, key=lambda pair: abs(np.log(pair[1])))
-        epochs = span([e for e, _ in found])
-        words = f"in epochs {epochs} a norm far from the others', up to {ratio:.3g} times their median (epoch {epoch})"
+
+
+def _zero_updates(
+    client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Sequence[EpochFacts]
+) -> list[Problem]:
+    zero = _Occurrences()
+    for record, fact in zip(records, facts, strict=True):
+        zero.add(record, np.flatnonzero(fact.zero))
+    problems: list[Problem] = []
+    for client, here in zero.first_clients():
+        words = f"an all-zero update in epochs {span(zero.epochs[here].tolist())}"
+        problems.append(_evidence("W_ZERO_DELTA", (client_ids[client],), words))
+    return problems + _more("W_ZERO_DELTA", zero.client_count - MAX_PER_CODE)
+
+
+def _far_updates(
+    client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Sequence[EpochFacts]
+) -> list[Problem]:
+    far, parts = _Occurrences(), [np.zeros(0)]
+    for record, fact in zip(records, facts, strict=True):
+        rows, found = _far_norms(fact.norms, fact.finite & ~fact.zero)
+        far.add(record, rows)
+        parts.append(found)
+    ratios = np.concatenate(parts)
+    problems: list[Problem] = []
+    for client, here in far.first_clients():
+        epochs, own = far.epochs[here], ratios[here]
+        worst = int(np.argmax(np.abs(np.log(own))))
+        words = f"in epochs {span(epochs.tolist())} a norm far from the others', "
+        words += f"up to {own[worst]:.3g} times their median (epoch {epochs[worst]})"
         problems.append(_evidence("W_NORM", (client_ids[client],), words))
-    return [*_capped(problems, "W_ZERO_DELTA"), *_capped(problems, "W_NORM"), *_copies(client_ids, records, facts)]
+    return problems + _more("W_NORM", far.client_count - MAX_PER_CODE)
 
 
-def _far_norms(norms: FloatArray, usable: BoolArray) -> Iterable[tuple[int, float]]:
-    """Rows whose norm is outside the band around the median of the *other* usable rows, with the ratio."""
+class _Occurrences:
+    """Which clients something was seen of, and in which epochs: arrays, because it may be millions of times."""
+
+    def __init__(self) -> None:
+        self._clients: list[np.ndarray] = []
+        self._epochs: list[np.ndarray] = []
+
+    def add(self, record: EpochRecord, rows: IntArray) -> None:
+        if len(rows):
+            self._clients.append(np.array(record.participants, dtype=np.int32)[rows])
+            self._epochs.append(np.full(len(rows), record.epoch, dtype=np.int32))
+
+    @cached_property
+    def clients(self) -> np.ndarray:
+        return np.concatenate([*self._clients, np.zeros(0, dtype=np.int32)])
+
+    @cached_property
+    def epochs(self) -> np.ndarray:
+        return np.concatenate([*self._epochs, np.zeros(0, dtype=np.int32)])
+
+    @cached_property
+    def _distinct(self) -> np.ndarray:
+        """The clients in the order in which they first appear."""
+        first = np.full(self.clients.max(initial=-1) + 1, len(self.clients))
+        np.minimum.at(first, self.clients, np.arange(len(self.clients)))
+        clients = np.flatnonzero(first < len(self.clients))
+        return clients[np.argsort(first[clients])]
+
+    @property
+    def client_count(self) -> int:
+        return len(self._distinct)
+
+    def first_clients(self) -> Iterator[tuple[int, IntArray]]:
+        """The first fifty clients, each with the places of its occurrences."""
+        for client in self._distinct[:MAX_PER_CODE].tolist():
+            yield client, np.flatnonzero(self.clients == client)
+
+
+def _far_norms(norms: FloatArray, usable: BoolArray) -> tuple[IntArray, FloatArray]:
+    """Rows whose norm is outside the band around the median of the *other* usable rows, and the ratios."""
     rows = np.flatnonzero(usable)
     if len(rows) < 2:
-        return
-    ordered = np.sort(norms[rows])
-    rank = np.searchsorted(ordered, norms[rows])
+        return rows[:0], norms[:0]
+    order = np.argsort(norms[rows])
+    ordered = norms[rows][order]
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
     middle = (len(rows) - 1) // 2
     # Median of the others without sorting again: leaving out the element of one rank shifts those above it.
     low = ordered[np.where(rank > (len(rows) - 2) // 2, (len(rows) - 2) // 2, (len(rows) - 2) // 2 + 1)]
     high = ordered[np.where(rank > middle, middle, middle + 1)]
     ratios = norms[rows] / ((low + high) / 2)
-    for far in np.flatnonzero((ratios > NORM_ABOVE) | (ratios < NORM_BELOW)):
-        yield int(rows[far]), float(ratios[far])
+    far = np.flatnonzero((ratios > NORM_ABOVE) | (ratios < NORM_BELOW))
+    return rows[far], ratios[far]
+
+
+def _equal_updates(facts: Sequence[EpochFacts], usable: Sequence[IntArray]) -> IntArray:
+    """Which updates, counted through all epochs, have a twin? Half of a fingerprint is enough to look closer."""
+    halves = np.concatenate([f.fingerprints["high"][rows] for f, rows in zip(facts, usable, strict=True)])
+    order = np.argsort(halves)
+    same = halves[order][1:] == halves[order][:-1]
+    twin = np.zeros(len(halves), dtype=bool)
+    twin[order[1:][same]] = True
+    twin[order[:-1][same]] = True
+    return np.flatnonzero(twin)
 
 
 def _copies(client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Sequence[EpochFacts]) -> list[Problem]:
     """Updates that are equal bit by bit to another client's, or to one of the client's own earlier ones."""
-    usable = [np.flatnonzero(fact.finite & ~fact.zero) for fact in facts]
-    prints = np.concatenate([f.fingerprints[rows] for f, rows in zip(facts, usable, strict=True)] or [_NOTHING])
-    epochs = np.repeat([record.epoch for record in records], [len(rows) for rows in usable])
-    if not len(prints):
+    if not facts:
         return []
-    positions = [np.array(record.participants, dtype=np.int64) for record in records]
-    clients = np.concatenate([own[rows] for own, rows in zip(positions, usable, strict=True)])
-    order = np.lexsort((clients, epochs, prints["low"], prints["high"]))
-    same = np.flatnonzero(prints[order][1:] == prints[order][:-1]) + 1
+    usable = [np.flatnonzero(fact.finite & ~fact.zero) for fact in facts]
+    twins = _equal_updates(facts, usable)
+    begins = np.concatenate([[0], np.cumsum([len(rows) for rows in usable])])
+    found: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    """fingerprint -> (epoch, client) of each update that has it"""
+    for place in range(len(facts)):
+        begin, end = np.searchsorted(twins[:MAX_COPIES], begins[place : place + 2])
+        for row in usable[place][twins[begin:end] - begins[place]].tolist():
+            found[facts[place].fingerprints[row].tobytes()].append(
+                (records[place].epoch, records[place].participants[row])
+            )
     pairs: dict[tuple[int, int, bool], list[tuple[int, int]]] = defaultdict(list)
-    original = last = -1
-    for at in same.tolist():
-        if at != last + 1:
-            original = at - 1
-        last = at
-        first, copy = order[original], order[at]
-        key = (int(clients[first]), int(clients[copy]), bool(epochs[first] == epochs[copy]))
-        pairs[key].append((int(epochs[first]), int(epochs[copy])))
-    problems = []
-    for (a, b, same_epoch), found in sorted(pairs.items(), key=lambda item: item[1]):
-        when = span(sorted({copy for _, copy in found}))
-        who = client_ids[a], client_ids[b]
+    for updates in found.values():
+        first_epoch, original = min(updates)
+        for epoch, client in sorted(updates)[1:]:
+            pairs[original, client, first_epoch == epoch].append((first_epoch, epoch))
+    problems: list[Problem] = []
+    ordered = sorted(pairs.items(), key=lambda item: (sorted(item[1]), item[0]))
+    for (a, b, same_epoch), when in ordered[:MAX_PER_CODE]:
+        epochs = span(sorted({copy for _, copy in when}))
+        both = client_ids[a], client_ids[b]
         if same_epoch:
-            found_words = f"the same update, bit by bit, in epochs {when}"
-            problems.append(_evidence("W_DUPLICATE_DELTA", who, found_words))
+            words = f"the same update, bit by bit, in epochs {epochs}"
+            problems.append(_evidence("W_DUPLICATE_DELTA", both, words))
             continue
         whose = "its own" if a == b else f"client {shown(client_ids[a])}'s"
-        earlier = span(sorted({first for first, _ in found}))
-        found_words = f"in epochs {when} the update of {whose} epoch {earlier}, bit by bit"
-        problem = _evidence("W_DUPLICATE_DELTA", who[1:], found_words)
-        problems.append(problem if a == b else replace(problem, clients=who))
-    return _capped(problems, "W_DUPLICATE_DELTA")
-
-
-_NOTHING = np.zeros(0, dtype=_FINGERPRINT)
+        earlier = span(sorted({first for first, _ in when}))
+        words = f"in epochs {epochs} the update of {whose} epoch {earlier}, bit by bit"
+        problem = _evidence("W_DUPLICATE_DELTA", both[1:], words)
+        problems.append(problem if a == b else replace(problem, clients=both))
+    if len(twins) > MAX_COPIES:
+        words = f"{len(twins) - MAX_COPIES} more updates that others equal"
+        return [*problems, _evidence("W_DUPLICATE_DELTA", (), words)]
+    return problems + _more("W_DUPLICATE_DELTA", len(ordered) - MAX_PER_CODE)
 
 
 def _evidence(code: str, clients: tuple[str, ...], found: str) -> Problem:
-    """A warning about one client, or about two that share something."""
+    """A warning about one client, about two that share something, or (without clients) about the whole log."""
     named = " and ".join(shown(client) for client in clients)
-    where = f"client{'s' * (len(clients) > 1)} {named}"
+    where = f"client{'s' * (len(clients) > 1)} {named}" if clients else "log"
     expected = {
+        "W_NONFINITE_ABSENT": "finite numbers",
         "W_ZERO_DELTA": "updates that move the model",
         "W_DUPLICATE_DELTA": "updates of one's own",
         "W_NORM": f"norms between {NORM_BELOW:g} and {NORM_ABOVE:g} times the median of the other participants",
@@ -267,10 +372,6 @@ def _evidence(code: str, clients: tuple[str, ...], found: str) -> Problem:
     return Problem(code, where, found, expected, "Evidence, not an error: look at this client's training.", clients)
 
 
-def _capped(problems: list[Problem], code: str) -> list[Problem]:
-    """The warnings of one code; beyond the first fifty only their number."""
-    chosen = [problem for problem in problems if problem.code == code]
-    if len(chosen) <= MAX_PER_CODE:
-        return chosen
-    rest = len(chosen) - MAX_PER_CODE
-    return [*chosen[:MAX_PER_CODE], Problem(code, "log", f"{rest} more of these", chosen[0].expected, chosen[0].fix)]
+def _more(code: str, count: int) -> list[Problem]:
+    """Beyond the first fifty warnings of one code: only their number."""
+    return [_evidence(code, (), f"{count} more of these")] if count > 0 else []

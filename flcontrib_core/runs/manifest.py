@@ -27,6 +27,7 @@ MINIMAL_EXAMPLE = (
     '{"format": "flrun", "version": 1, "clients": [{"id": "a", "data_size": 100}], '
     '"parameters": [{"name": "weight", "shape": [2, 4]}], "files": {"initial.safetensors": "<sha256>"}}'
 )
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -59,7 +60,7 @@ def id_fault(value: object) -> str | None:
     if not 1 <= len(value) <= MAX_ID_CHARACTERS:
         return f"1 to {MAX_ID_CHARACTERS} characters"
     # Departure: NUL separates names inside the digests and ends them in most other programs, so it is refused here.
-    if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+    if _NO_CHARACTER.search(value):
         return "whole characters without NUL"
     return None
 
@@ -130,29 +131,20 @@ def _read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
     first: dict[str, int] = {}
     before = len(findings.errors)
     for position, entry in enumerate(entries):
-        at = f"{where}[{position}]"
         identity = entry.get("id") if isinstance(entry, dict) else None
         size = entry.get("data_size") if isinstance(entry, dict) else None
         if not isinstance(identity, str) or id_fault(identity) is not None:
             fault = id_fault(identity) or ""
-            findings.refuse("E_CLIENT_ID", f"{at}.id", shown(identity), fault, "Give the client a name of its own.")
-        elif first.setdefault(normal(identity), position) != position:
-            other = first[normal(identity)]
-            findings.refuse(
-                "E_CLIENT_DUP",
-                f"{at}.id",
-                f"{shown(identity)}, as clients[{other}]",
-                "each id once (after NFC)",
-                "Rename one.",
-            )
+            at = f"{where}[{position}].id"
+            findings.refuse("E_CLIENT_ID", at, shown(identity), fault, "Give the client a name of its own.")
+        elif (other := first.setdefault(normal(identity), position)) != position:
+            found = f"{shown(identity)}, as clients[{other}]"
+            at = f"{where}[{position}].id"
+            findings.refuse("E_CLIENT_DUP", at, found, "each id once (after NFC)", "Rename one.")
         if not isinstance(size, int) or not is_count(size, 1, MAX_DATA_SIZE):
-            findings.refuse(
-                "E_CLIENT_SIZE",
-                f"{at}.data_size",
-                shown(size),
-                f"an integer from 1 to {MAX_DATA_SIZE}",
-                "Write its row count.",
-            )
+            expected = f"an integer from 1 to {MAX_DATA_SIZE}"
+            at = f"{where}[{position}].data_size"
+            findings.refuse("E_CLIENT_SIZE", at, shown(size), expected, "Write its row count.")
         elif isinstance(identity, str):
             clients.append(Client(identity, size))
     return tuple(clients) if len(findings.errors) == before else ()

@@ -8,7 +8,7 @@ from typing import Any
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import ByteStream, Container, HashingStream
-from flcontrib_core.runs.limits import MAX_JSON_BYTES, PIECE_BYTES
+from flcontrib_core.runs.limits import MAX_FEW_HEADER_BYTES, MAX_JSON_BYTES, PIECE_BYTES
 from flcontrib_core.runs.problems import Findings, refusal, shown
 from flcontrib_core.runs.strict_json import parse_json
 from flcontrib_core.runs.tensors import Block, TensorLayout, read_layout, stream_blocks
@@ -69,13 +69,15 @@ class Parts:
             self.hashes[name] = stream.hexdigest()
         return parse_json(data, name)
 
-    def lay_out(self, name: str, faults: Callable[[TensorLayout], list[Problem]]) -> None:
+    def lay_out(
+        self, name: str, faults: Callable[[TensorLayout], list[Problem]], longest_header: int = MAX_FEW_HEADER_BYTES
+    ) -> None:
         """Read a tensor file's header and keep it when ``faults`` finds nothing wrong with it."""
         if name not in self:
             return
         with self.faults_of(name):
             with self.open(name) as stream:
-                layout = read_layout(stream, self.container.sizes[name], name)
+                layout = read_layout(stream, self.container.sizes[name], name, longest_header)
             if found := faults(layout):
                 raise RunLogError(tuple(found))
             self.layouts[name] = layout

@@ -9,7 +9,7 @@ import numpy as np
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.limits import MAX_EPOCH_BYTES, MAX_VALIDATION_BYTES
 from flcontrib_core.runs.problems import shown
-from flcontrib_core.runs.run_log import EpochRecord, ParameterSpec
+from flcontrib_core.runs.run_log import Client, EpochRecord, ParameterSpec
 from flcontrib_core.runs.tensors import FLOAT_TYPES, Block, Tensor, TensorLayout, wrong_dtype
 
 INITIAL = "initial.safetensors"
@@ -31,7 +31,9 @@ def initial_faults(layout: TensorLayout, parameters: Sequence[ParameterSpec]) ->
     return problems
 
 
-def epoch_faults(layout: TensorLayout, record: EpochRecord, ids: Sequence[str], parameters: int) -> list[Problem]:
+def epoch_faults(
+    layout: TensorLayout, record: EpochRecord, clients: Sequence[Client], parameters: int
+) -> list[Problem]:
     where = str(record.file)
     problems = _float_faults(layout, where)
     rows = len(record.participants)
@@ -42,7 +44,7 @@ def epoch_faults(layout: TensorLayout, record: EpochRecord, ids: Sequence[str], 
                 _shape(f"{where}:{shown(tensor.name)[1:-1]}", "an unknown tensor", '"updates" and "global"')
             )
         elif tensor.shape != wanted[tensor.name]:
-            problems.append(_misshapen(tensor, wanted[tensor.name], record, ids, where))
+            problems.append(_misshapen(tensor, wanted[tensor.name], record, clients, where))
     if rows and layout.get("updates") is None:
         problems.append(_shape(where, 'no tensor "updates"', f"shape {list(wanted['updates'])}"))
     if layout.data_offset + sum(t.end - t.begin for t in layout.tensors) > MAX_EPOCH_BYTES:
@@ -58,10 +60,12 @@ def epoch_faults(layout: TensorLayout, record: EpochRecord, ids: Sequence[str], 
     return problems
 
 
-def _misshapen(tensor: Tensor, wanted: tuple[int, ...], record: EpochRecord, ids: Sequence[str], where: str) -> Problem:
+def _misshapen(
+    tensor: Tensor, wanted: tuple[int, ...], record: EpochRecord, clients: Sequence[Client], where: str
+) -> Problem:
     found, expected = f"shape {list(tensor.shape)}", f"shape {list(wanted)}"
     if tensor.name == "updates" and len(tensor.shape) == 2 and record.participants:
-        first = shown(ids[record.participants[0]])
+        first = shown(clients[record.participants[0]].id)
         if tensor.shape[1] != wanted[1]:
             found += f": the update of {first} has {tensor.shape[1]} numbers, the model has {wanted[1]}"
         else:

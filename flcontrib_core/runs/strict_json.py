@@ -20,7 +20,9 @@ from flcontrib_core.runs.problems import refusal, shown
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_CLIENT_ID_PATH = re.compile(r"clients\[\d+\]\.id")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+_DIGITS = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else byte for byte in range(256))
 _DEPTH_STEP = np.zeros(256, dtype=np.int8)
 _DEPTH_STEP[list(b"[{")] = 1
 _DEPTH_STEP[list(b"]}")] = -1
@@ -41,12 +43,15 @@ def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES, most_values
     if text.startswith("\ufeff"):
         raise refusal("E_JSON", where, "a byte order mark", "plain UTF-8", "Save the file as UTF-8 without BOM.")
     _bound_structure(data, where, most_values)
+    # Numbers that cannot leave their range need no look of their own.
+    long = b"0" * 19 in data.translate(_DIGITS)
+    large = long or _LARGE_EXPONENT.search(data) is not None
     try:
         value = json.loads(
             text,
             object_pairs_hook=_unique_keys(where),
-            parse_int=_bounded_int(where),
-            parse_float=_finite_float(where),
+            parse_int=_bounded_int(where) if long else None,
+            parse_float=_finite_float(where) if large else None,
             parse_constant=_refuse_constant(where),
         )
     except json.JSONDecodeError as bad:
@@ -54,13 +59,20 @@ def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES, most_values
             "E_JSON", where, f"{bad.msg} at line {bad.lineno}, column {bad.colno}", "JSON", "Correct the text there."
         ) from None
     if _SURROGATE_ESCAPE.search(data):
-        _refuse_lone_surrogates(value, where, "")
+        _refuse_lone_surrogates(value, where, ())
     return value
 
 
 def _bound_structure(data: bytes, where: str, most_values: int) -> None:
     """Depth and number of values, without building anything. Strings are cut out first: brackets there are text."""
-    skeleton = np.frombuffer(_STRINGS.sub(b"", data), dtype=np.uint8)
+    opened = data.count(b"[") + data.count(b"{")
+    if opened <= MAX_JSON_DEPTH and opened + data.count(b",") <= most_values:
+        return
+    skeleton = np.frombuffer(data, dtype=np.uint8)
+    if b"\\" in data:
+        skeleton = np.frombuffer(_STRINGS.sub(b"", data), dtype=np.uint8)
+    else:  # without escapes every quote begins or ends a string
+        skeleton = skeleton[~np.logical_xor.accumulate(skeleton == ord('"'))]
     depth = int(np.cumsum(_DEPTH_STEP[skeleton], dtype=np.int32).max(initial=0))
     if depth > MAX_JSON_DEPTH:
         raise refusal(
@@ -116,13 +128,13 @@ def _refuse_constant(where: str) -> Callable[[str], NoReturn]:
     return refuse
 
 
-def _refuse_lone_surrogates(value: Any, where: str, path: str) -> None:
+def _refuse_lone_surrogates(value: Any, where: str, path: tuple[str | int, ...]) -> None:
     if isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            code = "E_CLIENT_ID" if _CLIENT_ID_PATH.fullmatch(path) else "E_JSON"
+        if _SURROGATE.search(value):
+            code = "E_CLIENT_ID" if path[:1] + path[2:] == ("clients", "id") else "E_JSON"
             raise refusal(
                 code,
-                f"{where}:{path}",
+                f"{where}:{_place(path)}",
                 f"half of a surrogate pair in {shown(value)}",
                 "whole characters",
                 "Write the text as UTF-8.",
@@ -130,7 +142,12 @@ def _refuse_lone_surrogates(value: Any, where: str, path: str) -> None:
     elif isinstance(value, dict):
         for key, item in value.items():
             _refuse_lone_surrogates(key, where, path)
-            _refuse_lone_surrogates(item, where, f"{path}.{key}" if path else key)
+            _refuse_lone_surrogates(item, where, (*path, key))
     elif isinstance(value, list):
         for position, item in enumerate(value):
-            _refuse_lone_surrogates(item, where, f"{path}[{position}]")
+            _refuse_lone_surrogates(item, where, (*path, position))
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    """A path in words; built only for the message, because keys may be as long as the file."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{shown(part, 60)[1:-1]}" for part in path)[1:]

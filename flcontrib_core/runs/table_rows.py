@@ -1,70 +1,119 @@
-"""How do the rows of an untrusted CSV or Parquet table become keys and numbers, a few at a time?"""
+"""Reads the rows of an untrusted CSV or Parquet table as columns of keys and numbers, a few thousand at a time."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
+from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from itertools import chain
+from typing import BinaryIO
 
-from flcontrib_core.errors import RunLogError
-from flcontrib_core.runs.containers import unreadable
+import numpy as np
+
+from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.limits import (
     MAX_CLIENTS,
     MAX_EPOCHS,
     MAX_ID_CHARACTERS,
-    MAX_RATIO,
-    MAX_TABLE_BYTES,
+    MAX_NUMBER_CHARACTERS,
+    MAX_TABLE_CELLS,
     MAX_TABLE_ROWS,
     MAX_TABLE_UTILITIES,
 )
 from flcontrib_core.runs.manifest import id_fault, normal
-from flcontrib_core.runs.problems import refusal, shown
+from flcontrib_core.runs.parquet import parquet_text
+from flcontrib_core.runs.problems import Findings, refusal, shown
+from flcontrib_core.runs.table_records import FIX, Record, read_records
+from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
-Cell = float | None
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?|[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
-_INTEGER = re.compile(r"\d{1,9}", re.ASCII)
+_NUMERIC = re.compile(r"[0-9+\-.eE aAnNiIfFtTyY]*+")
+"""Signs of which ``float`` accepts only decimal numbers, nan and inf: no underscores, no other script's digits."""
+_SHORT = 32
 _FORMS = "columns epoch, client (or coalition) and one per utility"
-FIX = "Write the table as docs/run-log.md shows: long form, comma-separated, decimal points."
 
 
 class ClientIds:
     """Client ids in the order of their first appearance."""
 
     def __init__(self) -> None:
-        self._positions: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         self._normal: set[str] = set()
         self.ids: list[str] = []
 
     def position(self, identity: str, where: str) -> int:
-        found = self._positions.get(identity)
-        if found is not None:
-            return found
+        """The id's place; a new id gets the next one. Raises ``RunLogError`` where it cannot be an id."""
+        known = self.positions.get(identity)
+        if known is not None:
+            return known
         if (fault := id_fault(identity)) is not None:
             raise refusal("E_CLIENT_ID", where, shown(identity), fault, "Give the client a name.")
-        if normal(identity) in self._normal or len(self.ids) >= MAX_CLIENTS:
-            code = "E_CLIENT_DUP" if normal(identity) in self._normal else "E_FILE_SIZE"
-            raise refusal(
-                code, where, f"another client {shown(identity)}", f"at most {MAX_CLIENTS}, unique after NFC", FIX
-            )
+        if normal(identity) in self._normal:
+            raise refusal("E_CLIENT_DUP", where, f"another client {shown(identity)}", "ids unique after NFC", FIX)
+        if len(self.ids) >= MAX_CLIENTS:
+            raise refusal("E_FILE_SIZE", where, "another client", f"at most {MAX_CLIENTS} clients", "Split the run.")
         self._normal.add(normal(identity))
-        self._positions[identity] = len(self.ids)
+        self.positions[identity] = len(self.ids)
         self.ids.append(identity)
         return len(self.ids) - 1
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a table whose cells are what they should be; each array has one entry per row."""
+
+    name: str
+    numbers: IntArray
+    """Where each row stands in the table, counted from 1."""
+    epochs: IntArray
+    keys: Sequence[str]
+    values: FloatArray
+    """(rows, utilities), NaN where a cell is empty"""
+    empty: BoolArray
+    """(rows, utilities)"""
+
+    def where(self, row: int) -> str:
+        return f"{self.name} row {self.numbers[row]}"
+
+    def keep(self, kept: BoolArray) -> Rows:
+        if kept.all():
+            return self
+        keys = [key for key, keeps in zip(self.keys, kept, strict=True) if keeps]
+        return Rows(self.name, self.numbers[kept], self.epochs[kept], keys, self.values[kept], self.empty[kept])
+
+
+class RowFaults:
+    """The first fault of each row of a chunk; a faulty row is left out and reading goes on."""
+
+    def __init__(self, count: int) -> None:
+        self._problems: dict[int, Problem] = {}
+        self.sound: BoolArray = np.ones(count, dtype=bool)
+
+    def add(self, row: int, problem: Problem) -> None:
+        self._problems.setdefault(row, problem)
+        self.sound[row] = False
+
+    def report(self, findings: Findings) -> None:
+        for row in sorted(self._problems):
+            findings.add(self._problems[row])
 
 
 class TableRows:
     """The rows of one table, read once from beginning to end."""
 
     def __init__(
-        self, name: str, columns: Sequence[str], records: Iterator[Sequence[Any]], required: tuple[str, ...]
+        self,
+        name: str,
+        columns: Sequence[str],
+        expected_rows: int,
+        chunks: Iterator[list[Record]],
+        required: tuple[str, ...] = (),
     ) -> None:
+        """``required`` names the only columns the table may have, the key first."""
         self.name = name
         self.count = 0
-        self._records = records
+        self._chunks = chunks
         self.columns = list(columns)
         keys = required[:1] or tuple(key for key in ("client", "coalition") if key in self.columns)
         if len(keys) != 1 or ("epoch" not in self.columns and not required) or not set(required) <= set(self.columns):
@@ -75,130 +124,114 @@ class TableRows:
         too_many = len(values) > (1 if required else MAX_TABLE_UTILITIES)
         unnamed = any(not 1 <= len(name.strip()) <= MAX_ID_CHARACTERS for name in values)
         if not values or too_many or unnamed or len(set(self.columns)) != len(self.columns):
-            raise self._unknown(f"{_FORMS}, each with a name of its own")
+            raise self._unknown(f"{_FORMS} (at most {MAX_TABLE_UTILITIES}), each with a name of its own")
+        self._bound(expected_rows)
+        self._epochs: dict[str, int] = {}
 
     def _unknown(self, expected: str) -> RunLogError:
-        return refusal("E_TABLE", self.name, f"columns {shown(self.columns)}", expected, FIX)
+        few = self.columns[: MAX_TABLE_UTILITIES + 2]
+        more = f" and {len(self.columns) - len(few)} more" if len(few) < len(self.columns) else ""
+        return refusal("E_TABLE", self.name, f"columns {shown(few)}{more}", expected, FIX)
 
-    def __iter__(self) -> Iterator[Row]:
-        places = {name: place for place, name in enumerate(self.columns)}
-        values = [places[name] for name in self.utilities]
-        for record in self._records:
-            self.count += 1
-            if self.count > MAX_TABLE_ROWS:
-                raise refusal("E_FILE_SIZE", self.name, f"more than {MAX_TABLE_ROWS} rows", "fewer", "Split the run.")
-            where = f"{self.name} row {self.count}"
-            if len(record) == len(self.columns):
-                number = record[places["epoch"]] if "epoch" in places else None
-                yield Row(number, record[places[self.key]], [record[place] for place in values], where)
+    def _bound(self, rows: int) -> None:
+        if rows > MAX_TABLE_ROWS or rows * len(self.columns) > MAX_TABLE_CELLS:
+            found = f"{rows} rows × {len(self.columns)} columns"
+            expected = f"at most {MAX_TABLE_ROWS} rows and {MAX_TABLE_CELLS} cells"
+            raise refusal("E_FILE_SIZE", self.name, found, expected, "Split the run.")
+
+    def read(self, findings: Findings) -> Iterator[Rows]:
+        """The rows in chunks, without those that have a fault: these go to ``findings``."""
+        for records in self._chunks:
+            self._bound(self.count + len(records))
+            faults = RowFaults(len(records))
+            rows = self._rows(records, faults)
+            self.count += len(records)
+            faults.report(findings)
+            yield rows.keep(faults.sound)
+
+    def _rows(self, records: list[Record], faults: RowFaults) -> Rows:
+        width = len(self.columns)
+        numbers = np.arange(self.count + 1, self.count + len(records) + 1)
+        for row, record in enumerate(records) if set(map(len, records)) != {width} else ():
+            if len(record) != width:
+                found = f"{len(record)} cells"
+                faults.add(row, self._fault("E_TABLE", numbers[row], found, f"{width}, one per column"))
+                records[row] = [""] * width
+        columns = dict(zip(self.columns, zip(*records, strict=True), strict=True))
+        epochs = np.zeros(len(records), dtype=np.int64)
+        if "epoch" in columns and "epoch" not in self.utilities:
+            epochs = self._read_epochs(columns["epoch"], numbers, faults)
+        values = np.empty((len(records), len(self.utilities)))
+        empty = np.zeros(values.shape, dtype=bool)
+        for place, name in enumerate(self.utilities):
+            values[:, place], empty[:, place] = self._read_numbers(columns[name], numbers, faults)
+        return Rows(self.name, numbers, epochs, columns[self.key], values, empty)
+
+    def _fault(self, code: str, number: int, found: str, expected: str) -> Problem:
+        return Problem(code, f"{self.name} row {number}", found, expected, FIX)
+
+    def _read_epochs(self, cells: Sequence[str], numbers: IntArray, faults: RowFaults) -> IntArray:
+        known = self._epochs
+        for cell in set(cells).difference(known):
+            sound = 1 <= len(cell) <= 9 and cell.isascii() and cell.isdecimal() and int(cell) <= MAX_EPOCHS
+            if sound:
+                known[cell] = int(cell)
+        try:
+            return np.array(array("q", map(known.__getitem__, cells)))
+        except KeyError:
+            for row, cell in enumerate(cells):
+                if cell not in known:
+                    expected = f"an integer up to {MAX_EPOCHS}"
+                    faults.add(row, self._fault("E_TABLE_VALUE", numbers[row], f"epoch {shown(cell)}", expected))
+            return np.array([known.get(cell, 0) for cell in cells], dtype=np.int64)
+
+    def _read_numbers(
+        self, cells: Sequence[str], numbers: IntArray, faults: RowFaults
+    ) -> tuple[FloatArray, BoolArray | bool]:
+        """A column as numbers, and which cells are empty (took part, not computed)."""
+        text = "".join(cells)
+        some_empty = "" in cells
+        empty = np.array([not cell for cell in cells]) if some_empty else False
+        short = len(text) <= _SHORT * len(cells) or max(map(len, cells)) <= MAX_NUMBER_CHARACTERS
+        if short and _NUMERIC.fullmatch(text):
+            try:
+                filled = (cell or "nan" for cell in cells) if some_empty else cells
+                return np.array(array("d", map(float, filled))), empty
+            except ValueError:
+                pass  # one of them is made of these signs and is no number all the same
+        values = np.full(len(cells), np.nan)
+        for row, cell in enumerate(cells):
+            number = _number(cell)
+            if number is None:
+                expected = "a number or an empty cell"
+                faults.add(row, self._fault("E_TABLE_VALUE", numbers[row], shown(cell), expected))
             else:
-                yield Row(None, None, None, where)
+                values[row] = number
+        return values, empty
 
 
-@dataclass(frozen=True)
-class Row:
-    """One record, not yet judged: each question about it may find a fault in it, and the next row goes on."""
-
-    number: Any
-    identity: Any
-    cells: list[Any] | None
-    """None = the record has another number of cells than the table has columns."""
-    where: str
-
-    def epoch(self) -> int:
-        if self.cells is None:
-            raise refusal("E_TABLE", self.where, "another number of cells", "one per column", FIX)
-        number = int(self.number) if isinstance(self.number, float) and self.number.is_integer() else self.number
-        if _INTEGER.fullmatch(str(number)) and int(number) <= MAX_EPOCHS:
-            return int(number)
-        raise refusal("E_TABLE_VALUE", self.where, f"epoch {shown(number)}", f"an integer up to {MAX_EPOCHS}", FIX)
-
-    def key(self) -> str:
-        return "" if self.identity is None else str(self.identity)
-
-    def numbers(self) -> list[Cell]:
-        return [_number(cell, self.where) for cell in self.cells or ()]
-
-
-def _number(cell: Any, where: str) -> Cell:
-    """A cell as a number; empty (or null) means: took part, not computed."""
-    if cell is None or cell == "":
+def _number(cell: str) -> float | None:
+    """The cell's number, NaN where it is empty, None where it is something else."""
+    if not cell:
+        return np.nan
+    if len(cell) > MAX_NUMBER_CHARACTERS or not _NUMERIC.fullmatch(cell):
         return None
-    if isinstance(cell, int | float) and not isinstance(cell, bool):
+    try:
         return float(cell)
-    if isinstance(cell, str) and _NUMBER.fullmatch(cell.strip(" ")):
-        return float(cell.strip(" "))
-    raise refusal("E_TABLE_VALUE", where, shown(cell), "a number or an empty cell", FIX)
+    except ValueError:
+        return None
 
 
-def open_rows(path: Path, kind: str, required: tuple[str, ...] = ()) -> TableRows:
-    """The rows of the table at ``path``; ``required`` names the only columns it may have, the key first."""
-    records = _parquet_records(path) if kind == "parquet" else _csv_records(path)
-    header = next(records, None)
-    if header is None:
-        raise refusal("E_TABLE", path.name, "an empty file", _FORMS, FIX)
-    return TableRows(path.name, [str(name) for name in header], records, required)
-
-
-def _csv_records(path: Path) -> Iterator[Sequence[Any]]:
-    """The header, then every record. A line that cannot be cut into cells ends the reading."""
-    try:
-        with path.open("rb") as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
-            yield from csv.reader(text, strict=True)
-    except UnicodeDecodeError as bad:
-        raise refusal("E_TABLE", path.name, f"bytes that are not UTF-8 ({bad.reason})", "UTF-8", FIX) from None
-    except csv.Error as bad:
-        raise refusal("E_TABLE", path.name, str(bad), "comma-separated values", FIX) from None
-    except OSError as bad:
-        raise unreadable(path, bad) from bad
-
-
-def _parquet_records(path: Path) -> Iterator[Sequence[Any]]:
-    """The header, then every record, in batches. Sizes are taken from the file's own directory first."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # What lies inside the pages is the library's to check; its errors are ArrowException or OSError.
-        with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
-            _bound_parquet(file.metadata, path)
-            schema = file.schema_arrow
-            plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_large_string)
-            odd = [f for f in schema if not any(test(f.type) for test in plain) and not _is_text_dictionary(f.type, pa)]
-            if odd:
-                raise refusal(
-                    "E_TABLE",
-                    path.name,
-                    f"column {shown(odd[0].name)} of type {odd[0].type}",
-                    "texts and numbers",
-                    FIX,
-                )
-            yield schema.names
-            for batch in file.iter_batches(batch_size=8192, use_threads=False):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as bad:
-        raise refusal("E_TABLE", path.name, shown(str(bad)), "a whole Parquet file", "Write the table again.") from None
-
-
-def _is_text_dictionary(kind: Any, pa: Any) -> bool:
-    return bool(
-        pa.types.is_dictionary(kind)
-        and (pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type))
-    )
-
-
-def _bound_parquet(metadata: Any, path: Path) -> None:
-    expanded = sum(metadata.row_group(i).total_byte_size for i in range(min(metadata.num_row_groups, MAX_TABLE_ROWS)))
-    if metadata.num_rows > MAX_TABLE_ROWS or metadata.num_columns > MAX_TABLE_UTILITIES + 2:
-        found = f"{metadata.num_rows} rows × {metadata.num_columns} columns"
-        raise refusal(
-            "E_FILE_SIZE", path.name, found, f"at most {MAX_TABLE_ROWS} × {MAX_TABLE_UTILITIES + 2}", "Split the run."
-        )
-    if expanded > MAX_TABLE_BYTES // 2 or expanded > max(1 << 20, MAX_RATIO * path.stat().st_size):
-        raise refusal(
-            "E_FILE_SIZE",
-            path.name,
-            f"{expanded} bytes when expanded",
-            f"at most {MAX_TABLE_BYTES // 2}",
-            "Split the run.",
-        )
+@contextmanager
+def open_rows(file: BinaryIO, name: str, kind: str, lines: int, required: tuple[str, ...] = ()) -> Iterator[TableRows]:
+    """The rows of the table that is open; ``lines``: how many a text has, for a word before the work begins."""
+    if kind == "parquet":
+        with parquet_text(file, name) as (columns, count, text):
+            yield TableRows(name, columns, count, read_records(text, name), required)
+        return
+    chunks = read_records(file, name)
+    first = next(chunks, None)
+    if first is None:
+        raise refusal("E_TABLE", name, "an empty file", _FORMS, FIX)
+    header, *records = first
+    yield TableRows(name, header, lines - 1, chain([records] if records else [], chunks), required)

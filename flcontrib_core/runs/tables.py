@@ -7,17 +7,21 @@ coalition`` and one per utility. Both come as CSV or Parquet and are read row by
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from flcontrib_core.errors import SettingsError
+from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.runs.containers import unreadable
 from flcontrib_core.runs.contribution_table import ContributionRows
 from flcontrib_core.runs.encoding import run_digest
 from flcontrib_core.runs.limits import MAX_DATA_SIZE, MAX_TABLE_BYTES, PIECE_BYTES
 from flcontrib_core.runs.problems import Findings, refusal, shown
 from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
-from flcontrib_core.runs.table_rows import FIX, Cell, TableRows, open_rows
+from flcontrib_core.runs.table_records import FIX
+from flcontrib_core.runs.table_rows import ClientIds, Rows, TableRows, open_rows
 from flcontrib_core.runs.utility_table import CoalitionRows
 from flcontrib_core.vocabulary import LOWER_IS_BETTER
 
@@ -31,46 +35,58 @@ def read_table(
     findings: Findings,
 ) -> ContributionTable | UtilityTable | None:
     """The table at ``path``; faults go to ``findings`` and give None."""
-    digest = _content_digest(path)
-    passed("archive safe")
-    rows = open_rows(path, kind)
-    utilities = rows.utilities
-    unknown = [name for name in lower_is_better if name not in utilities]
+    with _opened(path) as (file, digest, lines):
+        passed("archive safe")
+        with open_rows(file, path.name, kind, lines) as rows:
+            lower = _lower_is_better(rows.utilities, lower_is_better)
+            passed("manifest")
+            hashes = {"table": digest}
+            if rows.key == "client":
+                values = ContributionRows(rows.utilities, nonfinite == "absent", findings)
+                _gather(rows, values.add, findings)
+                passed("shapes")
+                return values.table(path, run_digest(hashes), lower, passed)
+            sizes = _read_data_sizes(path, hashes)
+            games = CoalitionRows(rows.utilities, findings)
+            _gather(rows, games.add, findings)
+            passed("shapes")
+            return games.table(path, run_digest(hashes), lower, sizes, passed)
+
+
+def _lower_is_better(utilities: Sequence[str], asked: Sequence[str]) -> frozenset[str]:
+    unknown = [name for name in asked if name not in utilities]
     if unknown:
         raise SettingsError(f"lower_is_better names {shown(unknown)}; the table's utilities are {', '.join(utilities)}")
-    lower = frozenset(name for name in utilities if name in LOWER_IS_BETTER or name in lower_is_better)
-    passed("manifest")
-    hashes = {"table": digest}
-    if rows.key == "client":
-        values = ContributionRows(utilities, nonfinite == "absent", findings)
-        _gather(rows, values.add, findings)
-        passed("shapes")
-        return values.table(path, run_digest(hashes), lower, passed)
-    sizes = _read_data_sizes(path, hashes)
-    games = CoalitionRows(utilities, findings)
-    _gather(rows, games.add, findings)
-    passed("shapes")
-    return games.table(path, run_digest(hashes), lower, sizes, passed)
+    return frozenset(name for name in utilities if name in LOWER_IS_BETTER or name in asked)
 
 
-def _content_digest(path: Path) -> str:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, str, int]]:
+    """The file, the sha256 of its content and how many lines it has as a text; nothing of it is kept."""
     digest = hashlib.sha256()
+    feeds = returns = 0
+    last = b""
     try:
-        size = path.stat().st_size
-        if size > MAX_TABLE_BYTES:
-            raise refusal("E_FILE_SIZE", path.name, f"{size} bytes", f"at most {MAX_TABLE_BYTES}", "Split the run.")
-        with path.open("rb") as file:
-            while piece := file.read(PIECE_BYTES):
-                digest.update(piece)
+        file = path.open("rb")
     except OSError as bad:
         raise unreadable(path, bad) from bad
-    return digest.hexdigest()
+    with file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_TABLE_BYTES:
+                raise refusal("E_FILE_SIZE", path.name, f"{size} bytes", f"at most {MAX_TABLE_BYTES}", "Split the run.")
+            while piece := file.read(PIECE_BYTES):
+                digest.update(piece)
+                feeds, returns, last = feeds + piece.count(b"\n"), returns + piece.count(b"\r"), piece[-1:]
+            file.seek(0)
+        except OSError as bad:
+            raise unreadable(path, bad) from bad
+        yield file, digest.hexdigest(), max(feeds, returns) + (last not in (b"\n", b"\r", b""))
 
 
-def _gather(rows: TableRows, add: Callable[[int, str, list[Cell], str], None], findings: Findings) -> None:
-    for row in rows:
-        with findings.collecting():
-            add(row.epoch(), row.key(), row.numbers(), row.where)
+def _gather(rows: TableRows, add: Callable[[Rows], None], findings: Findings) -> None:
+    for chunk in rows.read(findings):
+        add(chunk)
     if not rows.count:
         findings.refuse("E_TABLE", rows.name, "no rows", "at least one", FIX)
 
@@ -85,13 +101,22 @@ def _read_data_sizes(path: Path, hashes: dict[str, str]) -> dict[str, int] | Non
     beside = companion(path)
     if not beside.is_file():
         return None
-    hashes["data_sizes"] = _content_digest(beside)
+    found = Findings()
+    clients = ClientIds()
     sizes: dict[str, int] = {}
-    for row in open_rows(beside, "parquet" if beside.suffix.lower() == ".parquet" else "csv", ("client", "data_size")):
-        size, *_ = row.numbers() or [None]
-        if size is None or not size.is_integer() or not 1 <= size <= MAX_DATA_SIZE:
-            raise refusal("E_CLIENT_SIZE", row.where, shown(size), "an integer of at least 1", FIX)
-        if row.key() in sizes:
-            raise refusal("E_TABLE_DUP", row.where, f"{shown(row.key())} twice", "one row per client", FIX)
-        sizes[row.key()] = int(size)
+    kind = "parquet" if beside.suffix.lower() == ".parquet" else "csv"
+    with (
+        _opened(beside) as (file, hashes["data_sizes"], lines),
+        open_rows(file, beside.name, kind, lines, ("client", "data_size")) as table,
+    ):
+        for rows in table.read(found):
+            for row, (client, size) in enumerate(zip(rows.keys, rows.values[:, 0].tolist(), strict=True)):
+                if not size.is_integer() or not 1 <= size <= MAX_DATA_SIZE:
+                    raise refusal("E_CLIENT_SIZE", rows.where(row), shown(size), "an integer of at least 1", FIX)
+                if client in sizes:
+                    raise refusal("E_TABLE_DUP", rows.where(row), f"{shown(client)} twice", "one row per client", FIX)
+                clients.position(client, rows.where(row))
+                sizes[client] = int(size)
+    if found.errors:
+        raise RunLogError(tuple(found.errors))
     return sizes

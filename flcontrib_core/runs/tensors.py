@@ -32,6 +32,9 @@ CONVERTER = (
 )
 
 
+_SHORT_HEADER, _MOST_KNOWN = 1024, 64
+
+
 @dataclass(frozen=True)
 class Tensor:
     """One tensor's place in the data section."""
@@ -63,6 +66,10 @@ class TensorLayout:
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
 
+_KNOWN_HEADERS: dict[tuple[bytes, int], TensorLayout] = {}
+"""(header, size of the file) -> layout, for the last few short headers"""
+
+
 def is_pickled(head: bytes) -> bool:
     """Do these first bytes belong to a format that runs code when it is loaded (pickle, numpy object array)?"""
     if head.startswith(b"\x93NUMPY"):
@@ -70,7 +77,7 @@ def is_pickled(head: bytes) -> bool:
     return len(head) >= 2 and head[0] == 0x80 and 2 <= head[1] <= 5
 
 
-def read_layout(stream: ByteStream, size: int, where: str) -> TensorLayout:
+def read_layout(stream: ByteStream, size: int, where: str, longest_header: int = MAX_HEADER_BYTES) -> TensorLayout:
     """The layout of a safetensors file of ``size`` bytes; only the header is read from ``stream``."""
     head = stream.read(min(size, 8))
     if is_pickled(head) or head.startswith(b"\x93NUMPY"):
@@ -78,12 +85,24 @@ def read_layout(stream: ByteStream, size: int, where: str) -> TensorLayout:
     length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
     if not 2 <= length <= size - 8:
         raise _bad_header(where, f"a header length of {length} in a file of {size} bytes")
-    if length > MAX_HEADER_BYTES:
+    if length > longest_header:
         sample = stream.read(1 << 16)
         if b"data_offsets" in sample:
             raise _too_many(where, f"a header of {length} bytes")
-        raise _bad_header(where, f"a header of {length} bytes without tensors")
+        raise _bad_header(where, f"a header of {length} bytes, more than {longest_header}")
     header = stream.read(length)
+    if length > _SHORT_HEADER:
+        return _parse_header(header, size, where)
+    known = _KNOWN_HEADERS.get((header, size))  # every epoch of a run has the same few tensors
+    if known is None:
+        known = _parse_header(header, size, where)
+        if len(_KNOWN_HEADERS) >= _MOST_KNOWN:
+            _KNOWN_HEADERS.clear()
+        _KNOWN_HEADERS[header, size] = known
+    return known
+
+
+def _parse_header(header: bytes, size: int, where: str) -> TensorLayout:
     if not header.startswith(b"{"):
         raise _bad_header(where, f"a header that begins with {header[:8]!r}")
     if (objects := header.count(b"{")) > MAX_TENSORS + 2:
@@ -94,7 +113,7 @@ def read_layout(stream: ByteStream, size: int, where: str) -> TensorLayout:
         raise _bad_header(where, bad.problems[0].found) from None
     if not isinstance(described, dict):
         raise _bad_header(where, "a header that is no object")
-    return _lay_out(described, 8 + length, size - 8 - length, where)
+    return _lay_out(described, 8 + len(header), size - 8 - len(header), where)
 
 
 def _lay_out(described: dict[str, Any], data_offset: int, data_size: int, where: str) -> TensorLayout:
@@ -180,6 +199,23 @@ class Block:
     column: int
     values: np.ndarray
     """(rows, columns) float32 or int64"""
+
+
+def stream_columns(stream: ByteStream, layout: TensorLayout, first: int, last: int) -> Iterator[Block]:
+    """The columns ``first`` … ``last`` (exclusive) of every row; what lies between them is skipped, not decoded."""
+    for tensor in layout.tensors:
+        if tensor.count == 0:
+            continue
+        width, item = tensor.count // tensor.rows, _BYTES[tensor.dtype]
+        low, high = min(first, width), min(last, width)
+        stretch = PIECE_BYTES // item
+        for row in range(tensor.rows):
+            stream.skip(low * item)
+            for column in range(low, high, stretch):
+                columns = min(stretch, high - column)
+                values = decode(stream.read(columns * item), tensor.dtype)
+                yield Block(tensor, row, column, values.reshape(1, columns))
+            stream.skip((width - high) * item)
 
 
 def stream_blocks(stream: ByteStream, layout: TensorLayout) -> Iterator[Block]:

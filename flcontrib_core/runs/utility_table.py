@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
 from flcontrib_core.runs.limits import MAX_COALITION_PLAYERS
 from flcontrib_core.runs.manifest import normal
 from flcontrib_core.runs.problems import Findings, refusal, shown, span
 from flcontrib_core.runs.run_log import UtilityTable
-from flcontrib_core.runs.table_rows import FIX, Cell, ClientIds
+from flcontrib_core.runs.table_records import FIX
+from flcontrib_core.runs.table_rows import ClientIds, RowFaults, Rows
 from flcontrib_core.vocabulary import FloatArray, IntArray
 
 
@@ -24,31 +26,65 @@ class CoalitionRows:
         self._utilities = utilities
         self._findings = findings
         self._clients = ClientIds()
-        self._bits: dict[int, dict[int, int]] = {}
-        """epoch -> client position -> bit"""
+        self._bits: dict[int, dict[str, int]] = {}
+        """epoch -> client -> its bit, as a mask"""
         self._epochs, self._masks, self._values = array("q"), array("q"), array("d")
 
-    def add(self, epoch: int, coalition: str, values: list[Cell], where: str) -> None:
+    def add(self, rows: Rows) -> None:
+        faults = RowFaults(len(rows.keys))
+        masks = [0] * len(rows.keys)
+        incomplete = set(np.flatnonzero(~np.isfinite(rows.values).all(axis=1)).tolist())
+        for row, (epoch, coalition) in enumerate(zip(rows.epochs.tolist(), rows.keys, strict=True)):
+            try:
+                masks[row] = self._mask(epoch, coalition, rows, row)
+                if row in incomplete:
+                    raise self._not_finite(rows, row)
+            except RunLogError as refused:
+                faults.add(row, refused.problems[0])
+        faults.report(self._findings)
+        self._epochs.frombytes(rows.epochs[faults.sound].tobytes())
+        self._masks.extend(mask for mask, sound in zip(masks, faults.sound, strict=True) if sound)
+        self._values.frombytes(rows.values[faults.sound].tobytes())
+
+    def _mask(self, epoch: int, coalition: str, rows: Rows, row: int) -> int:
+        """The coalition as a sum of its members' bits; equal members would give a sum with fewer bits."""
+        bits = self._bits.get(epoch)
+        if not coalition and bits is not None:
+            return 0
+        if coalition.count(";") >= MAX_COALITION_PLAYERS:
+            raise self._too_many(epoch, rows.where(row))
+        names = coalition.split(";") if coalition else []
+        try:
+            mask = sum(map((bits or {}).__getitem__, names))
+        except KeyError:
+            mask = -1
+        if bits is None or mask < 0:
+            mask = self._new_members(epoch, names, rows.where(row))
+        if mask.bit_count() != len(names):
+            found = f"{shown(coalition)}: a client twice"
+            raise refusal("E_TABLE", rows.where(row), found, "each member once", FIX)
+        return mask
+
+    def _new_members(self, epoch: int, names: list[str], where: str) -> int:
         if epoch < 1:
             raise refusal("E_EPOCH_ORDER", where, f"epoch {epoch}", "epochs from 1 on", FIX)
         bits = self._bits.setdefault(epoch, {})
-        names = coalition.split(";") if coalition else []
-        mask = 0
         for name in names:
-            bit = bits.setdefault(self._clients.position(name, where), len(bits))
-            if bit >= MAX_COALITION_PLAYERS:
-                found = f"more than {MAX_COALITION_PLAYERS} participants in epoch {epoch}"
-                raise refusal("E_FILE_SIZE", where, found, f"at most {MAX_COALITION_PLAYERS} (2^n coalitions)", FIX)
-            mask |= 1 << bit
-        if mask.bit_count() != len(names):
-            raise refusal("E_TABLE", where, f"{shown(coalition)}: a client twice", "each member once", FIX)
-        numbers = [cell for cell in values if cell is not None and np.isfinite(cell)]
-        if len(numbers) != len(values):
-            code = "E_TABLE_VALUE" if None in values else "E_NONFINITE"
-            raise refusal(code, where, f"{shown(values)} for {_named(coalition)}", "a finite number per utility", FIX)
-        self._epochs.append(epoch)
-        self._masks.append(mask)
-        self._values.extend(numbers)
+            if name not in bits:
+                self._clients.position(name, where)
+                if len(bits) >= MAX_COALITION_PLAYERS:
+                    raise self._too_many(epoch, where)
+                bits[name] = 1 << len(bits)
+        return sum(bits[name] for name in names)
+
+    def _too_many(self, epoch: int, where: str) -> RunLogError:
+        found = f"more than {MAX_COALITION_PLAYERS} participants in epoch {epoch}"
+        return refusal("E_FILE_SIZE", where, found, f"at most {MAX_COALITION_PLAYERS} (2^n coalitions)", FIX)
+
+    def _not_finite(self, rows: Rows, row: int) -> RunLogError:
+        code = "E_TABLE_VALUE" if rows.empty[row].any() else "E_NONFINITE"
+        found = f"{shown(rows.values[row].tolist())} for {_named(rows.keys[row])}"
+        return refusal(code, rows.where(row), found, "a finite number per utility", FIX)
 
     def table(
         self,
@@ -66,9 +102,10 @@ class CoalitionRows:
         epochs, masks = np.array(self._epochs, dtype=np.int64), np.array(self._masks, dtype=np.int64)
         columns = np.array(self._values).reshape(len(epochs), len(self._utilities))
         order = np.lexsort((masks, epochs))
+        ordered = epochs[order]
         values: list[FloatArray] = []
         for epoch in sorted(self._bits):
-            rows = order[slice(*np.searchsorted(epochs[order], (epoch, epoch + 1)))]
+            rows = order[slice(*np.searchsorted(ordered, (epoch, epoch + 1)))]
             with self._findings.collecting():
                 self._check_complete(epoch, masks[rows], f"{path.name} epoch {epoch}")
                 values.append(columns[rows][self._in_client_order(epoch)])
@@ -85,7 +122,7 @@ class CoalitionRows:
             client_ids=tuple(self._clients.ids),
             data_sizes=data_sizes,
             utilities=self._utilities,
-            participants=tuple(tuple(sorted(self._bits[epoch])) for epoch in sorted(self._bits)),
+            participants=tuple(self._participants(epoch) for epoch in sorted(self._bits)),
             values=tuple(values),
             lower_is_better=lower,
             warnings=tuple(self._findings.warnings),
@@ -112,11 +149,15 @@ class CoalitionRows:
             )
 
     def _coalition(self, epoch: int, mask: int) -> str:
-        return ";".join(self._clients.ids[position] for position, bit in self._bits[epoch].items() if mask >> bit & 1)
+        return ";".join(name for name, bit in self._bits[epoch].items() if mask & bit)
+
+    def _participants(self, epoch: int) -> tuple[int, ...]:
+        return tuple(sorted(self._clients.positions[name] for name in self._bits[epoch]))
 
     def _in_client_order(self, epoch: int) -> IntArray:
         """For every bitmask over the sorted participants: the same coalition's mask in order of appearance."""
-        own = [self._bits[epoch][position] for position in sorted(self._bits[epoch])]
+        bits = self._bits[epoch]
+        own = [bits[self._clients.ids[position]].bit_length() - 1 for position in self._participants(epoch)]
         wanted = np.arange(2 ** len(own))
         masks = np.zeros_like(wanted)
         for bit, place in enumerate(own):

@@ -11,8 +11,9 @@ from typing import Any
 
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.containers import ByteStream, changed, unreadable
+from flcontrib_core.runs.limits import PIECE_BYTES, most_expanded
 from flcontrib_core.runs.problems import refusal, shown
-from flcontrib_core.runs.zip_directory import ZipEntry, read_zip_directory
+from flcontrib_core.runs.zip_directory import UNPACK, ZipEntry, read_zip_directory
 
 _INPUT = 1 << 18
 _AGAIN = "Copy the file again or zip the run directory again."
@@ -59,6 +60,12 @@ class ZipContainer:
             raise changed(self._path.name)
         self._signature = signature
         return self._handle
+
+    def bound_passes(self, passes: int, why: str) -> None:
+        inflated = sum(entry.size for entry in self._entries.values() if entry.method)
+        if inflated * passes > (most := most_expanded(os.fstat(self._open()).st_size)):
+            found = f"{inflated} deflated bytes to go through {passes} times: {why}"
+            raise refusal("E_ZIP_BOMB", "archive", found, f"at most {most} for its size", UNPACK)
 
     def open(self, name: str) -> ByteStream:
         return _EntryStream(self._open(), self._entries[name])
@@ -107,6 +114,16 @@ class _EntryStream:
             self._check_end()
             self._end_checked = True
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def skip(self, count: int) -> None:
+        if self._inflate is not None:
+            while count > 0 and (part := self.read(min(count, PIECE_BYTES))):
+                count -= len(part)
+            return
+        count = min(count, self._entry.size - self._given)
+        self._offset += count
+        self._given += count
+        self._end_checked = True  # bytes that were left out have no checksum
 
     def _next(self, wanted: int) -> bytes:
         if self._inflate is None:

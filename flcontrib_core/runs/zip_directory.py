@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import folded, name_fault
-from flcontrib_core.runs.limits import BOMB_FLOOR, MAX_DIRECTORY_BYTES, MAX_ENTRIES, MAX_RATIO
+from flcontrib_core.runs.limits import BOMB_FLOOR, MAX_DIRECTORY_BYTES, MAX_ENTRIES, MAX_RATIO, most_expanded
 from flcontrib_core.runs.problems import MAX_PROBLEMS, refusal, shown
 
 _END = struct.Struct("<4s4H2LH")
@@ -29,6 +29,7 @@ _UTF8_NAME = 0x800
 _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
 _STORED, _DEFLATED = 0, 8
 _AGAIN = "Zip the run directory again with an ordinary tool."
+UNPACK = "Unpack the archive and use the directory, or zip it without compression."
 
 
 @dataclass(frozen=True)
@@ -337,17 +338,16 @@ def _expansion_faults(entries: list[ZipEntry], archive_size: int) -> list[Proble
     total = sum(entry.size for entry in entries)
     if not problems and total > BOMB_FLOOR and total > MAX_RATIO * archive_size:
         problems.append(_bomb("archive", total, archive_size))
+    inflated = sum(entry.size for entry in entries if entry.method != _STORED)
+    if not problems and inflated > (most := most_expanded(archive_size)):
+        found = f"{archive_size} bytes that become {inflated}"
+        problems.append(Problem("E_ZIP_BOMB", "archive", found, f"at most {most} for its size", UNPACK))
     return problems
 
 
 def _bomb(where: str, size: int, compressed: int) -> Problem:
-    return Problem(
-        "E_ZIP_BOMB",
-        where,
-        f"{compressed} bytes that become {size}",
-        f"at most {MAX_RATIO} times as many",
-        "Store the entry uncompressed.",
-    )
+    found = f"{compressed} bytes that become {size}"
+    return Problem("E_ZIP_BOMB", where, found, f"at most {MAX_RATIO} times as many", "Store the entry uncompressed.")
 
 
 def _lie(entry: ZipEntry, found: str, expected: str) -> Problem:

@@ -81,9 +81,9 @@ def edited(edit: Callable[[Files], object], method: int = 8) -> Write:
 
 
 def all_cases() -> list[Case]:
-    from tests.corpus import archives, contents, structures, tables
+    from tests.corpus import archives, contents, exhausting, structures, tables
 
     if not CASES:
-        for module in (archives, structures, contents, tables):
+        for module in (archives, structures, contents, tables, exhausting):
             module.register()
     return CASES

@@ -43,6 +43,7 @@ def test_case(case: Case, answers: dict[str, dict[str, Any]]) -> None:
         assert answer["warnings"] == sorted(case.warnings)
     assert case.names in (answer["first"] or answer["words"])
     assert answer["extra_mb"] <= EXTRA_MB
+    assert answer["child_mb"] <= EXTRA_MB
     assert len(answer["codes"]) <= 50
 
 

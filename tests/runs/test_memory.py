@@ -42,10 +42,10 @@ def test_two_epochs_are_enough_for_a_log_of_a_gigabyte(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_wide_model_that_packs_well_is_checked_within_256_mb(tmp_path: Path) -> None:
-    """20 million parameters with a stored global model in a few MB: evidence is gathered window by window."""
+    """9 million parameters with a stored global model in a few MB: evidence is gathered window by window."""
     from safetensors.numpy import save
 
-    width = 20_000_000
+    width = 9_000_000
     rng = np.random.default_rng(0)
     pattern = rng.normal(size=2048).astype(np.float32)
     vector = np.tile(pattern, width // 2048 + 1)[:width]

@@ -50,5 +50,8 @@ def test_limits_are_the_readers() -> None:
     assert f"| clients | {limits.MAX_CLIENTS:,} |" in PAGE
     assert f"{MAX_NODES:,} operations" in PAGE
     assert f"at most {limits.MAX_COALITION_PLAYERS} participants" in PAGE
-    assert f"{limits.MAX_TABLE_BYTES >> 20} MB, 4 million rows, {limits.MAX_TABLE_UTILITIES} utilities" in PAGE
-    assert limits.MAX_TABLE_ROWS == 4_000_000
+    assert f"{limits.MAX_EPOCH_LINES_VALUES:,} names and numbers" in PAGE
+    assert f"{limits.MAX_TABLE_BYTES >> 20} MB, {limits.MAX_TABLE_ROWS:,} rows" in PAGE
+    assert f"{limits.MAX_TABLE_CELLS:,} cells, {limits.MAX_TABLE_UTILITIES} utilities" in PAGE
+    assert f"{limits.MAX_EXPANDED >> 20} MB in all" in PAGE
+    assert f"{limits.MAX_EMPTY_EPOCHS} and {limits.MAX_EMPTY_EPOCHS_PER_EPOCH} for each" in PAGE

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.runs import limits, parquet
 from flcontrib_core.runs.bundle import STAGES, check_run_log, read_run_log
 from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
 from tests.corpus.tables import CONTRIBUTIONS, UTILITIES
@@ -171,3 +175,82 @@ def test_check_speaks_of_tables_too(text: str, tmp_path: Path) -> None:
     assert result.clients == ("a", "b", "c")
     assert result.epochs == len(result.participants)
     assert tuple(heard) == STAGES
+
+
+def test_parquet_numbers_keep_every_bit(tmp_path: Path) -> None:
+    """Decoded as text by another process, and yet the numbers that Arrow itself gives."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(3)
+    doubles = rng.normal(size=3000) * 10.0 ** rng.integers(-300, 300, 3000)
+    singles = rng.normal(size=3000).astype(np.float32)
+    columns: dict[str, Any] = {
+        "epoch": np.repeat(np.arange(1.0, 301.0), 10),  # a data frame with a gap keeps whole numbers as floats
+        "client": [f'wärd, "{i % 10}"\n' for i in range(3000)],
+        "loss": doubles,
+        "accuracy": singles,
+        "gap": rng.integers(-(2**40), 2**40, 3000),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    table = contributions(tmp_path / "t.parquet")
+    assert table.client_ids == tuple(columns["client"][:10])
+    for name in ("loss", "accuracy", "gap"):
+        expected = np.asarray(columns[name], dtype=np.float64).reshape(300, 10)
+        np.testing.assert_array_equal(table.values[name][1:], expected)
+
+
+def test_long_tables_are_read_across_pieces_as_the_csv_module_reads_them(tmp_path: Path) -> None:
+    """Quotes, line breaks of three kinds and chunks: compared with Python's own reader over the whole text."""
+    rng = np.random.default_rng(5)
+    ids = ["plain", "with, comma", 'with ""quotes""', "line\nbreak", "return\rhere", "both\r\nhere", "ünï;cödé"]
+    rows = [(t, name, rng.normal()) for t in range(1, 2001) for name in ids]
+    for end in ("\n", "\r\n", "\r"):
+        text = "epoch,client,loss" + end + "".join(f'{t},"{name}",{value!r}{end}' for t, name, value in rows)
+        path = tmp_path / "t.csv"
+        path.write_bytes(text.encode())
+        table = contributions(path)
+        assert table.client_ids == tuple(name.replace('""', '"') for name in ids)
+        np.testing.assert_array_equal(table.values["loss"][1:].reshape(-1), [value for _, _, value in rows])
+
+
+def test_nothing_beside_a_parquet_file_is_imported(tmp_path: Path) -> None:
+    """The process that decodes it starts where hostile modules lie, with names that it imports."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    planted = f"from pathlib import Path\nPath({str(tmp_path / 'executed')!r}).write_text(__name__)\n"
+    for name in ("json", "signal", "resource", "pyarrow", "numpy", "encodings", "sitecustomize", "parquet_child"):
+        (tmp_path / f"{name}.py").write_text(planted)
+    pq.write_table(pa.table({"epoch": [1], "client": ["a"], "loss": [0.5]}), tmp_path / "t.parquet")
+    command = "from flcontrib_core.runs.bundle import check_run_log; print(check_run_log('t.parquet').ok)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "True\n", done.stderr
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_child_that_dies_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"epoch": [1], "client": ["a"], "loss": [0.5]}), tmp_path / "t.parquet")
+    for script in ("import os; os.abort()", "print('D', flush=True)", "raise SystemExit(0)"):
+        (tmp_path / "child.py").write_text(script)
+        monkeypatch.setattr(parquet, "_CHILD", tmp_path / "child.py")
+        (problem,) = check_run_log(tmp_path / "t.parquet").errors
+        assert problem.code == "E_FILE_SIZE"
+
+
+def test_a_child_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no time at all even a small file is too much; the limit is the child's own processor time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    count = 200_000
+    columns = {"epoch": np.ones(count), "client": [f"c{i}" for i in range(count)], "loss": np.zeros(count)}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    monkeypatch.setattr(limits, "PARQUET_MILLISECONDS", 1)
+    (problem,) = check_run_log(tmp_path / "t.parquet").errors
+    assert (problem.code, "0.001 s" in problem.found) == ("E_FILE_SIZE", True)
