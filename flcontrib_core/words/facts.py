@@ -164,9 +164,10 @@ def _value(fact: r.ValueInWindow, client: str) -> str:
         amount = interval(-fact.mean_inside, fact.half_width)
     rest = "" if fact.mean_outside is None else f", outside {signed(-fact.mean_outside)}"
     verb = "is" if fact.harmful == 1 else "are"
+    harmful = f"{fact.harmful} of {several(fact.computed, 'computed epoch')} {verb} harmful"
     return (
         f"{client} contributed {amount} of {credited(fact.utility, fact.lower_is_better)} per epoch "
-        f"inside {span(fact.window)}{rest}. {fact.harmful} of {several(fact.computed, 'computed epoch')} {verb} harmful."
+        f"inside {span(fact.window)}{rest}. {harmful}."
     )
 
 
