@@ -20,8 +20,9 @@ EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 PIECE = 1 << 20
 
 
-def write_bundle(folder: Path, names: Iterable[str], target: Path, *, compress: bool = True) -> Path:
+def write_bundle(folder: str | Path, names: Iterable[str], target: str | Path, *, compress: bool = True) -> Path:
     """Zips these files of ``folder`` (names with forward slashes) into ``target``."""
+    folder, target = Path(folder), Path(target)
     partial = target.with_name(f".{target.name}.partial")
     with partial.open("wb") as file, zipfile.ZipFile(file, "w") as bundle:
         for name in sorted(names):

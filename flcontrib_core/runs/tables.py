@@ -91,8 +91,9 @@ def _gather(rows: TableRows, add: Callable[[Rows], None], findings: Findings) ->
         findings.refuse("E_TABLE", rows.name, "no rows", "at least one", FIX)
 
 
-def companion(path: Path) -> Path:
+def companion(path: str | Path) -> Path:
     """Where the optional data sizes of a utility table lie: ``NAME.data_sizes.csv`` beside ``NAME.csv``."""
+    path = Path(path)
     return path.with_name(f"{path.stem}.data_sizes{path.suffix}")
 
 
