@@ -11,10 +11,11 @@ import click
 from flcontrib_core.commands.assessing import memory_of
 from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, settings_from, with_options
 from flcontrib_core.commands.printing import print_json
-from flcontrib_core.errors import MissingPart
+from flcontrib_core.errors import MissingPart, RunLogError
 
 if TYPE_CHECKING:
-    from flcontrib_core.detection.online import OnlineReader
+    from flcontrib_core.detection import OnlineReader
+    from flcontrib_core.runs import NonFinite, RunLog
 
 
 @click.command(epilog="Example: flcontrib watch recording/ --every 5")
@@ -30,29 +31,29 @@ def watch(folder: Path, every: float, until: int | None, **options: Any) -> None
     Each look is another chance of a false alarm, so windows alert at the sequential threshold (the online preset) and
     are provisional: confirm them with ``flcontrib audit`` when the run has ended.
     """
-    from flcontrib_core.detection.online import OnlineReader
+    from flcontrib_core.detection import OnlineReader
 
-    memory, known, reader = memory_of(options), 0, OnlineReader()
+    memory, reader = memory_of(options), OnlineReader()
+    run: RunLog | None = None
     while True:
-        known = _look(folder, known, reader, options, memory)
-        if until is not None and known >= until:
-            print_json({"event": "done", "epoch": known})
+        run = _look(folder, run, reader, options, memory)
+        if until is not None and run is not None and run.epoch_count >= until:
+            print_json({"event": "done", "epoch": run.epoch_count})
             return
         time.sleep(every)
 
 
-def _look(folder: Path, known: int, reader: OnlineReader, options: dict[str, Any], memory: dict[str, Any]) -> int:
-    """Computes and prints what is new; returns the number of epochs known now."""
+def _look(
+    folder: Path, before: RunLog | None, reader: OnlineReader, options: dict[str, Any], memory: dict[str, Any]
+) -> RunLog | None:
+    """Computes and prints what is new since the reading ``before``; returns the reading that holds now."""
+    run = _read_on(folder, before, options)
+    if run is None or run is before:
+        return before
     from flcontrib_core.history.assess import assess_contributions
     from flcontrib_core.reports.as_json import alert_json, numbers
-    from flcontrib_core.runs.bundle import read_run_log
-    from flcontrib_core.runs.run_log import RunLog
 
-    if not (folder / "manifest.json").exists():
-        return known
-    run = read_run_log(folder, nonfinite="absent" if options.get("nonfinite") == "absent" else "refuse")
-    if not isinstance(run, RunLog):
-        raise MissingPart(f"{folder}: only a recording in a directory can be watched")
+    known = before.epoch_count if before is not None else 0
     if run.epoch_count > known:
         history = assess_contributions(run, settings_from(options), **memory)
         for t in range(known + 1, run.epoch_count + 1):
@@ -60,5 +61,22 @@ def _look(folder: Path, known: int, reader: OnlineReader, options: dict[str, Any
             print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
         for alert in reader.look(history):
             print_json({"event": "alert", "epoch": run.epoch_count, "provisional": True, **alert_json(alert)})
-    run.close()
-    return max(known, run.epoch_count)
+    return run
+
+
+def _read_on(folder: Path, before: RunLog | None, options: dict[str, Any]) -> RunLog | None:
+    """The recording as it stands; None before its first epoch has ended. Only what is new in it is read."""
+    from flcontrib_core.runs import RunLog, read_run_log
+
+    if not (folder / "manifest.json").exists():
+        return None
+    nonfinite: NonFinite = "absent" if options.get("nonfinite") == "absent" else "refuse"
+    try:
+        run = read_run_log(folder, nonfinite=nonfinite, previous=before)
+    except RunLogError as refused:
+        if all(problem.code == "E_EPOCH_NONE" for problem in refused.problems):
+            return None
+        raise
+    if not isinstance(run, RunLog):
+        raise MissingPart(f"{folder}: only a recording in a directory can be watched")
+    return run

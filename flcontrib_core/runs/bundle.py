@@ -16,7 +16,8 @@ from typing import Any
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.bundle_reader import BundleReader, NonFinite
-from flcontrib_core.runs.containers import DirectoryContainer, unreadable
+from flcontrib_core.runs.containers import Container, DirectoryContainer, unreadable
+from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.problems import MAX_PROBLEMS, EnoughProblems, Findings, refusal
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable, participants_per_epoch
 from flcontrib_core.runs.tensors import CONVERTER, is_pickled
@@ -62,8 +63,8 @@ def read_run_log(
 
     ``nonfinite="absent"`` takes clients whose update is not finite out of that epoch and records it as evidence.
     ``lower_is_better`` names utility columns of a table for which smaller is better (``loss`` always is).
-    ``previous``: an earlier reading of the same growing directory; epochs whose files are unchanged since are not
-    read through again.
+    ``previous``: an earlier reading of the same growing directory; files that are unchanged since are not read again,
+    and where nothing is new, ``previous`` itself is returned.
 
     Raises ``RunLogError`` with every problem found (first 50).
     """
@@ -143,6 +144,8 @@ class _Attempt:
 
             return read_table(self._path, kind, self._nonfinite, self._lower_is_better, self._passed, self.findings)
         container = DirectoryContainer(self._path) if kind == "directory" else ZipContainer(self._path)
+        if self._previous is not None and self._is_as_before(container, self._previous):
+            return self._previous
         run = None
         try:
             reader = BundleReader(container, self._path.stem, self._nonfinite, self._previous, self.findings)
@@ -152,6 +155,17 @@ class _Attempt:
             if run is None:
                 container.close()
         return run
+
+    def _is_as_before(self, container: Container, previous: RunLog) -> bool:
+        """Is there nothing new since the earlier reading? Then that is the answer, and every stage is passed."""
+        source = previous.source
+        if not isinstance(container, DirectoryContainer) or not isinstance(source, BundleSource):
+            return False
+        if source.nonfinite != self._nonfinite or not container.same_as(source.container):
+            return False
+        for stage in STAGES[1:]:
+            self._passed(stage)
+        return True
 
     def _read_bundle(self, reader: BundleReader) -> RunLog | None:
         reader.check_names()

@@ -54,7 +54,8 @@ class BundleReader:
     def __init__(
         self, container: Container, name: str, nonfinite: NonFinite, previous: RunLog | None, findings: Findings
     ) -> None:
-        self._parts = Parts(container, findings)
+        earlier = previous.source if previous is not None and isinstance(previous.source, BundleSource) else None
+        self._parts = Parts(container, findings, earlier)
         self._findings = findings
         self._name = name
         self._nonfinite = nonfinite
@@ -179,10 +180,10 @@ class BundleReader:
         manifest = self.manifest
         if manifest is None or not manifest.parameters:
             return
-        if INITIAL in self._parts.layouts:
+        if INITIAL in self._parts.layouts and not self._known_from_before(INITIAL):
             with self._parts.faults_of(INITIAL):
                 self._parts.stream(INITIAL, _refuse_nonfinite)
-        if VALIDATION in self._parts.layouts:
+        if VALIDATION in self._parts.layouts and not self._known_from_before(VALIDATION):
             with self._parts.faults_of(VALIDATION):
                 values = ValidationValues(manifest.classes, self._vocabulary(manifest))
                 self._parts.stream(VALIDATION, values.take)
@@ -197,6 +198,16 @@ class BundleReader:
             if name in manifest.files:
                 self._parts.hash_fits(name, manifest.files[name], MANIFEST)
 
+    def _known_from_before(self, name: str) -> bool:
+        """Has an earlier reading been through this very file, under the same manifest and architecture?"""
+        earlier, hashes = self._parts.earlier, self._parts.hashes
+        if earlier is None or any(earlier.hashes.get(text) != hashes.get(text) for text in (MANIFEST, MODEL)):
+            return False
+        if not earlier.unchanged(self._parts.container, name):
+            return False
+        hashes[name] = earlier.hashes[name]
+        return True
+
     def _base_digest(self, manifest: Manifest) -> str:
         hashes = self._parts.hashes
         return base_digest(
@@ -205,10 +216,9 @@ class BundleReader:
 
     def _earlier_reading(self, manifest: Manifest) -> BundleSource | None:
         """What is known of this run's epochs from before, if it is the same run that has grown."""
-        earlier = self._previous
-        if earlier is None or earlier.base_digest != self._base_digest(manifest):
+        if self._previous is None or self._previous.base_digest != self._base_digest(manifest):
             return None
-        return earlier.source if isinstance(earlier.source, BundleSource) else None
+        return self._parts.earlier
 
     def _vocabulary(self, manifest: Manifest) -> int | None:
         """How many token numbers does the smallest embedding know?"""
@@ -258,6 +268,8 @@ class BundleReader:
                 values.kept_rows,
                 values.verified,
                 values.differences,
+                dict(parts.hashes),
+                self._nonfinite,
             ),
             truth=manifest.truth,
             warnings=tuple(self._findings.warnings),

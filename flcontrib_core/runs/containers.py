@@ -212,6 +212,14 @@ class DirectoryContainer:
     def signature(self, name: str) -> tuple[int, ...]:
         return self._signatures[name]
 
+    def same_as(self, earlier: Container) -> bool:
+        """Are these the very files of an earlier listing, none added, written to or taken away?"""
+        if not isinstance(earlier, DirectoryContainer) or self._path != earlier._path:
+            return False
+        # A line that was being written while the files were listed has not been read yet.
+        whole = self._sizes.get(GROWING) == self._signatures.get(GROWING, (0, 0, 0))[2]
+        return whole and self._signatures == earlier._signatures and self._sizes == earlier._sizes
+
     def map(self, name: str) -> mmap.mmap | None:
         handle = self._open(name)
         try:

@@ -41,6 +41,15 @@ class BundleSource:
     verified: Mapping[str, Verified] = field(default_factory=dict)
     differences: Mapping[int, float] = field(default_factory=dict)
     """epoch -> how far the stored global model is from the rebuilt one, where it is"""
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """file -> sha256 of the content that was checked"""
+    nonfinite: str = "refuse"
+    """How updates that are not finite were taken."""
+
+    def unchanged(self, container: Container, name: str) -> bool:
+        """Is this file of a later listing the one that was checked?"""
+        known = name in self.hashes and name in self.layouts and name in container.sizes
+        return known and self.container.signature(name) == container.signature(name)
 
     def initial(self) -> Float32Array:
         return self.initial_columns(0, sum(spec.count for spec in self.parameters))

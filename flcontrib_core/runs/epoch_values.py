@@ -45,6 +45,8 @@ class EpochValues:
         self._written = list(records)
         self._known = known
         self._facts: list[EpochFacts] = []
+        self._adopted: EpochRecord | None = None
+        """The last epoch that was not read again; the check of the server's model goes on from its stored one."""
         self.records = list(records)
         self.kept_rows: dict[int, tuple[int, ...]] = {}
         self.verified: dict[str, Verified] = {}
@@ -86,6 +88,11 @@ class EpochValues:
         if check is None:
             self._parts.stream(file, updates.take)
         else:
+            if self._adopted is not None:
+                stored = self._source().epoch(self._adopted).global_model
+                assert stored is not None
+                check.adopt(stored)
+                self._adopted = None
             check.begin(record)
             self._parts.stream(file, updates.take, check.take)
             check.end(record.epoch, updates.result())
@@ -98,9 +105,7 @@ class EpochValues:
         file = str(record.file)
         self._parts.hashes[file], self.verified[file] = known.sha256, known
         if check is not None and self._known is not None:
-            stored = self._source().epoch(record).global_model
-            assert stored is not None
-            check.adopt(stored)
+            self._adopted = record  # read only where an epoch follows that has to be compared with it
             if record.epoch in self._known.differences:
                 self.differences[record.epoch] = self._known.differences[record.epoch]
         return known.facts

@@ -8,6 +8,7 @@ from typing import Any
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import ByteStream, Container, HashingStream
+from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.limits import MAX_FEW_HEADER_BYTES, MAX_JSON_BYTES, PIECE_BYTES
 from flcontrib_core.runs.problems import Findings, refusal, shown
 from flcontrib_core.runs.strict_json import parse_json
@@ -20,9 +21,11 @@ _TOO_LARGE = frozenset({"E_FILE_SIZE", "E_ST_MANY"})
 class Parts:
     """The files of one log while it is being checked: their layouts and hashes as far as they are known."""
 
-    def __init__(self, container: Container, findings: Findings) -> None:
+    def __init__(self, container: Container, findings: Findings, earlier: BundleSource | None = None) -> None:
+        """``earlier``: the parts as an earlier reading of the same growing directory found them."""
         self.container = container
         self.findings = findings
+        self.earlier = earlier
         self.hashes: dict[str, str] = {}
         self.layouts: dict[str, TensorLayout] = {}
 
@@ -76,8 +79,11 @@ class Parts:
         if name not in self:
             return
         with self.faults_of(name):
-            with self.open(name) as stream:
-                layout = read_layout(stream, self.container.sizes[name], name, longest_header)
+            if self.earlier is not None and self.earlier.unchanged(self.container, name):
+                layout = self.earlier.layouts[name]
+            else:
+                with self.open(name) as stream:
+                    layout = read_layout(stream, self.container.sizes[name], name, longest_header)
             if found := faults(layout):
                 raise RunLogError(tuple(found))
             self.layouts[name] = layout

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +13,8 @@ from click.testing import CliRunner
 from flcontrib_core.commands.watching import watch
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate
+from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.run_log import RunLog
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +61,35 @@ def test_nothing_is_known_before_there_is_a_recording(tmp_path: Path, monkeypatc
     told = CliRunner().invoke(watch, [str(tmp_path / "not yet"), "--no-memory"])
     assert told.stdout == "" or "Aborted" in told.output
     assert len(looks) == 2
+
+
+def test_each_epoch_is_told_once_as_the_recording_grows(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorder at work: a manifest first, then line after line, and looks at which nothing has happened."""
+    folder = tmp_path / "run"
+    shutil.copytree(recording, folder)
+    lines = (recording / "epochs.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "epochs.jsonl").write_bytes(b"")
+    read: list[tuple[bool, int]] = []
+    steps = iter([0, 2, 2, 3, 3, 3, 5])
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        run = read_run_log(*arguments, **options)
+        assert isinstance(run, RunLog)
+        read.append((run is options["previous"], run.epoch_count))
+        return run
+
+    def record_meanwhile(_: float) -> None:
+        there = len((folder / "epochs.jsonl").read_bytes().splitlines())
+        new = lines[there : next(steps)]
+        if new:
+            with (folder / "epochs.jsonl").open("ab") as text:
+                text.writelines(new)
+
+    monkeypatch.setattr("flcontrib_core.runs.bundle.read_run_log", counted)
+    monkeypatch.setattr("flcontrib_core.commands.watching.time.sleep", record_meanwhile)
+    events = _events(folder, "--until", "5")
+    assert [e["epoch"] for e in events if e["event"] == "epoch"] == [1, 2, 3, 4, 5]
+    assert events[-1] == {"event": "done", "epoch": 5}
+    assert read == [(False, 2), (True, 2), (False, 3), (True, 3), (True, 3), (False, 5)]
