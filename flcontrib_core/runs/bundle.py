@@ -20,7 +20,7 @@ from flcontrib_core.runs.containers import Container, DirectoryContainer, unread
 from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.problems import MAX_PROBLEMS, EnoughProblems, Findings, refusal
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable, participants_per_epoch
-from flcontrib_core.runs.tensors import CONVERTER, is_pickled
+from flcontrib_core.runs.tensors import is_pickled
 from flcontrib_core.runs.zip_container import ZipContainer
 
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
@@ -192,11 +192,11 @@ def _kind(path: Path) -> str:
         if stat.S_ISDIR(status.st_mode):
             return "directory"
         if not stat.S_ISREG(status.st_mode):
-            raise refusal("E_FILE_TYPE", str(path), "a pipe or device", "a file or directory", "Pass the log itself.")
+            raise refusal("E_FILE_TYPE", str(path), "a pipe or device")
         with path.open("rb") as file:
             head = file.read(4096)
     except FileNotFoundError:
-        raise refusal("E_MISSING", str(path), "no such file", "a run log", "Check the path.") from None
+        raise refusal("E_MISSING:path", str(path), "no such file") from None
     except (OSError, ValueError) as bad:
         raise unreadable(path, bad) from None
     suffix = path.suffix.lower()
@@ -207,5 +207,5 @@ def _kind(path: Path) -> str:
     if suffix == ".csv":
         return "csv"
     if is_pickled(head) or suffix in (".pkl", ".pickle", ".joblib"):
-        raise refusal("E_PICKLE", str(path), "a pickle or object array", "a run log", CONVERTER)
+        raise refusal("E_PICKLE", str(path), "a pickle or object array")
     return "zip"

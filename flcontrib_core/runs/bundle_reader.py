@@ -23,8 +23,8 @@ from flcontrib_core.runs.encoding import run_digest
 from flcontrib_core.runs.epoch_lines import bound_line_bytes, bound_line_values, read_epoch_lines, whole_lines
 from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.epoch_values import EpochValues
-from flcontrib_core.runs.limits import MAX_HEADER_BYTES, PIECE_BYTES, WINDOW
-from flcontrib_core.runs.manifest import MINIMAL_EXAMPLE, Manifest, read_manifest
+from flcontrib_core.runs.limits import MAX_HEADER_BYTES, PIECE_BYTES, SMALL_VALIDATION, WINDOW
+from flcontrib_core.runs.manifest import Manifest, read_manifest
 from flcontrib_core.runs.model_nodes import Node, parse_spec, reads_tokens
 from flcontrib_core.runs.model_spec import check_model_spec
 from flcontrib_core.runs.parts import Parts
@@ -32,14 +32,13 @@ from flcontrib_core.runs.problems import Findings, refusal, shown
 from flcontrib_core.runs.run_log import EpochRecord, RunLog, base_digest
 from flcontrib_core.runs.shape_checks import (
     INITIAL,
-    SMALL_VALIDATION,
     VALIDATION,
     ValidationValues,
     epoch_faults,
     initial_faults,
     validation_faults,
 )
-from flcontrib_core.runs.tensors import CONVERTER, Block, TensorLayout, is_pickled
+from flcontrib_core.runs.tensors import Block, TensorLayout, is_pickled
 
 MANIFEST, EPOCHS, MODEL = "manifest.json", "epochs.jsonl", "model.json"
 _NAMED = (MANIFEST, EPOCHS, INITIAL, MODEL, VALIDATION)
@@ -75,9 +74,7 @@ class BundleReader:
                 with self._parts.faults_of(name), self._parts.open(name) as stream:
                     head = stream.read(4096)
             if name.lower().endswith(_PICKLES) or is_pickled(head):
-                self._findings.refuse(
-                    "E_PICKLE", shown(name), "a pickle or object array", "no code in a log", CONVERTER
-                )
+                self._findings.refuse("E_PICKLE", shown(name), "a pickle or object array")
 
     def read_texts(self) -> None:
         """manifest.json, model.json and epochs.jsonl."""
@@ -116,10 +113,11 @@ class BundleReader:
 
     def _missing(self, name: str) -> None:
         folders = [n.split("/")[0] for n in self._parts.container.sizes if n.endswith("/" + name)]
-        fix = f"A minimal one: {MINIMAL_EXAMPLE}" if name == MANIFEST else f"Add {name}; docs/run-log.md shows how."
         if folders:
-            fix = f"It lies in {shown(min(folders))}: bundle the content of that folder, not the folder."
-        self._findings.refuse("E_MISSING", name, "no such file", "a file of that name", fix)
+            found = f"no such file, but one in the folder {shown(min(folders))}"
+            self._findings.refuse("E_MISSING:folder", name, found)
+        else:
+            self._findings.refuse("E_MISSING:manifest" if name == MANIFEST else "E_MISSING", name, "no such file")
 
     def _check_listed(self, manifest: Manifest) -> None:
         """Is every file that is written once there, with its hash?"""
@@ -130,11 +128,11 @@ class BundleReader:
             # model.json is text; only files of tensors have to be listed.
             if present and not listed and name != MODEL and "files" in manifest.content:
                 self._findings.refuse(
-                    "E_HASH", f"{MANIFEST}:files", f"no sha256 of {name}", "one for each file written once", "Add it."
+                    "E_HASH", f"{MANIFEST}:files", f"no sha256 of {name}", "one for each file written once"
                 )
         if VALIDATION in self._parts and manifest.content.get("classes") is None:
             self._findings.refuse(
-                "E_MANIFEST", f"{MANIFEST}:classes", "none", "the number of classes of the validation set", "Add it."
+                "E_MANIFEST", f"{MANIFEST}:classes", "none", "the number of classes of the validation set"
             )
 
     def read_layouts(self) -> None:
@@ -234,10 +232,7 @@ class BundleReader:
         self._findings.warnings += confusable_evidence([client.id for client in self.manifest.clients])
         shape = self._validation_shape()
         if shape is not None and shape[0] < SMALL_VALIDATION:
-            expected = f"at least {SMALL_VALIDATION}"
-            self._findings.warn(
-                "W_VALID_SMALL", VALIDATION, f"{shape[0]} rows", expected, "Values are coarse: add rows."
-            )
+            self._findings.warn("W_VALID_SMALL", VALIDATION, f"{shape[0]} rows")
         used = {*_NAMED, *(record.file for record in self.records)}
         container = self._parts.container
         # Hidden files of a directory are a recorder's unfinished work or the file system's own.
@@ -245,7 +240,7 @@ class BundleReader:
         if extra:
             names = ", ".join(shown(name, 60) for name in sorted(extra)[:5]) + (", …" if len(extra) > 5 else "")
             found = f"{len(extra)} unknown files: {names}"
-            self._findings.warn("W_EXTRA_FILE", "log", found, "only the files of the format", "They are ignored.")
+            self._findings.warn("W_EXTRA_FILE", "log", found)
 
     def run_log(self, origin: str) -> RunLog:
         """The run; only where no fault was found."""
@@ -302,4 +297,4 @@ def _hidden(name: str) -> bool:
 def _refuse_nonfinite(block: Block) -> None:
     if not np.isfinite(block.values).all():
         where = f"{INITIAL}:{shown(block.tensor.name)[1:-1]}"
-        raise refusal("E_NONFINITE", where, "NaN or infinite numbers", "finite numbers", "Start from a sound model.")
+        raise refusal("E_NONFINITE:model", where, "NaN or infinite numbers")

@@ -14,7 +14,7 @@ import numpy as np
 
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.log_checks import MAX_PER_CODE
-from flcontrib_core.runs.problems import shown
+from flcontrib_core.runs.problems import problem, shown
 
 _LOOK_ALIKES = str.maketrans(
     # Cyrillic small, Cyrillic capital, Greek small, Greek capital, Armenian and Latin neighbours, digits
@@ -104,11 +104,4 @@ def _escaped(name: str) -> str:
 
 
 def _warning(found: str, clients: tuple[str, ...]) -> Problem:
-    return Problem(
-        "W_CONFUSABLE",
-        "manifest.json:clients",
-        found,
-        "names that cannot be mistaken for each other",
-        "Compare the escaped forms.",
-        clients,
-    )
+    return problem("W_CONFUSABLE", "manifest.json:clients", found, clients=clients)

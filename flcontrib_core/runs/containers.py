@@ -17,7 +17,7 @@ from typing import Protocol
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.limits import MAX_ENTRIES
-from flcontrib_core.runs.problems import MAX_PROBLEMS, refusal, shown
+from flcontrib_core.runs.problems import MAX_PROBLEMS, problem, refusal, shown
 
 MAX_FOLDERS = 16
 """How deep a run directory is listed."""
@@ -131,15 +131,7 @@ class DirectoryContainer:
         for name in self._sizes:
             twin = seen.setdefault(folded(name), name)
             if twin != name:
-                problems.append(
-                    Problem(
-                        "E_FILE_DUP",
-                        shown(name),
-                        f"also {shown(twin)}",
-                        "names that differ in more than case",
-                        "Remove one.",
-                    )
-                )
+                problems.append(problem("E_FILE_DUP", shown(name), f"also {shown(twin)}"))
         if problems:
             raise RunLogError(tuple(problems[:MAX_PROBLEMS]))
 
@@ -177,19 +169,9 @@ class DirectoryContainer:
             if not entry.name.startswith(".") and name.count("/") < MAX_FOLDERS:
                 self._list(name + "/", problems)
         else:
-            problems.append(
-                Problem(
-                    "E_FILE_TYPE", shown(name), "a link, pipe or device", "plain files", "Copy the file itself there."
-                )
-            )
+            problems.append(problem("E_FILE_TYPE", shown(name), "a link, pipe or device"))
         if len(self._sizes) > MAX_ENTRIES:
-            raise refusal(
-                "E_FILE_COUNT",
-                str(self._path),
-                f"more than {MAX_ENTRIES} files",
-                f"at most {MAX_ENTRIES}",
-                "Split the run.",
-            )
+            raise refusal("E_FILE_COUNT", str(self._path), f"more than {MAX_ENTRIES} files")
 
     def _open(self, name: str) -> int:
         try:
@@ -278,14 +260,8 @@ def _signature(status: os.stat_result) -> tuple[int, ...]:
 
 
 def unreadable(path: object, cause: Exception) -> RunLogError:
-    return refusal("E_READ", str(path), str(cause), "a readable file", "Check that the file exists and may be read.")
+    return refusal("E_READ", str(path), str(cause))
 
 
 def changed(name: str) -> RunLogError:
-    return refusal(
-        "E_CHANGED",
-        name,
-        "another file than the one that was checked",
-        "a log that stays as it is",
-        "Read the log again.",
-    )
+    return refusal("E_CHANGED", name, "another file than the one that was checked")

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
 from flcontrib_core.runs.limits import MAX_EMPTY_EPOCHS, MAX_EMPTY_EPOCHS_PER_EPOCH, MAX_HISTORY_CELLS
 from flcontrib_core.runs.log_checks import absent_evidence
-from flcontrib_core.runs.problems import MAX_PROBLEMS, Findings, refusal, shown
+from flcontrib_core.runs.problems import MAX_PROBLEMS, Findings, problem, refusal, shown
 from flcontrib_core.runs.run_log import ContributionTable
-from flcontrib_core.runs.table_records import FIX
 from flcontrib_core.runs.table_rows import ClientIds, RowFaults, Rows
 from flcontrib_core.vocabulary import FloatArray
 
@@ -46,8 +45,7 @@ class ContributionRows:
                 self._left_out.setdefault(client, []).append(int(rows.epochs[row]))
                 continue
             found = f"{shown(rows.values[row].tolist())} of client {shown(client)}"
-            problem = Problem("E_NONFINITE", rows.where(row), found, "finite numbers", "Leave the cell empty.")
-            faults.add(row, problem)
+            faults.add(row, problem("E_NONFINITE:cell", rows.where(row), found))
         faults.report(self._findings)
         rows = rows.keep(faults.sound & ~odd)
         self._epochs.frombytes(rows.epochs.tobytes())
@@ -63,20 +61,18 @@ class ContributionRows:
         if (without := last - given) > (most := MAX_EMPTY_EPOCHS + MAX_EMPTY_EPOCHS_PER_EPOCH * given):
             found = f"epochs up to {last}, {without} of them without a row"
             expected = f"at most {most} without a row beside {given} with rows"
-            raise refusal("E_EPOCH_ORDER", path.name, found, expected, "Number the epochs from 1, one after the other.")
+            raise refusal("E_EPOCH_ORDER", path.name, found, expected)
         if (last + 1) * clients * len(self._utilities) > MAX_HISTORY_CELLS:
             found = f"{last} epochs × {clients} clients × {len(self._utilities)} utilities"
-            raise refusal("E_FILE_SIZE", path.name, found, f"at most {MAX_HISTORY_CELLS} cells", "Split the run.")
+            raise refusal("E_FILE_SIZE", path.name, found, f"at most {MAX_HISTORY_CELLS} cells")
         if last == 0 and not self._findings.errors:
-            self._findings.refuse("E_EPOCH_NONE", path.name, "no epoch from 1 on", "at least one epoch", FIX)
+            self._findings.refuse("E_EPOCH_NONE", path.name, "no epoch from 1 on")
         cells = epochs * max(clients, 1) + positions
         cells.sort()
         for cell in np.unique(cells[1:][cells[1:] == cells[:-1]])[:MAX_PROBLEMS].tolist():
             epoch, position = divmod(cell, clients)
             where = f"{path.name} epoch {epoch}"
-            self._findings.refuse(
-                "E_TABLE_DUP", where, f"{shown(self._clients.ids[position])} twice", "one row each", FIX
-            )
+            self._findings.refuse("E_TABLE_DUP", where, f"{shown(self._clients.ids[position])} twice")
         if self._findings.errors:
             return None
         passed("values")

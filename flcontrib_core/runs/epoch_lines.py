@@ -27,7 +27,6 @@ from flcontrib_core.runs.strict_json import parse_json
 
 WHERE = "epochs.jsonl"
 _EPOCH_FILE = re.compile(r"epochs/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}\.safetensors")
-_RECORD_AGAIN = "Record the epoch as it happened."
 
 
 class EpochLines:
@@ -65,7 +64,7 @@ class EpochLines:
 
     def _read(self, content: object, where: str) -> EpochRecord | None:
         if not isinstance(content, dict):
-            raise refusal("E_JSON", where, shown(content), "an object", "Write one object per epoch.")
+            raise refusal("E_JSON", where, shown(content), "an object")
         epoch = self._epoch(content.get("epoch"), where)
         participants = self._participants(content.get("participants"), where)
         if participants is None or not self._clients:
@@ -89,14 +88,13 @@ class EpochLines:
         due = self._last + 1
         if not isinstance(epoch, int) or not is_count(epoch, 0, 2**31):
             self._last = due
-            raise refusal("E_EPOCH_ORDER", where, f"epoch {shown(epoch)}", f"epoch {due}", "Number epochs from 1.")
+            raise refusal("E_EPOCH_ORDER", where, f"epoch {shown(epoch)}", f"epoch {due}")
         if epoch != due:
             self._findings.refuse(
                 "E_EPOCH_ORDER",
                 where,
                 f"epoch {epoch}" + (f" after epoch {self._last}" if self._last else " at the beginning"),
                 f"epoch {due}: epochs 1, 2, 3, … in order, none left out or repeated",
-                f"Add epoch {due}." if epoch > due else "Remove the repeated line or sort the lines.",
             )
         self._last = epoch
         return epoch
@@ -108,7 +106,7 @@ class EpochLines:
 
     def _participants(self, names: object, where: str) -> tuple[int, ...] | None:
         if not isinstance(names, list) or not set(map(type, names)) <= {str}:
-            self._findings.refuse("E_PARTICIPANTS", where, shown(names), "a list of client ids", _RECORD_AGAIN)
+            self._findings.refuse("E_PARTICIPANTS", where, shown(names), "a list of client ids")
             return None
         if not self._clients:
             return None
@@ -118,12 +116,10 @@ class EpochLines:
         if None in positions:
             strangers = [name for name, position in zip(names, positions, strict=True) if position is None]
             self._findings.refuse(
-                "E_PARTICIPANTS",
+                "E_PARTICIPANTS:unknown",
                 where,
                 f"{shown(strangers[0])}, not in the manifest"
                 + (f" (and {len(strangers) - 1} more)" if strangers[1:] else ""),
-                "ids of manifest.json",
-                "Add the client to the manifest or correct the id.",
             )
             return None
         known: tuple[int, ...] = tuple(positions)  # type: ignore[arg-type]  # none of them is None
@@ -131,13 +127,7 @@ class EpochLines:
             return self._participants_before  # one object for all epochs of a federation where everybody takes part
         if len(set(known)) != len(known):
             twice = Counter(known).most_common(1)[0][0]
-            self._findings.refuse(
-                "E_PARTICIPANTS",
-                where,
-                f"{shown(self._clients[twice].id)} twice",
-                "each participant once",
-                _RECORD_AGAIN,
-            )
+            self._findings.refuse("E_PARTICIPANTS", where, f"{shown(self._clients[twice].id)} twice")
             return None
         self._participants_before = known
         self._sizes_before = tuple(map(self._sizes_by_position.__getitem__, known))
@@ -145,7 +135,7 @@ class EpochLines:
 
     def _sizes(self, overrides: object, participants: tuple[int, ...], where: str) -> tuple[int, ...]:
         if not isinstance(overrides, dict):
-            raise refusal("E_CLIENT_SIZE", f"{where}: data_sizes", shown(overrides), "an object", _RECORD_AGAIN)
+            raise refusal("E_CLIENT_SIZE", f"{where}: data_sizes", shown(overrides), "an object")
         usual = self._sizes_before
         if not overrides:
             return usual
@@ -156,7 +146,7 @@ class EpochLines:
         own = dict(zip(positions, sizes, strict=True))
         if len(own) - (None in own) != len(positions) - positions.count(None):
             found = "two sizes of one client"
-            self._findings.refuse("E_CLIENT_DUP", f"{where}: data_sizes", found, "one each (after NFC)", _RECORD_AGAIN)
+            self._findings.refuse("E_CLIENT_DUP", f"{where}: data_sizes", found)
         return tuple([own.get(p, size) for p, size in zip(participants, usual, strict=True)])
 
     def _size_of(self, name: str, size: object, where: str) -> int | None:
@@ -165,10 +155,10 @@ class EpochLines:
         at = f"{where}: data_sizes"
         if position is None:
             found = f"{shown(name)}, not in the manifest"
-            self._findings.refuse("E_PARTICIPANTS", at, found, "client ids", _RECORD_AGAIN)
+            self._findings.refuse("E_PARTICIPANTS", at, found)
         elif not is_count(size, 1, MAX_DATA_SIZE):
             at = f"{at} of {shown(name)}"
-            self._findings.refuse("E_CLIENT_SIZE", at, shown(size), "an integer ≥ 1", _RECORD_AGAIN)
+            self._findings.refuse("E_CLIENT_SIZE", at, shown(size))
         return position
 
     def _file(self, content: Mapping[str, Any], needed: bool, where: str) -> tuple[str | None, str | None]:
@@ -176,17 +166,13 @@ class EpochLines:
         if file is None and digest is None and not needed:
             return None, None
         if not isinstance(file, str) or not _EPOCH_FILE.fullmatch(file):
-            self._findings.refuse(
-                "E_EPOCH_FILE", where, f"file {shown(file)}", "epochs/NNNNN.safetensors", "Name the epoch's file so."
-            )
+            self._findings.refuse("E_EPOCH_FILE", where, f"file {shown(file)}")
         elif file in self._files:
-            self._findings.refuse("E_EPOCH_FILE", where, f"{file} again", "one file per epoch", _RECORD_AGAIN)
+            self._findings.refuse("E_EPOCH_FILE", where, f"{file} again")
         else:
             self._files.add(file)
         if not is_sha256(digest):
-            self._findings.refuse(
-                "E_HASH", where, f"sha256 {shown(digest)}", "64 hex digits", "Write the file's sha256."
-            )
+            self._findings.refuse("E_HASH", where, f"sha256 {shown(digest)}")
         return file, digest.lower() if isinstance(digest, str) else None
 
     def _name(self, name: object, where: str) -> str:
@@ -194,24 +180,18 @@ class EpochLines:
         if isinstance(name, str) and (position := self._position(name)) is not None:
             return self._clients[position].id
         if (fault := id_fault(name)) is not None:
-            raise refusal("E_PARTICIPANTS", where, shown(name), f"an id: {fault}", _RECORD_AGAIN)
+            raise refusal("E_PARTICIPANTS", where, shown(name), f"an id: {fault}")
         assert isinstance(name, str)
         return self._remember(name, where)
 
     def _remember(self, text: str, where: str) -> str:
         if len(self._strangers) >= MAX_STRANGERS and text not in self._strangers:
-            raise refusal(
-                "E_FILE_SIZE",
-                where,
-                f"over {MAX_STRANGERS} unknown names and reasons",
-                "fewer",
-                "List clients in the manifest.",
-            )
+            raise refusal("E_FILE_SIZE:names", where, f"over {MAX_STRANGERS} unknown names and reasons", "fewer")
         return self._strangers.setdefault(text, text)
 
     def _asked(self, names: object, where: str) -> tuple[str, ...]:
         if not isinstance(names, list):
-            raise refusal("E_PARTICIPANTS", f"{where}: asked", shown(names), "a list of ids", _RECORD_AGAIN)
+            raise refusal("E_PARTICIPANTS", f"{where}: asked", shown(names), "a list of ids")
         positions = list(map(self._positions.get, names)) if set(map(type, names)) <= {str} else [None]
         if None not in positions:
             return tuple([self._clients[position].id for position in positions if position is not None])
@@ -220,7 +200,7 @@ class EpochLines:
     def _failed(self, entries: object, participants: tuple[int, ...], where: str) -> tuple[FailedClient, ...]:
         where = f"{where}: failed"
         if not isinstance(entries, list):
-            raise refusal("E_PARTICIPANTS", where, shown(entries), "a list of {client, reason}", _RECORD_AGAIN)
+            raise refusal("E_PARTICIPANTS", where, shown(entries), "a list of {client, reason}")
         answered = {self._clients[position].id for position in participants} if entries else set()
         failed: list[FailedClient] = []
         for entry in entries:
@@ -232,14 +212,14 @@ class EpochLines:
                 known = self._failure(client, reason, entry, where)
             if known.client in answered:
                 found = f"{shown(known.client)}, who also took part"
-                raise refusal("E_PARTICIPANTS", where, found, "failed or participant, not both", _RECORD_AGAIN)
+                raise refusal("E_PARTICIPANTS", where, found, "failed or participant, not both")
             failed.append(known)
         return tuple(failed)
 
     def _failure(self, client: object, reason: object, entry: object, where: str) -> FailedClient:
         """Clients fail again and again for the same reason: one object for all of these."""
         if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
-            raise refusal("E_PARTICIPANTS", where, shown(entry), "{client, reason}", _RECORD_AGAIN)
+            raise refusal("E_PARTICIPANTS", where, shown(entry), "{client, reason}")
         known = FailedClient(self._name(client, where), self._remember(reason, where))
         assert isinstance(client, str)
         return self._failures.setdefault((client, reason), known)
@@ -247,11 +227,11 @@ class EpochLines:
     def _metrics(self, values: object, where: str) -> dict[str, float]:
         where = f"{where}: metrics"
         if not isinstance(values, dict) or len(values) > MAX_METRICS:
-            raise refusal("E_METRICS", where, shown(values), f"an object of up to {MAX_METRICS} numbers", _RECORD_AGAIN)
+            raise refusal("E_METRICS", where, shown(values), f"an object of up to {MAX_METRICS} numbers")
         odd = not set(map(type, values.values())) <= {int, float} or len("".join(values)) > MAX_TEXT_CHARACTERS
         for name, value in values.items() if odd else ():
             if type(value) not in (float, int) or len(name) > MAX_TEXT_CHARACTERS:
-                raise refusal("E_METRICS", where, f"{shown(name)}: {shown(value)}", "a number", "Leave it out.")
+                raise refusal("E_METRICS", where, f"{shown(name)}: {shown(value)}")
         if tuple(values) != self._metric_names:  # most epochs have the same metrics: one object for each name
             self._metric_names = tuple(values)
         return dict(zip(self._metric_names, map(float, values.values()), strict=True))
@@ -261,14 +241,14 @@ def bound_line_bytes(size: int) -> None:
     """Refuse an epochs.jsonl of too many bytes."""
     if size > MAX_EPOCH_LINES_BYTES:
         expected = f"at most {MAX_EPOCH_LINES_BYTES}"
-        raise refusal("E_FILE_SIZE", WHERE, f"{size} bytes", expected, "Keep tensors and notes out of it.")
+        raise refusal("E_FILE_SIZE:text", WHERE, f"{size} bytes", expected)
 
 
 def bound_line_values(count: int) -> None:
     """Refuse an epochs.jsonl of too many names and numbers in all its lines together."""
     if count > MAX_EPOCH_LINES_VALUES:
         expected = f"at most {MAX_EPOCH_LINES_VALUES}: participants, asked, failed and metrics of all epochs"
-        raise refusal("E_FILE_SIZE", WHERE, f"about {count} names and numbers", expected, "Split the run.")
+        raise refusal("E_FILE_SIZE", WHERE, f"about {count} names and numbers", expected)
 
 
 def whole_lines(stream: ByteStream, can_grow: bool) -> Iterator[bytes]:
@@ -278,9 +258,7 @@ def whole_lines(stream: ByteStream, can_grow: bool) -> Iterator[bytes]:
         *lines, rest = (rest + piece).split(b"\n")
         yield from (line + b"\n" for line in lines)
         if len(rest) > MAX_JSON_BYTES:
-            raise refusal(
-                "E_FILE_SIZE", WHERE, "a line without end", f"lines of at most {MAX_JSON_BYTES} bytes", _RECORD_AGAIN
-            )
+            raise refusal("E_FILE_SIZE:text", WHERE, "a line without end", f"lines of at most {MAX_JSON_BYTES} bytes")
     if rest and not (can_grow and not _is_json(rest)):
         yield rest
 
@@ -299,12 +277,8 @@ def read_epoch_lines(lines: Iterator[bytes], clients: Sequence[Client], findings
     number = 0
     for number, line in enumerate(lines, start=1):
         if number > MAX_EPOCHS:
-            raise refusal(
-                "E_EPOCH_COUNT", WHERE, f"more than {MAX_EPOCHS} lines", f"at most {MAX_EPOCHS}", "Split the run."
-            )
+            raise refusal("E_EPOCH_COUNT", WHERE, f"more than {MAX_EPOCHS} lines")
         epochs.add(line, number)
     if number == 0:
-        findings.refuse(
-            "E_EPOCH_NONE", WHERE, "no whole line", "at least one epoch", "Wait for the first epoch to end."
-        )
+        findings.refuse("E_EPOCH_NONE", WHERE, "no whole line")
     return epochs

@@ -165,11 +165,7 @@ class EpochValues:
 
     def _refuse(self, record: EpochRecord, what: str) -> None:
         self._parts.findings.refuse(
-            "E_NONFINITE",
-            f"{record.file} (epoch {record.epoch})",
-            f"NaN or infinite numbers in {what}",
-            "finite numbers",
-            'Read the log with nonfinite="absent" (--nonfinite absent) to treat such clients as not participating.',
+            "E_NONFINITE", f"{record.file} (epoch {record.epoch})", f"NaN or infinite numbers in {what}"
         )
 
     def evidence(self) -> list[Problem]:

@@ -125,13 +125,7 @@ class FlowerRecording:
         """Names for the older interface's nameless arrays."""
         names = self._names or [str(position) for position in range(len(arrays))]
         if len(names) != len(arrays):
-            raise refusal(
-                "E_SHAPE",
-                f"{self._path}, parameters",
-                f"{len(names)} names for {len(arrays)} arrays",
-                "one name per array",
-                "Pass parameters=net.state_dict() with the tensors in the order the clients send them.",
-            )
+            raise refusal("E_SHAPE:names", f"{self._path}, parameters", f"{len(names)} names for {len(arrays)} arrays")
         return dict(zip(names, arrays, strict=True))
 
     def sent(self, arrays: _Arrays, nodes: list[str]) -> None:
@@ -195,13 +189,7 @@ class FlowerRecording:
         client = reply.node if reply.says is None else str(reply.says)
         known = {c["id"] for c in self._recorder.manifest["clients"]} if self._recorder else set()
         if client not in known:
-            raise refusal(
-                "E_PARTICIPANTS",
-                f"{self._path}, node {reply.node}",
-                f"a reply of {client!r}",
-                "a client that record(…, clients=…) lists",
-                f"Let the client put its id under {CLIENT_ID!r} into the ConfigRecord of its reply, or list it.",
-            )
+            raise refusal("E_PARTICIPANTS:flower", f"{self._path}, node {reply.node}", f"a reply of {client!r}")
         self._client_of[reply.node] = client
         return client
 

@@ -23,8 +23,6 @@ from flcontrib_core.vocabulary import Float32Array
 Numbers = Any
 """An array, nested lists of numbers, or a tensor of any library whose tensors know ``detach().cpu().numpy()``."""
 
-_ONE_MODEL = "Record the run with one model."
-
 
 def as_array(value: Numbers) -> np.ndarray:
     """Any library's numbers as a numpy array (bfloat16 has no numpy type and is widened)."""
@@ -38,7 +36,7 @@ def as_float32(value: Numbers, where: str) -> Float32Array:
     """Numbers as float32; values beyond its range become infinite and stay visible as such in the log."""
     array = as_array(value)
     if array.dtype.kind not in "fiu":
-        raise refusal("E_ST_DTYPE", where, f"values of type {array.dtype}", "numbers", "Record numeric arrays only.")
+        raise refusal("E_ST_DTYPE", where, f"values of type {array.dtype}", "numbers")
     with np.errstate(over="ignore"):
         return np.array(array, dtype=np.float32, order="C")
 
@@ -48,7 +46,7 @@ def as_size(value: Any, where: str) -> int:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not 1 <= int(value) <= MAX_DATA_SIZE:
         expected = f"a whole number from 1 to {MAX_DATA_SIZE}"
-        raise refusal("E_CLIENT_SIZE", where, shown(value), expected, "Give the number of training rows.")
+        raise refusal("E_CLIENT_SIZE", where, shown(value), expected)
     return int(value)
 
 
@@ -67,13 +65,13 @@ def as_clients(clients: Iterable[Any]) -> tuple[Client, ...]:
         else:
             identity, size = given
         if (fault := id_fault(identity)) is not None:
-            raise refusal("E_CLIENT_ID", where, shown(identity), fault, "Give every client a short text of its own.")
+            raise refusal("E_CLIENT_ID", where, shown(identity), fault)
         if normal(identity) in seen:
-            raise refusal("E_CLIENT_DUP", where, shown(identity), "each id once (after NFC)", "Rename one.")
+            raise refusal("E_CLIENT_DUP", where, shown(identity))
         seen.add(normal(identity))
         checked.append(Client(identity, as_size(size, f"{where} ({identity!r})")))
     if not checked:
-        raise refusal("E_CLIENT_ID", "clients", "no client", "at least one", "List the clients of the federation.")
+        raise refusal("E_CLIENT_ID", "clients", "no client", "at least one")
     return tuple(checked)
 
 
@@ -94,14 +92,10 @@ def as_parameters(parameters: Any) -> tuple[ParameterSpec, ...]:
         sound = isinstance(name, str) and name not in ("", "__metadata__") and times[name] == 1
         if not sound or any(not isinstance(d, int | np.integer) or d < 1 for d in shape):
             raise refusal(
-                "E_SHAPE",
-                f"parameters[{name!r}]",
-                f"shape {shape}",
-                "unique names and positive whole dimensions",
-                "List each tensor of the model once, in the order of the flattened vector.",
+                "E_SHAPE", f"parameters[{name!r}]", f"shape {shape}", "unique names and positive whole dimensions"
             )
     if not pairs:
-        raise refusal("E_SHAPE", "parameters", "none", "at least one tensor", "List the tensors the server averages.")
+        raise refusal("E_SHAPE", "parameters", "none", "at least one tensor")
     return tuple(ParameterSpec(name, tuple(int(d) for d in shape)) for name, shape in pairs)
 
 
@@ -112,13 +106,13 @@ def flatten(values: Numbers, parameters: Sequence[ParameterSpec], where: str) ->
     if isinstance(values, list | tuple) and values and all(hasattr(v, "shape") and v.shape != () for v in values):
         if len(values) != len(parameters):
             expected = f"{len(parameters)} arrays in the manifest's order"
-            raise refusal("E_SHAPE", where, f"{len(values)} arrays", expected, _ONE_MODEL)
+            raise refusal("E_SHAPE", where, f"{len(values)} arrays", expected)
         return _flatten_named({p.name: v for p, v in zip(parameters, values, strict=True)}, parameters, where)
     total = sum(p.count for p in parameters)
     vector = as_float32(values, where)
     if vector.shape != (total,):
         found = f"{vector.size} numbers of shape {vector.shape}"
-        raise refusal("E_SHAPE", where, found, f"a vector of the model's {total} numbers", _ONE_MODEL)
+        raise refusal("E_SHAPE", where, found, f"a vector of the model's {total} numbers")
     return vector
 
 
@@ -128,13 +122,13 @@ def _flatten_named(values: Mapping[str, Numbers], parameters: Sequence[Parameter
     missing = [p.name for p in parameters if p.name not in values]
     if unknown or missing:
         found = f"without {missing[:5]} and with the unknown {unknown[:5]}"
-        raise refusal("E_SHAPE", where, found, "exactly the manifest's parameters", _ONE_MODEL)
+        raise refusal("E_SHAPE", where, found, "exactly the manifest's parameters")
     pieces = []
     for spec in parameters:
         at = f"{where}, {spec.name!r}"
         piece = as_float32(values[spec.name], at)
         if piece.shape != spec.shape:
-            raise refusal("E_SHAPE", at, f"shape {piece.shape}", f"shape {spec.shape}", _ONE_MODEL)
+            raise refusal("E_SHAPE", at, f"shape {piece.shape}", f"shape {spec.shape}")
         pieces.append(piece.reshape(-1))
     return np.concatenate(pieces)
 
@@ -146,17 +140,17 @@ def as_validation(given: Any, classes: int | None, model: Mapping[str, Any] | No
     groups = None if group is None else as_array(group)
     rows = len(features)
     if rows == 0:
-        raise refusal("E_VALID_EMPTY", "validation", "no rows", "at least one", "Pass the rows to judge models by.")
+        raise refusal("E_VALID_EMPTY", "validation", "no rows", "at least one")
     if classes is None or classes < 1:
-        raise refusal("E_MISSING", "classes", str(classes), "the number of classes", "Pass classes=… beside it.")
+        raise refusal("E_MISSING:argument", "classes", str(classes), "the number of classes")
     for name, column in (("y", labels), ("group", groups)):
         if column is not None and (column.shape != (rows,) or column.dtype.kind not in "iu"):
             found = f"{column.dtype} of shape {column.shape}"
-            raise refusal("E_LABEL", f"validation, {name!r}", found, f"{rows} whole numbers", "Give one per row.")
+            raise refusal("E_LABEL", f"validation, {name!r}", found, f"{rows} whole numbers")
     highest = max(classes, 2) - 1
     if labels.min() < 0 or labels.max() > highest:
         found = f"labels {labels.min()} to {labels.max()}"
-        raise refusal("E_LABEL", "validation, 'y'", found, f"labels 0 to {highest}", "Number the classes from 0.")
+        raise refusal("E_LABEL", "validation, 'y'", found, f"labels 0 to {highest}")
     steps = (model or {}).get("layers", (model or {}).get("nodes")) or [{}]
     tokens = steps[0].get("op") == "embedding"
     x_out = features.astype(np.int64) if tokens else as_float32(features, "validation, 'x'")
@@ -168,7 +162,7 @@ def as_metrics(metrics: Mapping[str, Any], where: str) -> dict[str, float]:
     for name, value in values.items():
         if not math.isfinite(value):
             at = f"{where}, metric {name!r}"
-            raise refusal("E_JSON_NONFINITE", at, str(value), "a finite number", "Leave it out.")
+            raise refusal("E_JSON_NONFINITE", at, str(value))
     return values
 
 
@@ -206,8 +200,7 @@ class Roster:
         strangers = [n for n in listed if n not in self.sizes]
         if strangers or len(set(listed)) != len(listed):
             found = f"unknown {shown(strangers[:5])}" if strangers else "a client named twice"
-            fix = "List every client when the recording starts."
-            raise refusal("E_PARTICIPANTS", where, found, "clients of the manifest, each once", fix)
+            raise refusal("E_PARTICIPANTS", where, found, "clients of the manifest, each once")
         return listed
 
     def updates(
@@ -218,8 +211,7 @@ class Roster:
             names = self.known(updates if participants is None else participants, where)
             if set(names) != set(updates):
                 found = f"updates of {shown(sorted(map(str, updates))[:5])} for {shown(names[:5])}"
-                fix = "Leave participants out, or name those who sent an update."
-                raise refusal("E_PARTICIPANTS", where, found, "one update per participant", fix)
+                raise refusal("E_PARTICIPANTS:updates", where, found)
             rows = [flatten(updates[n], self.parameters, f"{where}: update of {n!r}") for n in names]
             return names, np.stack(rows) if rows else None
         matrix = as_float32(updates, where)
@@ -228,8 +220,7 @@ class Roster:
             return names, None
         if matrix.shape != (len(names), self.total):
             expected = f"({len(names)} participants, {self.total} numbers)"
-            fix = "Give one row per participant, or a mapping from ids to updates."
-            raise refusal("E_SHAPE", f"{where}, updates", f"shape {matrix.shape}", expected, fix)
+            raise refusal("E_SHAPE:rows", f"{where}, updates", f"shape {matrix.shape}", expected)
         return names, matrix
 
     def epoch_sizes(
@@ -240,7 +231,7 @@ class Roster:
             return {}
         if not isinstance(sizes, Mapping) and len(sizes) != len(names):
             found = f"{len(sizes)} sizes"
-            raise refusal("E_CLIENT_SIZE", where, found, f"{len(names)}, one per participant", "Give one each.")
+            raise refusal("E_CLIENT_SIZE", where, found, f"{len(names)}, one per participant")
         pairs = sizes if isinstance(sizes, Mapping) else dict(zip(names, sizes, strict=True))
         self.known(pairs, f"{where}, data_sizes")
         checked = {n: as_size(s, f"{where}, data size of {n!r}") for n, s in pairs.items()}
@@ -259,12 +250,11 @@ class Roster:
         reasons = silent if failed is None else as_failures(failed)
         for name in (*(asked or ()), *reasons):  # they need not be clients: a node may fail before its name is known
             if (fault := id_fault(name)) is not None:
-                raise refusal("E_CLIENT_ID", f"{where}, asked or failed", shown(name), fault, "Name the client.")
+                raise refusal("E_CLIENT_ID", f"{where}, asked or failed", shown(name), fault)
         for name, reason in reasons.items():
             if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
                 expected = f"a text of at most {MAX_TEXT_CHARACTERS} characters"
-                raise refusal("E_PARTICIPANTS", f"{where}, failed {name!r}", shown(reason), expected, "Say it shorter.")
+                raise refusal("E_PARTICIPANTS", f"{where}, failed {name!r}", shown(reason), expected)
         if both := present & set(reasons):
-            fix = "A client that sent an update did not fail."
-            raise refusal("E_PARTICIPANTS", f"{where}, failed", shown(sorted(both)), "clients without an update", fix)
+            raise refusal("E_PARTICIPANTS", f"{where}, failed", shown(sorted(both)), "clients without an update")
         return reasons

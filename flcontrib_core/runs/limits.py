@@ -90,3 +90,8 @@ PARQUET_MILLISECONDS = 1500
 
 PIECE_BYTES = MIB
 """How much is read at a time when a file is streamed."""
+
+NORM_ABOVE, NORM_BELOW = 10.0, 0.01
+"""An update is worth a word when its norm is outside these multiples of the other participants' median."""
+SMALL_VALIDATION = 100
+"""Validation rows below which values are coarse."""

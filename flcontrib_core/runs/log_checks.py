@@ -18,13 +18,12 @@ from itertools import islice
 import numpy as np
 
 from flcontrib_core.errors import Problem
-from flcontrib_core.runs.problems import shown, span
+from flcontrib_core.runs.limits import NORM_ABOVE, NORM_BELOW
+from flcontrib_core.runs.problems import problem, shown, span
 from flcontrib_core.runs.run_log import EpochRecord
 from flcontrib_core.runs.tensors import Block
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
-NORM_ABOVE, NORM_BELOW = 10.0, 0.01
-"""An update is worth a word when its norm is outside these multiples of the other participants' median."""
 MAX_PER_CODE = 50
 _RELATIVE = {"F32": 1e-5, "F16": 2.0**-9, "BF16": 2.0**-6}
 _ABSOLUTE = 1e-6
@@ -186,13 +185,11 @@ def aggregate_evidence(differences: dict[int, float]) -> list[Problem]:
         return []
     worst = max(differences, key=lambda epoch: differences[epoch])
     return [
-        Problem(
+        problem(
             "W_AGGREGATE",
             f"epochs {span(sorted(differences))}",
             f"a stored server model up to {differences[worst]:.3g} (largest absolute difference, epoch {worst}) away "
             "from the weighted mean of the updates",
-            "the weighted mean",
-            "Contributions are of the recomputed model; the rest is reported as the server's share.",
         )
     ]
 
@@ -203,9 +200,8 @@ def absent_evidence(absent: Mapping[str, Sequence[int]] | Mapping[str | None, Se
     for client, epochs in islice(absent.items(), MAX_PER_CODE):
         where = "global model" if client is None else f"client {shown(client)}"
         found = f"NaN or infinite numbers in epochs {span(sorted(epochs))}"
-        fix = "Treated as absent in these epochs, as asked; it may be the attack itself."
         clients = () if client is None else (client,)
-        problems.append(Problem("W_NONFINITE_ABSENT", where, found, "finite numbers", fix, clients))
+        problems.append(problem("W_NONFINITE_ABSENT", where, found, clients=clients))
     return problems + _more("W_NONFINITE_ABSENT", len(absent) - MAX_PER_CODE)
 
 
@@ -363,13 +359,7 @@ def _evidence(code: str, clients: tuple[str, ...], found: str) -> Problem:
     """A warning about one client, about two that share something, or (without clients) about the whole log."""
     named = " and ".join(shown(client) for client in clients)
     where = f"client{'s' * (len(clients) > 1)} {named}" if clients else "log"
-    expected = {
-        "W_NONFINITE_ABSENT": "finite numbers",
-        "W_ZERO_DELTA": "updates that move the model",
-        "W_DUPLICATE_DELTA": "updates of one's own",
-        "W_NORM": f"norms between {NORM_BELOW:g} and {NORM_ABOVE:g} times the median of the other participants",
-    }[code]
-    return Problem(code, where, found, expected, "Evidence, not an error: look at this client's training.", clients)
+    return problem(code, where, found, clients=clients)
 
 
 def _more(code: str, count: int) -> list[Problem]:

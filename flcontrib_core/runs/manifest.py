@@ -23,10 +23,6 @@ from flcontrib_core.runs.run_log import Client, DishonestTruth, ParameterSpec, T
 
 WHERE = "manifest.json"
 VERSION = 1
-MINIMAL_EXAMPLE = (
-    '{"format": "flrun", "version": 1, "clients": [{"id": "a", "data_size": 100}], '
-    '"parameters": [{"name": "weight", "shape": [2, 4]}], "files": {"initial.safetensors": "<sha256>"}}'
-)
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -73,25 +69,23 @@ def normal(identity: str) -> str:
 def read_manifest(content: Any, default_name: str, findings: Findings) -> Manifest | None:
     """The manifest from its parsed JSON; every fault goes to ``findings``. None when it is not a manifest at all."""
     if not isinstance(content, dict):
-        findings.refuse("E_MANIFEST", WHERE, shown(content), "an object", f"A minimal one: {MINIMAL_EXAMPLE}")
+        findings.refuse("E_MANIFEST:none", WHERE, shown(content))
         return None
     if content.get("format") != "flrun":
-        findings.refuse("E_FORMAT", f"{WHERE}:format", shown(content.get("format")), '"flrun"', "Is this a run log?")
+        findings.refuse("E_FORMAT", f"{WHERE}:format", shown(content.get("format")))
         return None
     if not _version_fits(content.get("version"), findings):
         return None
     name = content.get("name", default_name)
     if not isinstance(name, str) or len(name) > MAX_TEXT_CHARACTERS:
-        findings.refuse(
-            "E_MANIFEST", f"{WHERE}:name", shown(name), f"up to {MAX_TEXT_CHARACTERS} characters", "Shorten it."
-        )
+        findings.refuse("E_MANIFEST", f"{WHERE}:name", shown(name), f"up to {MAX_TEXT_CHARACTERS} characters")
         name = default_name
     for key, kind, words in (("source", dict, "an object"), ("created", str, "a text"), ("task", str, "a text")):
         if not isinstance(content.get(key, kind()), kind):
-            findings.refuse("E_MANIFEST", f"{WHERE}:{key}", shown(content[key]), words, "Correct it or leave it out.")
+            findings.refuse("E_MANIFEST", f"{WHERE}:{key}", shown(content[key]), words)
     classes = content.get("classes")
     if classes is not None and not is_count(classes, 1, MAX_CLASSES):
-        findings.refuse("E_MANIFEST", f"{WHERE}:classes", shown(classes), "an integer of at least 1", "Correct it.")
+        findings.refuse("E_MANIFEST", f"{WHERE}:classes", shown(classes), "an integer of at least 1")
         classes = None
     clients = _read_clients(content.get("clients"), findings)
     return Manifest(
@@ -108,16 +102,8 @@ def read_manifest(content: Any, default_name: str, findings: Findings) -> Manife
 def _version_fits(version: object, findings: Findings) -> bool:
     if version == VERSION and is_count(version, VERSION, VERSION):
         return True
-    newer = is_count(version, VERSION + 1, 2**62)
-    findings.refuse(
-        "E_VERSION",
-        f"{WHERE}:version",
-        f"version {shown(version)}",
-        f"version {VERSION}",
-        f"This log needs a program that reads version {version}: update flcontrib."
-        if newer
-        else f"The oldest version is {VERSION}; record the run again.",
-    )
+    key = "E_VERSION:newer" if is_count(version, VERSION + 1, 2**62) else "E_VERSION"
+    findings.refuse(key, f"{WHERE}:version", f"version {shown(version)}")
     return False
 
 
@@ -125,7 +111,7 @@ def _read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
     where = f"{WHERE}:clients"
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_CLIENTS:
         found = f"{len(entries)} clients" if isinstance(entries, list) else shown(entries)
-        findings.refuse("E_MANIFEST", where, found, f"a list of 1 to {MAX_CLIENTS} clients", "List every client.")
+        findings.refuse("E_MANIFEST", where, found, f"a list of 1 to {MAX_CLIENTS} clients")
         return ()
     clients: list[Client] = []
     first: dict[str, int] = {}
@@ -136,15 +122,15 @@ def _read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
         if not isinstance(identity, str) or id_fault(identity) is not None:
             fault = id_fault(identity) or ""
             at = f"{where}[{position}].id"
-            findings.refuse("E_CLIENT_ID", at, shown(identity), fault, "Give the client a name of its own.")
+            findings.refuse("E_CLIENT_ID", at, shown(identity), fault)
         elif (other := first.setdefault(normal(identity), position)) != position:
             found = f"{shown(identity)}, as clients[{other}]"
             at = f"{where}[{position}].id"
-            findings.refuse("E_CLIENT_DUP", at, found, "each id once (after NFC)", "Rename one.")
+            findings.refuse("E_CLIENT_DUP", at, found)
         if not isinstance(size, int) or not is_count(size, 1, MAX_DATA_SIZE):
             expected = f"an integer from 1 to {MAX_DATA_SIZE}"
             at = f"{where}[{position}].data_size"
-            findings.refuse("E_CLIENT_SIZE", at, shown(size), expected, "Write its row count.")
+            findings.refuse("E_CLIENT_SIZE", at, shown(size), expected)
         elif isinstance(identity, str):
             clients.append(Client(identity, size))
     return tuple(clients) if len(findings.errors) == before else ()
@@ -154,7 +140,7 @@ def _read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec
     where = f"{WHERE}:parameters"
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_TENSORS:
         found = f"{len(entries)} parameters" if isinstance(entries, list) else shown(entries)
-        findings.refuse("E_MANIFEST", where, found, f"a list of 1 to {MAX_TENSORS} tensors", "List every tensor.")
+        findings.refuse("E_MANIFEST", where, found, f"a list of 1 to {MAX_TENSORS} tensors")
         return ()
     parameters: dict[str, ParameterSpec] = {}
     for position, entry in enumerate(entries):
@@ -162,46 +148,28 @@ def _read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec
         name = entry.get("name") if isinstance(entry, dict) else None
         shape = entry.get("shape") if isinstance(entry, dict) else None
         if not isinstance(name, str) or not 1 <= len(name) <= MAX_TEXT_CHARACTERS or name == "__metadata__":
-            findings.refuse(
-                "E_MANIFEST", f"{at}.name", shown(name), "a tensor's name", "Name it as in initial.safetensors."
-            )
+            findings.refuse("E_MANIFEST", f"{at}.name", shown(name), "a tensor's name")
         elif name in parameters:
-            findings.refuse("E_MANIFEST", f"{at}.name", f"{shown(name)} twice", "each tensor once", "Remove one.")
+            findings.refuse("E_MANIFEST", f"{at}.name", f"{shown(name)} twice", "each tensor once")
         elif not isinstance(shape, list) or len(shape) > MAX_RANK or not all(is_count(n, 1, MAX_EXTENT) for n in shape):
-            findings.refuse(
-                "E_SHAPE", f"{at}.shape", shown(shape), "a list of integers ≥ 1", "Write the tensor's shape."
-            )
+            findings.refuse("E_SHAPE", f"{at}.shape", shown(shape), "a list of integers ≥ 1")
         else:
             parameters[name] = ParameterSpec(name, tuple(shape))
     if len(parameters) != len(entries):
         return ()
     if (total := sum(spec.count for spec in parameters.values())) > MAX_PARAMETERS:
-        findings.refuse(
-            "E_MODEL_SIZE",
-            where,
-            f"{total} parameters",
-            f"at most {MAX_PARAMETERS}",
-            "Log the trained part of the model.",
-        )
+        findings.refuse("E_MODEL_SIZE", where, f"{total} parameters", f"at most {MAX_PARAMETERS}")
         return ()
     return tuple(parameters.values())
 
 
 def _read_files(entries: object, findings: Findings) -> dict[str, str]:
     if not isinstance(entries, dict):
-        findings.refuse(
-            "E_MANIFEST",
-            f"{WHERE}:files",
-            shown(entries),
-            "an object of file names and sha256",
-            "List initial.safetensors.",
-        )
+        findings.refuse("E_MANIFEST", f"{WHERE}:files", shown(entries), "an object of file names and sha256")
         return {}
     for name, digest in entries.items():
         if not is_sha256(digest):
-            findings.refuse(
-                "E_HASH", f"{WHERE}:files.{shown(name)}", shown(digest), "64 hex digits", "Write its sha256."
-            )
+            findings.refuse("E_HASH", f"{WHERE}:files.{shown(name)}", shown(digest))
     return {name: digest.lower() for name, digest in entries.items() if is_sha256(digest)}
 
 
@@ -211,9 +179,7 @@ def _read_truth(content: object, clients: Sequence[Client], findings: Findings) 
     where = f"{WHERE}:truth.dishonest"
     entries = content.get("dishonest") if isinstance(content, dict) else None
     if not isinstance(entries, list) or len(entries) > MAX_CLIENTS:
-        findings.refuse(
-            "E_TRUTH", where, shown(entries), "a list of labelled clients", "Correct it or leave truth out."
-        )
+        findings.refuse("E_TRUTH", where, shown(entries))
         return None
     known = {normal(client.id): client.id for client in clients}
     labels: list[DishonestTruth] = []
@@ -221,17 +187,15 @@ def _read_truth(content: object, clients: Sequence[Client], findings: Findings) 
         at = f"{where}[{position}]"
         client = entry.get("client") if isinstance(entry, dict) else None
         if not isinstance(client, str) or (clients and normal(client) not in known):
-            findings.refuse("E_TRUTH", f"{at}.client", shown(client), "a client of the manifest", "Correct the label.")
+            findings.refuse("E_TRUTH", f"{at}.client", shown(client), "a client of the manifest")
             continue
         windows = entry.get("windows")
         if not isinstance(windows, list) or len(windows) > MAX_TEXT_CHARACTERS or not all(map(_is_window, windows)):
-            findings.refuse("E_TRUTH", f"{at}.windows", shown(windows), "pairs [first, last] ≥ 1", "Correct the label.")
+            findings.refuse("E_TRUTH", f"{at}.windows", shown(windows), "pairs [first, last] ≥ 1")
             continue
         attack, strength = entry.get("attack", ""), entry.get("strength")
         if not isinstance(attack, str) or isinstance(strength, bool) or not isinstance(strength, int | float | None):
-            findings.refuse(
-                "E_TRUTH", at, "an attack or strength of another kind", "a text, a number", "Correct the label."
-            )
+            findings.refuse("E_TRUTH", at, "an attack or strength of another kind", "a text, a number")
             continue
         spans = tuple((first, last) for first, last in windows)
         labels.append(

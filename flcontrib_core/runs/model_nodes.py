@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flcontrib_core.errors import Problem, RunLogError
-from flcontrib_core.runs.problems import MAX_PROBLEMS, shown
+from flcontrib_core.runs.problems import MAX_PROBLEMS, problem, shown
 
 INPUT = "input"
 """The name under which nodes read the model's input."""
@@ -234,13 +234,7 @@ def parse_spec(spec: object) -> tuple[list[Node], list[Problem]]:
         return [], problems
     if len(entries) > MAX_NODES:
         problems.append(
-            Problem(
-                "E_MODEL_SIZE",
-                f"model.json:{key}",
-                f"{len(entries)} operations",
-                f"at most {MAX_NODES}",
-                "Describe a smaller model.",
-            )
+            problem("E_MODEL_SIZE", f"model.json:{key}", f"{len(entries)} operations", f"at most {MAX_NODES}")
         )
         return [], problems
     nodes = _read_graph(entries, problems) if graph else _read_sequence(entries, problems)
@@ -313,9 +307,7 @@ def _read_op(
         return None
     op = entry.get("op")
     if not isinstance(op, str) or op not in known:
-        problems.append(
-            Problem("E_MODEL_OP", where, f"op {shown(op)}", f"one of {', '.join(known)}", "Use only these operations.")
-        )
+        problems.append(problem("E_MODEL_OP", where, f"op {shown(op)}", f"one of {', '.join(known)}"))
         return None
     before = len(problems)
     table = _OPS[op].fields
@@ -341,4 +333,4 @@ def _read_op(
 
 
 def _fault(where: str, found: str, expected: str) -> Problem:
-    return Problem("E_MODEL", where, found, expected, "Correct model.json; docs/run-log.md lists the operations.")
+    return problem("E_MODEL", where, found, expected)

@@ -23,7 +23,7 @@ from flcontrib_core.runs.model_nodes import (
     parse_spec,
     reads_tokens,
 )
-from flcontrib_core.runs.problems import shown
+from flcontrib_core.runs.problems import problem, shown
 from flcontrib_core.runs.run_log import ParameterSpec
 
 __all__ = ["INPUT", "KNOWN_OPS", "Node", "check_model_spec", "normalise_spec", "output_name", "reads_tokens"]
@@ -83,15 +83,7 @@ def check_model_spec(
     """
     total = sum(math.prod(spec.shape) for spec in parameters)
     if total > parameter_cap:
-        return [
-            Problem(
-                "E_MODEL_SIZE",
-                "manifest.json:parameters",
-                f"{total} parameters",
-                f"at most {parameter_cap}",
-                "Log less.",
-            )
-        ]
+        return [problem("E_MODEL_SIZE", "manifest.json:parameters", f"{total} parameters", f"at most {parameter_cap}")]
     nodes, problems = parse_spec(spec)
     if problems:
         return problems
@@ -100,12 +92,11 @@ def check_model_spec(
         return [_misfit("model.json:input", _too_large(features))]
     if validation_shape is not None and tuple(validation_shape[1:]) != features:
         problems.append(
-            Problem(
+            problem(
                 "E_FEATURES",
                 "validation.safetensors:x",
                 f"rows of shape {list(validation_shape[1:])}",
                 f"model.json's input {list(features)}",
-                "Store the rows in the shape the model takes.",
             )
         )
     output = _infer(nodes, features, _Parameters(parameters), problems)
@@ -143,7 +134,7 @@ def _where(node: Node) -> str:
 
 
 def _misfit(where: str, misfit: _DoesNotFit) -> Problem:
-    return Problem(misfit.code, where, misfit.found, misfit.expected, "Make model.json describe the trained model.")
+    return problem(misfit.code, where, misfit.found, misfit.expected)
 
 
 def _too_large(shape: Shape) -> _DoesNotFit:

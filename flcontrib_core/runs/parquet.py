@@ -23,7 +23,6 @@ from flcontrib_core.runs.problems import refusal, shown
 
 _CHILD = Path(__file__).with_name("parquet_child.py")
 _LONGEST_FRAME = 1 << 20
-_FIX = "Write the table again with fewer rows, shorter texts, or as CSV."
 
 
 @contextmanager
@@ -110,11 +109,12 @@ class _Frames(io.RawIOBase):
             raise self._died()
         if head[:1] == b"R":
             code, found, expected = json.loads(payload)
-            raise refusal(code, self._name, shown(found)[1:-1], expected, _FIX)
+            key = "E_FILE_SIZE:parquet" if code == "E_FILE_SIZE" else "E_TABLE"
+            raise refusal(key, self._name, shown(found)[1:-1], expected)
         return head[:1], payload
 
     def _died(self) -> RunLogError:
         """A signal ended the child: its time was over, or the library itself gave up."""
         self._child.wait()
         found = f"pages that take more than {limits.PARQUET_MILLISECONDS / 1000:g} s, or break the decoder"
-        return refusal("E_FILE_SIZE", self._name, found, "a table that is quick to decode", _FIX)
+        return refusal("E_FILE_SIZE:parquet", self._name, found)

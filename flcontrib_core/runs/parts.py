@@ -66,7 +66,7 @@ class Parts:
     def read_json(self, name: str) -> Any:
         size = self.container.sizes[name]
         if size > MAX_JSON_BYTES:
-            raise refusal("E_FILE_SIZE", name, f"{size} bytes", f"at most {MAX_JSON_BYTES}", "Keep data out of it.")
+            raise refusal("E_FILE_SIZE:text", name, f"{size} bytes", f"at most {MAX_JSON_BYTES}")
         with self.open(name) as stream:
             data = stream.read(size)
             self.hashes[name] = stream.hexdigest()
@@ -103,11 +103,5 @@ class Parts:
         found = self.hashes.get(name)
         if found is None or found == expected:
             return True
-        self.findings.refuse(
-            "E_HASH",
-            name,
-            f"sha256 {found[:16]}…",
-            f"{shown(expected)[1:17]}… ({source})",
-            "Record or copy the file again.",
-        )
+        self.findings.refuse("E_HASH", name, f"sha256 {found[:16]}…", f"{shown(expected)[1:17]}… ({source})")
         return False

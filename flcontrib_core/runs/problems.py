@@ -1,4 +1,4 @@
-"""How are faults gathered so that a person sees all of them at once?"""
+"""Makes problems in the words of the one table, and gathers them so that a person sees all of them at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.runs.problem_codes import PROBLEMS
 
 MAX_PROBLEMS = 50
 
@@ -22,17 +23,18 @@ class Findings:
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
 
-    def refuse(self, code: str, where: str, found: str, expected: str, fix: str) -> None:
-        self.add(Problem(code, where, found, expected, fix))
+    def refuse(self, key: str, where: str, found: str, expected: str = "") -> None:
+        """Notes a fault of the kind that ``key`` names in the table of problems."""
+        self.add(problem(key, where, found, expected))
 
     def add(self, problem: Problem) -> None:
         self.errors.append(problem)
         if len(self.errors) >= MAX_PROBLEMS:
             raise EnoughProblems
 
-    def warn(self, code: str, where: str, found: str, expected: str, fix: str, clients: tuple[str, ...] = ()) -> None:
+    def warn(self, key: str, where: str, found: str, expected: str = "", clients: tuple[str, ...] = ()) -> None:
         """Notes evidence that does not refuse the log; ``clients`` are those it is about."""
-        self.warnings.append(Problem(code, where, found, expected, fix, clients))
+        self.warnings.append(problem(key, where, found, expected, clients))
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
@@ -44,9 +46,15 @@ class Findings:
                 self.add(problem)
 
 
-def refusal(code: str, where: str, found: str, expected: str, fix: str) -> RunLogError:
+def problem(key: str, where: str, found: str, expected: str = "", clients: tuple[str, ...] = ()) -> Problem:
+    """A problem in the words of the table; ``expected`` only where the table cannot know what this log should have."""
+    kind = PROBLEMS[key]
+    return Problem(key.partition(":")[0], where, found, expected or kind.expected, kind.fix, clients)
+
+
+def refusal(key: str, where: str, found: str, expected: str = "") -> RunLogError:
     """The error that carries one problem."""
-    return RunLogError((Problem(code, where, found, expected, fix),))
+    return RunLogError((problem(key, where, found, expected),))
 
 
 def shown(value: object, limit: int = 120) -> str:

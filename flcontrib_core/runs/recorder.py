@@ -75,7 +75,7 @@ class RunRecorder:
             parameters = model.state_dict() if parameters is None else parameters
             model = _traced(model, validation)
         if parameters is None:
-            raise refusal("E_MISSING", "parameters", "none", "names and shapes", "Pass parameters=net.state_dict().")
+            raise refusal("E_MISSING:argument", "parameters", "none", "names and shapes")
         self._roster = Roster(clients, parameters)
         self._durable = durable
         if initial is None and isinstance(parameters, Mapping):
@@ -150,7 +150,7 @@ class RunRecorder:
         kept, never read.
         """
         if self._log is None:
-            raise refusal("E_CLOSED", str(self.path), "a closed recorder", "an open one", "Open the run again.")
+            raise refusal("E_CLOSED", str(self.path), "a closed recorder", "an open one")
         number, where = self.next_epoch, f"epoch {self.next_epoch}"
         roster = self._roster
         names, matrix = roster.updates(updates, participants, where)
@@ -230,19 +230,13 @@ class RunRecorder:
         """The open epochs.jsonl of a folder that holds this run, or may hold it; one recorder at a time."""
         if not (self.path / MANIFEST).exists():
             if not started:
-                raise refusal(
-                    "E_MISSING", "initial model", "none", "F⁰, the model of epoch 0", "Pass initial=… to the recorder."
-                )
+                raise refusal("E_MISSING:argument", "initial model", "none", "F⁰, the model of epoch 0")
             (self.path / "epochs").mkdir(parents=True, exist_ok=True)
             ours = {"epochs", EPOCHS, INITIAL, MODEL, VALIDATION}
             strangers = [f.name for f in self.path.iterdir() if f.name not in ours and not f.name.endswith(_PARTIAL)]
             if strangers:
                 raise refusal(
-                    "E_NOT_EMPTY",
-                    str(self.path),
-                    f"a folder with other files ({', '.join(sorted(strangers)[:3])})",
-                    "an empty folder, a new one, or one that holds this run",
-                    "Record into a folder of its own.",
+                    "E_NOT_EMPTY", str(self.path), f"a folder with other files ({', '.join(sorted(strangers)[:3])})"
                 )
         log = (self.path / EPOCHS).open("ab", buffering=0)
         _claim(log, self.path)
@@ -274,13 +268,7 @@ class RunRecorder:
         self.manifest = recorded
 
     def _other_run(self, part: str) -> RunLogError:
-        return refusal(
-            "E_OTHER_RUN",
-            f"{self.path}, {part}",
-            "something else than the run recorded there",
-            "the same federation, and a model that is its first or its last",
-            "Train on from last_model(), or record into a new folder.",
-        )
+        return refusal("E_OTHER_RUN", f"{self.path}, {part}", "something else than the run recorded there")
 
     def _resume_lines(self) -> None:
         content = (self.path / EPOCHS).read_bytes()
@@ -290,11 +278,7 @@ class RunRecorder:
             entry = json.loads(line)
             if entry.get("epoch") != number:
                 raise refusal(
-                    "E_EPOCH_ORDER",
-                    f"{EPOCHS}, line {number}",
-                    f"epoch {entry.get('epoch')}",
-                    f"epoch {number}",
-                    "The text was changed by hand; record into a new folder.",
+                    "E_EPOCH_ORDER", f"{EPOCHS}, line {number}", f"epoch {entry.get('epoch')}", f"epoch {number}"
                 )
             if "file" in entry:
                 self._hashes[entry["file"]] = entry["sha256"]
@@ -302,13 +286,7 @@ class RunRecorder:
         if "file" in entry:
             last = self.path / entry["file"]
             if not last.exists() or encoding.sha256(last.read_bytes()) != entry["sha256"]:
-                raise refusal(
-                    "E_HASH",
-                    entry["file"],
-                    "missing or changed tensors",
-                    "the recorded ones",
-                    f"Remove the last line of {EPOCHS} to record that epoch again.",
-                )
+                raise refusal("E_HASH:resume", entry["file"], "missing or changed tensors", "the recorded ones")
         if whole != content:  # a crash tore the last line: that epoch was never part of the run
             os.truncate(self.path / EPOCHS, len(whole))
         self._text.update(whole)
@@ -351,8 +329,7 @@ class RunRecorder:
 def _traced(module: Any, validation: Any | None) -> dict[str, Any]:
     """model.json of a torch module; needs one row to send through it."""
     if validation is None:
-        fix = "Pass validation=(x, y) too, or the architecture as a mapping."
-        raise refusal("E_MISSING", "validation", "none", "rows to trace the module with", fix)
+        raise refusal("E_MISSING:argument", "validation", "none", "rows to trace the module with")
     import torch
 
     from flcontrib_core.games.trace import trace_module
@@ -371,6 +348,4 @@ def _claim(log: BinaryIO, path: Path) -> None:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         log.close()
-        raise refusal(
-            "E_IN_USE", str(path), "another recorder at work", "one recorder per run", "Close the other one first."
-        ) from None
+        raise refusal("E_IN_USE", str(path), "another recorder at work") from None

@@ -8,14 +8,12 @@ import numpy as np
 
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.limits import MAX_EPOCH_BYTES, MAX_VALIDATION_BYTES
-from flcontrib_core.runs.problems import shown
+from flcontrib_core.runs.problems import problem, shown
 from flcontrib_core.runs.run_log import Client, EpochRecord, ParameterSpec
 from flcontrib_core.runs.tensors import FLOAT_TYPES, Block, Tensor, TensorLayout, wrong_dtype
 
 INITIAL = "initial.safetensors"
 VALIDATION = "validation.safetensors"
-_ONE_MODEL = "Record the run with one model."
-SMALL_VALIDATION = 100
 
 
 def initial_faults(layout: TensorLayout, parameters: Sequence[ParameterSpec]) -> list[Problem]:
@@ -49,13 +47,7 @@ def epoch_faults(
         problems.append(_shape(where, 'no tensor "updates"', f"shape {list(wanted['updates'])}"))
     if layout.data_offset + sum(t.end - t.begin for t in layout.tensors) > MAX_EPOCH_BYTES:
         problems.append(
-            Problem(
-                "E_FILE_SIZE",
-                where,
-                "a larger file",
-                f"at most {MAX_EPOCH_BYTES} bytes per epoch",
-                "Log fewer numbers.",
-            )
+            problem("E_FILE_SIZE:tensors", where, "a larger file", f"at most {MAX_EPOCH_BYTES} bytes per epoch")
         )
     return problems
 
@@ -74,7 +66,7 @@ def _misshapen(
 
 
 def _shape(where: str, found: str, expected: str) -> Problem:
-    return Problem("E_SHAPE", where, found, expected, _ONE_MODEL)
+    return problem("E_SHAPE", where, found, expected)
 
 
 def _float_faults(layout: TensorLayout, where: str) -> list[Problem]:
@@ -91,11 +83,7 @@ def validation_faults(layout: TensorLayout, size: int, tokens: bool | None) -> l
     problems: list[Problem] = []
     x, y, group = (layout.get(name) for name in ("x", "y", "group"))
     if size > MAX_VALIDATION_BYTES:
-        problems.append(
-            Problem(
-                "E_FILE_SIZE", VALIDATION, f"{size} bytes", f"at most {MAX_VALIDATION_BYTES}", "Keep a sample of it."
-            )
-        )
+        problems.append(problem("E_FILE_SIZE:tensors", VALIDATION, f"{size} bytes", f"at most {MAX_VALIDATION_BYTES}"))
     for tensor in layout.tensors:
         if tensor.name not in ("x", "y", "group"):
             problems.append(_shape(f"{VALIDATION}:{shown(tensor.name)[1:-1]}", "an unknown tensor", "x, y, group"))
@@ -107,11 +95,7 @@ def validation_faults(layout: TensorLayout, size: int, tokens: bool | None) -> l
         problems += wrong_dtype(f"{VALIDATION}:x", x.dtype, wanted).problems
     rows = x.shape[0] if x.shape else 0
     if rows == 0:
-        problems.append(
-            Problem(
-                "E_VALID_EMPTY", f"{VALIDATION}:x", f"shape {list(x.shape)}", "at least one row", "Add validation rows."
-            )
-        )
+        problems.append(problem("E_VALID_EMPTY", f"{VALIDATION}:x", f"shape {list(x.shape)}"))
     elif len(x.shape) < 2:
         problems.append(_features("x", f"shape {list(x.shape)}", "rows and features"))
     for numbers in (y, group):
@@ -155,8 +139,8 @@ class ValidationValues:
 
 
 def _label(name: str, found: str, expected: str) -> Problem:
-    return Problem("E_LABEL", f"{VALIDATION}:{name}", found, expected, "Store labels as int64, counted from 0.")
+    return problem("E_LABEL", f"{VALIDATION}:{name}", found, expected)
 
 
 def _features(name: str, found: str, expected: str) -> Problem:
-    return Problem("E_FEATURES", f"{VALIDATION}:{name}", found, expected, "Clean the validation rows.")
+    return problem("E_FEATURES", f"{VALIDATION}:{name}", found, expected)

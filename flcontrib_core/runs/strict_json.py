@@ -31,17 +31,13 @@ _DEPTH_STEP[list(b"]}")] = -1
 def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES, most_values: int = MAX_JSON_VALUES) -> Any:
     """The value of a JSON text, or ``RunLogError`` with an E_JSON… code that says where it goes wrong."""
     if len(data) > limit:
-        raise refusal(
-            "E_FILE_SIZE", where, f"{len(data)} bytes", f"at most {limit}", "Keep tensors and notes out of JSON files."
-        )
+        raise refusal("E_FILE_SIZE:text", where, f"{len(data)} bytes", f"at most {limit}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as bad:
-        raise refusal(
-            "E_JSON", where, f"bytes that are not UTF-8 at offset {bad.start}", "UTF-8 text", "Save the file as UTF-8."
-        ) from None
+        raise refusal("E_JSON", where, f"bytes that are not UTF-8 at offset {bad.start}") from None
     if text.startswith("\ufeff"):
-        raise refusal("E_JSON", where, "a byte order mark", "plain UTF-8", "Save the file as UTF-8 without BOM.")
+        raise refusal("E_JSON", where, "a byte order mark")
     _bound_structure(data, where, most_values)
     # Numbers that cannot leave their range need no look of their own.
     long = b"0" * 19 in data.translate(_DIGITS)
@@ -55,9 +51,7 @@ def parse_json(data: bytes, where: str, limit: int = MAX_JSON_BYTES, most_values
             parse_constant=_refuse_constant(where),
         )
     except json.JSONDecodeError as bad:
-        raise refusal(
-            "E_JSON", where, f"{bad.msg} at line {bad.lineno}, column {bad.colno}", "JSON", "Correct the text there."
-        ) from None
+        raise refusal("E_JSON", where, f"{bad.msg} at line {bad.lineno}, column {bad.colno}") from None
     if _SURROGATE_ESCAPE.search(data):
         _refuse_lone_surrogates(value, where, ())
     return value
@@ -75,14 +69,10 @@ def _bound_structure(data: bytes, where: str, most_values: int) -> None:
         skeleton = skeleton[~np.logical_xor.accumulate(skeleton == ord('"'))]
     depth = int(np.cumsum(_DEPTH_STEP[skeleton], dtype=np.int32).max(initial=0))
     if depth > MAX_JSON_DEPTH:
-        raise refusal(
-            "E_JSON_DEPTH", where, f"nesting of {depth}", f"at most {MAX_JSON_DEPTH}", "Write the plain structure."
-        )
+        raise refusal("E_JSON_DEPTH", where, f"nesting of {depth}")
     values = int(np.isin(skeleton, np.frombuffer(b",[{", dtype=np.uint8)).sum())
     if values > most_values:
-        raise refusal(
-            "E_FILE_SIZE", where, f"about {values} values", f"at most {most_values}", "Keep data out of JSON files."
-        )
+        raise refusal("E_FILE_SIZE:text", where, f"about {values} values", f"at most {most_values}")
 
 
 def _unique_keys(where: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
@@ -90,7 +80,7 @@ def _unique_keys(where: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]
         built = dict(pairs)
         if len(built) != len(pairs):
             twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-            raise refusal("E_JSON_DUPKEY", where, f"key {shown(twice)} twice", "each key once", "Keep one of the two.")
+            raise refusal("E_JSON_DUPKEY", where, f"key {shown(twice)} twice")
         return built
 
     return build
@@ -100,13 +90,7 @@ def _bounded_int(where: str) -> Callable[[str], int]:
     def read(digits: str) -> int:
         if len(digits) <= 20 and -(2**63) <= (number := int(digits)) < 2**63:
             return number
-        raise refusal(
-            "E_JSON_INT",
-            where,
-            f"an integer of {len(digits.lstrip('-'))} digits",
-            "64-bit integers",
-            "Write a smaller number.",
-        )
+        raise refusal("E_JSON_INT", where, f"an integer of {len(digits.lstrip('-'))} digits")
 
     return read
 
@@ -116,14 +100,14 @@ def _finite_float(where: str) -> Callable[[str], float]:
         number = float(digits)
         if math.isfinite(number):
             return number
-        raise refusal("E_JSON_NONFINITE", where, shown(digits), "finite numbers", "Leave the key out instead.")
+        raise refusal("E_JSON_NONFINITE", where, shown(digits))
 
     return read
 
 
 def _refuse_constant(where: str) -> Callable[[str], NoReturn]:
     def refuse(name: str) -> NoReturn:
-        raise refusal("E_JSON_NONFINITE", where, name, "finite numbers", "Leave the key out instead.")
+        raise refusal("E_JSON_NONFINITE", where, name)
 
     return refuse
 
@@ -133,11 +117,7 @@ def _refuse_lone_surrogates(value: Any, where: str, path: tuple[str | int, ...])
         if _SURROGATE.search(value):
             code = "E_CLIENT_ID" if path[:1] + path[2:] == ("clients", "id") else "E_JSON"
             raise refusal(
-                code,
-                f"{where}:{_place(path)}",
-                f"half of a surrogate pair in {shown(value)}",
-                "whole characters",
-                "Write the text as UTF-8.",
+                code, f"{where}:{_place(path)}", f"half of a surrogate pair in {shown(value)}", "whole characters"
             )
     elif isinstance(value, dict):
         for key, item in value.items():

@@ -15,7 +15,6 @@ from flcontrib_core.runs.problems import refusal
 Record = list[str]
 _RECORDS, _CHARACTERS = 512, 1 << 20
 """A chunk has at most this many records, and about this much text."""
-FIX = "Write the table as docs/run-log.md shows: long form, comma-separated, decimal points."
 
 
 _PIECE = 1 << 16
@@ -38,10 +37,10 @@ class _Lines:
             self.total += len(piece)
             if self.pending > MAX_RECORD_BYTES + _PIECE:
                 found = f"a row of more than {MAX_RECORD_BYTES} characters"
-                raise refusal("E_TABLE", self._name, found, f"at most {MAX_RECORD_BYTES}", FIX)
+                raise refusal("E_TABLE", self._name, found, f"at most {MAX_RECORD_BYTES}")
             if self.total > MAX_TABLE_BYTES:
                 found = f"more than {MAX_TABLE_BYTES} characters"
-                raise refusal("E_FILE_SIZE", self._name, found, f"at most {MAX_TABLE_BYTES}", "Split the run.")
+                raise refusal("E_FILE_SIZE", self._name, found, f"at most {MAX_TABLE_BYTES}")
             known = rest + piece
             # A carriage return at the end may be half of a line break.
             end = max(known.rfind("\n"), known.rfind("\r", 0, -1)) + 1
@@ -66,9 +65,9 @@ def read_records(file: BinaryIO, name: str) -> Iterator[list[Record]]:
                     yield chunk
                     chunk, begun = [], lines.total
         except UnicodeDecodeError as bad:
-            fault = refusal("E_TABLE", name, f"bytes that are not UTF-8 ({bad.reason})", "UTF-8", FIX)
+            fault = refusal("E_TABLE", name, f"bytes that are not UTF-8 ({bad.reason})", "UTF-8")
         except csv.Error as bad:
-            fault = refusal("E_TABLE", name, str(bad), "comma-separated values", FIX)
+            fault = refusal("E_TABLE", name, str(bad))
         except OSError as bad:
             fault = unreadable(name, bad)
         except RunLogError as refused:

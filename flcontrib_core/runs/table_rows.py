@@ -24,8 +24,8 @@ from flcontrib_core.runs.limits import (
 )
 from flcontrib_core.runs.manifest import id_fault, normal
 from flcontrib_core.runs.parquet import parquet_text
-from flcontrib_core.runs.problems import Findings, refusal, shown
-from flcontrib_core.runs.table_records import FIX, Record, read_records
+from flcontrib_core.runs.problems import Findings, problem, refusal, shown
+from flcontrib_core.runs.table_records import Record, read_records
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 _NUMERIC = re.compile(r"[0-9+\-.eE aAnNiIfFtTyY]*+")
@@ -48,11 +48,11 @@ class ClientIds:
         if known is not None:
             return known
         if (fault := id_fault(identity)) is not None:
-            raise refusal("E_CLIENT_ID", where, shown(identity), fault, "Give the client a name.")
+            raise refusal("E_CLIENT_ID", where, shown(identity), fault)
         if normal(identity) in self._normal:
-            raise refusal("E_CLIENT_DUP", where, f"another client {shown(identity)}", "ids unique after NFC", FIX)
+            raise refusal("E_CLIENT_DUP", where, f"another client {shown(identity)}")
         if len(self.ids) >= MAX_CLIENTS:
-            raise refusal("E_FILE_SIZE", where, "another client", f"at most {MAX_CLIENTS} clients", "Split the run.")
+            raise refusal("E_FILE_SIZE", where, "another client", f"at most {MAX_CLIENTS} clients")
         self._normal.add(normal(identity))
         self.positions[identity] = len(self.ids)
         self.ids.append(identity)
@@ -131,13 +131,13 @@ class TableRows:
     def _unknown(self, expected: str) -> RunLogError:
         few = self.columns[: MAX_TABLE_UTILITIES + 2]
         more = f" and {len(self.columns) - len(few)} more" if len(few) < len(self.columns) else ""
-        return refusal("E_TABLE", self.name, f"columns {shown(few)}{more}", expected, FIX)
+        return refusal("E_TABLE", self.name, f"columns {shown(few)}{more}", expected)
 
     def _bound(self, rows: int) -> None:
         if rows > MAX_TABLE_ROWS or rows * len(self.columns) > MAX_TABLE_CELLS:
             found = f"{rows} rows × {len(self.columns)} columns"
             expected = f"at most {MAX_TABLE_ROWS} rows and {MAX_TABLE_CELLS} cells"
-            raise refusal("E_FILE_SIZE", self.name, found, expected, "Split the run.")
+            raise refusal("E_FILE_SIZE", self.name, found, expected)
 
     def read(self, findings: Findings) -> Iterator[Rows]:
         """The rows in chunks, without those that have a fault: these go to ``findings``."""
@@ -168,7 +168,7 @@ class TableRows:
         return Rows(self.name, numbers, epochs, columns[self.key], values, empty)
 
     def _fault(self, code: str, number: int, found: str, expected: str) -> Problem:
-        return Problem(code, f"{self.name} row {number}", found, expected, FIX)
+        return problem(code, f"{self.name} row {number}", found, expected)
 
     def _read_epochs(self, cells: Sequence[str], numbers: IntArray, faults: RowFaults) -> IntArray:
         known = self._epochs
@@ -232,6 +232,6 @@ def open_rows(file: BinaryIO, name: str, kind: str, lines: int, required: tuple[
     chunks = read_records(file, name)
     first = next(chunks, None)
     if first is None:
-        raise refusal("E_TABLE", name, "an empty file", _FORMS, FIX)
+        raise refusal("E_TABLE", name, "an empty file", _FORMS)
     header, *records = first
     yield TableRows(name, header, lines - 1, chain([records] if records else [], chunks), required)

@@ -20,7 +20,6 @@ from flcontrib_core.runs.encoding import run_digest
 from flcontrib_core.runs.limits import MAX_DATA_SIZE, MAX_TABLE_BYTES, PIECE_BYTES
 from flcontrib_core.runs.problems import Findings, refusal, shown
 from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
-from flcontrib_core.runs.table_records import FIX
 from flcontrib_core.runs.table_rows import ClientIds, Rows, TableRows, open_rows
 from flcontrib_core.runs.utility_table import CoalitionRows
 from flcontrib_core.vocabulary import LOWER_IS_BETTER
@@ -74,7 +73,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, str, int]]:
         try:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_TABLE_BYTES:
-                raise refusal("E_FILE_SIZE", path.name, f"{size} bytes", f"at most {MAX_TABLE_BYTES}", "Split the run.")
+                raise refusal("E_FILE_SIZE", path.name, f"{size} bytes", f"at most {MAX_TABLE_BYTES}")
             while piece := file.read(PIECE_BYTES):
                 digest.update(piece)
                 feeds, returns, last = feeds + piece.count(b"\n"), returns + piece.count(b"\r"), piece[-1:]
@@ -88,7 +87,7 @@ def _gather(rows: TableRows, add: Callable[[Rows], None], findings: Findings) ->
     for chunk in rows.read(findings):
         add(chunk)
     if not rows.count:
-        findings.refuse("E_TABLE", rows.name, "no rows", "at least one", FIX)
+        findings.refuse("E_TABLE", rows.name, "no rows", "at least one")
 
 
 def companion(path: str | Path) -> Path:
@@ -113,9 +112,9 @@ def _read_data_sizes(path: Path, hashes: dict[str, str]) -> dict[str, int] | Non
         for rows in table.read(found):
             for row, (client, size) in enumerate(zip(rows.keys, rows.values[:, 0].tolist(), strict=True)):
                 if not size.is_integer() or not 1 <= size <= MAX_DATA_SIZE:
-                    raise refusal("E_CLIENT_SIZE", rows.where(row), shown(size), "an integer of at least 1", FIX)
+                    raise refusal("E_CLIENT_SIZE", rows.where(row), shown(size))
                 if client in sizes:
-                    raise refusal("E_TABLE_DUP", rows.where(row), f"{shown(client)} twice", "one row per client", FIX)
+                    raise refusal("E_TABLE_DUP", rows.where(row), f"{shown(client)} twice", "one row per client")
                 clients.position(client, rows.where(row))
                 sizes[client] = int(size)
     if found.errors:

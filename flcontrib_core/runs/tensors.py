@@ -27,11 +27,6 @@ _BYTES = {
 }  # fmt: skip
 FLOAT_TYPES = ("F32", "F16", "BF16")
 """What a model tensor may be stored as; the last two are cast to float32 and that is recorded."""
-CONVERTER = (
-    "Open it where you trust it and write it again with flcontrib_core.RunRecorder (or safetensors.numpy.save_file)."
-)
-
-
 _SHORT_HEADER, _MOST_KNOWN = 1024, 64
 
 
@@ -81,7 +76,7 @@ def read_layout(stream: ByteStream, size: int, where: str, longest_header: int =
     """The layout of a safetensors file of ``size`` bytes; only the header is read from ``stream``."""
     head = stream.read(min(size, 8))
     if is_pickled(head) or head.startswith(b"\x93NUMPY"):
-        raise refusal("E_PICKLE", where, "a pickle or numpy file", "safetensors", CONVERTER)
+        raise refusal("E_PICKLE", where, "a pickle or numpy file")
     length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
     if not 2 <= length <= size - 8:
         raise _bad_header(where, f"a header length of {length} in a file of {size} bytes")
@@ -162,19 +157,19 @@ def _naturals(value: object) -> bool:
 
 
 def wrong_dtype(where: str, found: str, expected: tuple[str, ...]) -> RunLogError:
-    return refusal("E_ST_DTYPE", where, f"dtype {found}", " or ".join(expected), "Convert the tensor before saving it.")
+    return refusal("E_ST_DTYPE", where, f"dtype {found}", " or ".join(expected))
 
 
 def _bad_header(where: str, found: str) -> RunLogError:
-    return refusal("E_ST_HDR", where, found, "a safetensors file", "Save it with safetensors.numpy.save_file.")
+    return refusal("E_ST_HDR", where, found)
 
 
 def _bad_offsets(where: str, found: str) -> RunLogError:
-    return refusal("E_ST_OFF", where, found, "tensors side by side, none sharing bytes", "Save the file again.")
+    return refusal("E_ST_OFF", where, found)
 
 
 def _too_many(where: str, found: str) -> RunLogError:
-    return refusal("E_ST_MANY", where, found, f"at most {MAX_TENSORS} tensors", "Join small tensors or log fewer.")
+    return refusal("E_ST_MANY", where, found)
 
 
 def decode(data: bytes | memoryview, dtype: str) -> np.ndarray:

@@ -14,7 +14,6 @@ from flcontrib_core.runs.limits import MAX_COALITION_PLAYERS
 from flcontrib_core.runs.manifest import normal
 from flcontrib_core.runs.problems import Findings, refusal, shown, span
 from flcontrib_core.runs.run_log import UtilityTable
-from flcontrib_core.runs.table_records import FIX
 from flcontrib_core.runs.table_rows import ClientIds, RowFaults, Rows
 from flcontrib_core.vocabulary import FloatArray, IntArray
 
@@ -62,12 +61,12 @@ class CoalitionRows:
             mask = self._new_members(epoch, names, rows.where(row))
         if mask.bit_count() != len(names):
             found = f"{shown(coalition)}: a client twice"
-            raise refusal("E_TABLE", rows.where(row), found, "each member once", FIX)
+            raise refusal("E_TABLE", rows.where(row), found, "each member once")
         return mask
 
     def _new_members(self, epoch: int, names: list[str], where: str) -> int:
         if epoch < 1:
-            raise refusal("E_EPOCH_ORDER", where, f"epoch {epoch}", "epochs from 1 on", FIX)
+            raise refusal("E_EPOCH_ORDER", where, f"epoch {epoch}", "epochs from 1 on")
         bits = self._bits.setdefault(epoch, {})
         for name in names:
             if name not in bits:
@@ -79,12 +78,12 @@ class CoalitionRows:
 
     def _too_many(self, epoch: int, where: str) -> RunLogError:
         found = f"more than {MAX_COALITION_PLAYERS} participants in epoch {epoch}"
-        return refusal("E_FILE_SIZE", where, found, f"at most {MAX_COALITION_PLAYERS} (2^n coalitions)", FIX)
+        return refusal("E_FILE_SIZE", where, found, f"at most {MAX_COALITION_PLAYERS} (2^n coalitions)")
 
     def _not_finite(self, rows: Rows, row: int) -> RunLogError:
         code = "E_TABLE_VALUE" if rows.empty[row].any() else "E_NONFINITE"
         found = f"{shown(rows.values[row].tolist())} for {_named(rows.keys[row])}"
-        return refusal(code, rows.where(row), found, "a finite number per utility", FIX)
+        return refusal(code, rows.where(row), found, "a finite number per utility")
 
     def table(
         self,
@@ -97,7 +96,7 @@ class CoalitionRows:
         missing = [t for t in range(1, max(self._bits, default=0) + 1) if t not in self._bits]
         if missing:
             self._findings.refuse(
-                "E_EPOCH_ORDER", path.name, f"no rows for epochs {span(missing)}", "epochs 1 … T without a gap", FIX
+                "E_EPOCH_ORDER", path.name, f"no rows for epochs {span(missing)}", "epochs 1 … T without a gap"
             )
         epochs, masks = np.array(self._epochs, dtype=np.int64), np.array(self._masks, dtype=np.int64)
         columns = np.array(self._values).reshape(len(epochs), len(self._utilities))
@@ -135,7 +134,7 @@ class CoalitionRows:
         unique, times = np.unique(masks, return_counts=True)
         if (times > 1).any():
             twice = self._coalition(epoch, int(unique[times > 1][0]))
-            raise refusal("E_TABLE_DUP", where, f"{_named(twice)} twice", "one row per coalition", FIX)
+            raise refusal("E_TABLE_DUP", where, f"{_named(twice)} twice", "one row per coalition")
         if len(unique) != 2**players:
             missing = 2**players - len(unique)
             first = next((mask for mask, found in enumerate(unique) if mask != found), len(unique))
@@ -145,7 +144,6 @@ class CoalitionRows:
                 where,
                 f"no row for {_named(self._coalition(epoch, first))}{others}",
                 f"all {2**players} coalitions of its {players} participants",
-                "Add the missing coalition.",
             )
 
     def _coalition(self, epoch: int, mask: int) -> str:
@@ -171,7 +169,7 @@ class CoalitionRows:
         without = [name for name in self._clients.ids if normal(name) not in known]
         if without:
             where = f"data sizes of {path.name}"
-            self._findings.refuse("E_CLIENT_SIZE", where, f"no data size of {shown(without[0])}", "one per client", FIX)
+            self._findings.refuse("E_CLIENT_SIZE", where, f"no data size of {shown(without[0])}", "one per client")
             return None
         return tuple(known[normal(name)] for name in self._clients.ids)
 

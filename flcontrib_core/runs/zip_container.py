@@ -13,10 +13,9 @@ from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.containers import ByteStream, changed, unreadable
 from flcontrib_core.runs.limits import PIECE_BYTES, most_expanded
 from flcontrib_core.runs.problems import refusal, shown
-from flcontrib_core.runs.zip_directory import UNPACK, ZipEntry, read_zip_directory
+from flcontrib_core.runs.zip_directory import ZipEntry, read_zip_directory
 
 _INPUT = 1 << 18
-_AGAIN = "Copy the file again or zip the run directory again."
 
 
 class ZipContainer:
@@ -65,7 +64,7 @@ class ZipContainer:
         inflated = sum(entry.size for entry in self._entries.values() if entry.method)
         if inflated * passes > (most := most_expanded(os.fstat(self._open()).st_size)):
             found = f"{inflated} deflated bytes to go through {passes} times: {why}"
-            raise refusal("E_ZIP_BOMB", "archive", found, f"at most {most} for its size", UNPACK)
+            raise refusal("E_ZIP_BOMB:all", "archive", found, f"at most {most} for its size")
 
     def open(self, name: str) -> ByteStream:
         return _EntryStream(self._open(), self._entries[name])
@@ -168,10 +167,10 @@ class _EntryStream:
             raise self._damaged("a checksum (CRC-32) that does not match")
 
     def _damaged(self, found: str) -> RunLogError:
-        return refusal("E_ZIP_DATA", shown(self._entry.name), found, "the bytes that were zipped", _AGAIN)
+        return refusal("E_ZIP_DATA", shown(self._entry.name), found)
 
     def _lie(self, found: str) -> RunLogError:
-        return refusal("E_ZIP_LIE", shown(self._entry.name), found, f"the declared {self._entry.size} bytes", _AGAIN)
+        return refusal("E_ZIP_LIE", shown(self._entry.name), found, f"the declared {self._entry.size} bytes")
 
     def close(self) -> None:
         """The container owns the descriptor."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import folded, name_fault
 from flcontrib_core.runs.limits import BOMB_FLOOR, MAX_DIRECTORY_BYTES, MAX_ENTRIES, MAX_RATIO, most_expanded
-from flcontrib_core.runs.problems import MAX_PROBLEMS, refusal, shown
+from flcontrib_core.runs.problems import MAX_PROBLEMS, problem, refusal, shown
 
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
@@ -28,8 +28,6 @@ _PATCHED = 0x20
 _UTF8_NAME = 0x800
 _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
 _STORED, _DEFLATED = 0, 8
-_AGAIN = "Zip the run directory again with an ordinary tool."
-UNPACK = "Unpack the archive and use the directory, or zip it without compression."
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def read_zip_directory(handle: int, size: int) -> dict[str, ZipEntry]:
 def _read_at(handle: int, offset: int, count: int) -> bytes:
     data = os.pread(handle, count, offset)
     if len(data) != count:
-        raise refusal("E_ZIP", f"offset {offset}", "the end of the file", f"{count} bytes", _AGAIN)
+        raise refusal("E_ZIP", f"offset {offset}", "the end of the file", f"{count} bytes")
     return data
 
 
@@ -94,15 +92,9 @@ def _find_directory(handle: int, size: int) -> tuple[int, int, int]:
     if not ends:
         begins = tail_length >= 4 and os.pread(handle, 4, 0) in (b"PK\3\4", b"PK\5\6")
         found = "no end record: the file is cut off or damaged" if begins else "not a zip file"
-        raise refusal(
-            "E_ZIP",
-            "archive",
-            found,
-            "a run directory, a .flrun zip, a CSV or Parquet table",
-            "Copy or create the file again.",
-        )
+        raise refusal("E_ZIP", "archive", found, "a run directory, a .flrun zip, a CSV or Parquet table")
     if len(ends) > 1:
-        raise refusal("E_ZIP", "archive", "two end records", "one, so that all readers see the same files", _AGAIN)
+        raise refusal("E_ZIP", "archive", "two end records", "one, so that all readers see the same files")
     end_offset = size - tail_length + ends[0]
     _, disk, start_disk, here, total, directory_size, offset, _ = _END.unpack_from(tail, ends[0])
     end = end_offset
@@ -113,27 +105,24 @@ def _find_directory(handle: int, size: int) -> tuple[int, int, int]:
             narrow = (disk, start_disk, here, total, directory_size, offset)
             for value, wide, full in zip(narrow, values, (*(4 * [_FULL16]), _FULL32, _FULL32), strict=True):
                 if value not in (full, wide):
-                    raise refusal("E_ZIP", "archive", "end records that disagree", "one directory", _AGAIN)
+                    raise refusal("E_ZIP", "archive", "end records that disagree", "one directory")
             disk, start_disk, here, total, directory_size, offset = values
     if disk or start_disk or here != total:
-        raise refusal("E_ZIP", "archive", "a part of a split archive", "one file", _AGAIN)
+        raise refusal("E_ZIP", "archive", "a part of a split archive", "one file")
     if offset + directory_size != end:
-        raise refusal("E_ZIP", "archive", "a directory that does not end at its end record", "a whole archive", _AGAIN)
+        raise refusal("E_ZIP", "archive", "a directory that does not end at its end record")
     if total > MAX_ENTRIES or directory_size > MAX_DIRECTORY_BYTES:
-        raise refusal(
-            "E_ZIP_ENTRIES", "archive", f"{total} entries, directory of {directory_size} bytes",
-            f"at most {MAX_ENTRIES} entries, {MAX_DIRECTORY_BYTES} bytes", "Bundle only the files of one run.",
-        )  # fmt: skip
+        raise refusal("E_ZIP_ENTRIES", "archive", f"{total} entries, directory of {directory_size} bytes")
     return offset, directory_size, total
 
 
 def _read_end64(handle: int, locator: bytes, locator_offset: int) -> tuple[int, tuple[int, ...]]:
     _, _, offset, disks = _END64_LOCATOR.unpack(locator)
     if disks > 1 or offset + _END64.size > locator_offset:
-        raise refusal("E_ZIP", "archive", "a zip64 end record outside the file", "a whole archive", _AGAIN)
+        raise refusal("E_ZIP", "archive", "a zip64 end record outside the file")
     signature, length, _, _, *values = _END64.unpack(_read_at(handle, offset, _END64.size))
     if signature != b"PK\6\6" or offset + 12 + length != locator_offset:
-        raise refusal("E_ZIP", "archive", "a broken zip64 end record", "a whole archive", _AGAIN)
+        raise refusal("E_ZIP", "archive", "a broken zip64 end record")
     return offset, tuple(values)
 
 
@@ -143,9 +132,7 @@ def _read_central(data: bytes, declared: int) -> tuple[list[ZipEntry], list[Prob
     at = 0
     while at < len(data):
         if at + _CENTRAL.size > len(data) or not data.startswith(b"PK\1\2", at):
-            raise refusal(
-                "E_ZIP", f"directory entry {len(entries) + 1}", "no entry header", "a whole directory", _AGAIN
-            )
+            raise refusal("E_ZIP", f"directory entry {len(entries) + 1}", "no entry header", "a whole directory")
         (_, _, _, flags, method, _, _, crc, compressed, size, name_length, extra_length, comment_length, disk, _,
          attributes, offset) = _CENTRAL.unpack_from(data, at)  # fmt: skip
         at += _CENTRAL.size
@@ -153,9 +140,7 @@ def _read_central(data: bytes, declared: int) -> tuple[list[ZipEntry], list[Prob
         extra = data[at + name_length : at + name_length + extra_length]
         at += name_length + extra_length + comment_length
         if at > len(data) or disk not in (0, _FULL16):
-            raise refusal(
-                "E_ZIP", f"directory entry {len(entries) + 1}", "an entry cut off", "a whole directory", _AGAIN
-            )
+            raise refusal("E_ZIP", f"directory entry {len(entries) + 1}", "an entry cut off", "a whole directory")
         name = _decode_name(raw_name, flags, problems)
         fields = _extra_fields(extra, name)
         size, compressed, offset = _widen(fields.get(1, b""), (size, compressed, offset), name)
@@ -163,9 +148,9 @@ def _read_central(data: bytes, declared: int) -> tuple[list[ZipEntry], list[Prob
             problems.append(_name_problem(name, "a second name in an extra field", "one name per entry"))
         entries.append(ZipEntry(name, raw_name, flags, method, crc, compressed, size, attributes >> 16, offset))
         if len(entries) > MAX_ENTRIES:
-            raise refusal("E_ZIP_ENTRIES", "archive", "more entries than declared", f"at most {MAX_ENTRIES}", _AGAIN)
+            raise refusal("E_ZIP_ENTRIES", "archive", "more entries than declared", f"at most {MAX_ENTRIES}")
     if len(entries) != declared:
-        raise refusal("E_ZIP", "archive", f"{len(entries)} entries", f"the declared {declared}", _AGAIN)
+        raise refusal("E_ZIP", "archive", f"{len(entries)} entries", f"the declared {declared}")
     return entries, problems
 
 
@@ -184,7 +169,7 @@ def _extra_fields(extra: bytes, name: str) -> dict[int, bytes]:
     while at + 4 <= len(extra):
         tag, length = struct.unpack_from("<2H", extra, at)
         if at + 4 + length > len(extra) or tag in fields:
-            raise refusal("E_ZIP", shown(name), "broken extra fields", "whole extra fields, each once", _AGAIN)
+            raise refusal("E_ZIP", shown(name), "broken extra fields", "whole extra fields, each once")
         fields[tag] = extra[at + 4 : at + 4 + length]
         at += 4 + length
     return fields
@@ -197,7 +182,7 @@ def _widen(extra: bytes, values: tuple[int, ...], name: str) -> tuple[int, ...]:
     for value in values:
         if value == _FULL32:
             if at + 8 > len(extra):
-                raise refusal("E_ZIP", shown(name), "a zip64 entry without its sizes", "the zip64 field", _AGAIN)
+                raise refusal("E_ZIP", shown(name), "a zip64 entry without its sizes", "the zip64 field")
             value = struct.unpack_from("<Q", extra, at)[0]
             at += 8
         wide.append(value)
@@ -213,23 +198,11 @@ def _entry_faults(entry: ZipEntry) -> list[Problem]:
     kind = stat.S_IFMT(entry.mode)
     wrong_kind = kind not in (0, stat.S_IFDIR if entry.is_directory else stat.S_IFREG)
     if wrong_kind or (entry.is_directory and entry.size):
-        problems.append(
-            Problem(
-                "E_ZIP_TYPE",
-                where,
-                "a link, device, pipe or folder with content",
-                "plain files",
-                "Bundle the file itself.",
-            )
-        )
+        problems.append(problem("E_ZIP_TYPE", where, "a link, device, pipe or folder with content"))
     if entry.flags & _ENCRYPTED:
-        problems.append(Problem("E_ZIP_ENC", where, "an encrypted entry", "open entries", "Zip it without a password."))
+        problems.append(problem("E_ZIP_ENC", where, "an encrypted entry"))
     elif entry.method not in (_STORED, _DEFLATED) or entry.flags & _PATCHED:
-        problems.append(
-            Problem(
-                "E_ZIP_METHOD", where, f"method {entry.method}", "stored (0) or deflated (8)", "Zip it with deflate."
-            )
-        )
+        problems.append(problem("E_ZIP_METHOD", where, f"method {entry.method}"))
     elif entry.method == _STORED and entry.compressed != entry.size:
         problems.append(
             _lie(entry, f"{entry.compressed} stored bytes declared as {entry.size}", "one size for a stored entry")
@@ -273,15 +246,7 @@ def _duplicate_faults(entries: list[ZipEntry]) -> list[Problem]:
     for entry in entries:
         key = folded(entry.name)
         if key in first:
-            problems.append(
-                Problem(
-                    "E_ZIP_DUP",
-                    shown(entry.name),
-                    f"the same name as {shown(first[key])}",
-                    "each name once, whatever its case",
-                    "Remove one of the two.",
-                )
-            )
+            problems.append(problem("E_ZIP_DUP", shown(entry.name), f"the same name as {shown(first[key])}"))
         first.setdefault(key, entry.name)
     return problems
 
@@ -293,7 +258,7 @@ def _overlap_faults(entries: list[ZipEntry]) -> list[Problem]:
     for entry in sorted(entries, key=lambda e: (e.header_offset, e.end)):
         if furthest is not None and entry.header_offset < furthest.end:
             found = f"bytes shared with {shown(furthest.name)}"
-            problems.append(Problem("E_ZIP_OVERLAP", shown(entry.name), found, "entries side by side", _AGAIN))
+            problems.append(problem("E_ZIP_OVERLAP", shown(entry.name), found))
         if furthest is None or entry.end > furthest.end:
             furthest = entry
     return problems
@@ -305,7 +270,7 @@ def _gap_faults(handle: int, entries: list[ZipEntry], limit: int) -> list[Proble
     begins = [entry.header_offset for entry in ordered] + [limit]
     problems: list[Problem] = []
     if begins[0] > 0:
-        problems.append(Problem("E_ZIP", "archive", f"{begins[0]} bytes before the first entry", "none", _AGAIN))
+        problems.append(problem("E_ZIP", "archive", f"{begins[0]} bytes before the first entry", "none"))
     for entry, following in zip(ordered, begins[1:], strict=True):
         gap = following - entry.end
         if gap >= 0 and not _descriptor_fills(handle, entry, gap):
@@ -341,18 +306,18 @@ def _expansion_faults(entries: list[ZipEntry], archive_size: int) -> list[Proble
     inflated = sum(entry.size for entry in entries if entry.method != _STORED)
     if not problems and inflated > (most := most_expanded(archive_size)):
         found = f"{archive_size} bytes that become {inflated}"
-        problems.append(Problem("E_ZIP_BOMB", "archive", found, f"at most {most} for its size", UNPACK))
+        problems.append(problem("E_ZIP_BOMB:all", "archive", found, f"at most {most} for its size"))
     return problems
 
 
 def _bomb(where: str, size: int, compressed: int) -> Problem:
     found = f"{compressed} bytes that become {size}"
-    return Problem("E_ZIP_BOMB", where, found, f"at most {MAX_RATIO} times as many", "Store the entry uncompressed.")
+    return problem("E_ZIP_BOMB", where, found, f"at most {MAX_RATIO} times as many")
 
 
 def _lie(entry: ZipEntry, found: str, expected: str) -> Problem:
-    return Problem("E_ZIP_LIE", shown(entry.name), found, expected, _AGAIN)
+    return problem("E_ZIP_LIE", shown(entry.name), found, expected)
 
 
 def _name_problem(name: str, found: str, expected: str) -> Problem:
-    return Problem("E_ZIP_NAME", shown(name), found, expected, "Zip the run directory's content with its own names.")
+    return problem("E_ZIP_NAME", shown(name), found, expected)

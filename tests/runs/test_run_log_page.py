@@ -10,11 +10,18 @@ from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs import limits
 from flcontrib_core.runs.bundle import check_run_log
 from flcontrib_core.runs.model_nodes import KNOWN_OPS, MAX_NODES
+from flcontrib_core.runs.problem_codes import PROBLEMS, documentation
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "run-log.md").read_text()
-RECORDER_ONLY = {"E_CLOSED", "E_IN_USE", "E_NOT_EMPTY", "E_OTHER_RUN"}
+
+
+def with_the_table(page: str) -> str:
+    """The page with its table of codes as the code has it."""
+    begin = page.index("| code | says |")
+    end = page.find("\n\n", begin) + 1
+    return page[:begin] + documentation() + (page[end:] if end else "")
 
 
 def test_the_script_of_the_page_writes_a_sound_log(tmp_path: Path) -> None:
@@ -30,11 +37,24 @@ def test_the_script_of_the_page_writes_a_sound_log(tmp_path: Path) -> None:
     assert "flcontrib" not in script
 
 
-def test_every_code_is_explained() -> None:
-    sources = [path for path in (ROOT / "flcontrib_core" / "runs").glob("*.py") if path.name not in ("flower.py",)]
-    used = {code for path in sources for code in re.findall(r'"([EW]_[A-Z0-9_]+)"', path.read_text())} - RECORDER_ONLY
-    explained = set(re.findall(r"`([EW]_[A-Z0-9_]+)`", PAGE))
-    assert used == explained
+def test_the_codes_of_the_page_are_the_table() -> None:
+    """Written by ``python -m tests.runs.test_run_log_page``."""
+    assert with_the_table(PAGE) == PAGE
+
+
+def test_every_problem_has_words_and_is_made_somewhere() -> None:
+    sources = [path for path in (ROOT / "flcontrib_core" / "runs").glob("*.py") if path.name != "problem_codes.py"]
+    used = {key for path in sources for key in re.findall(r'"([EW]_[A-Z0-9_]+(?::[a-z]+)?)"', path.read_text())}
+    assert used == set(PROBLEMS)
+    for key, kind in PROBLEMS.items():
+        assert kind.expected, key
+        assert kind.fix.endswith((".", "?", "}")), key
+        assert bool(kind.meaning) == (":" not in key), key
+
+
+def test_no_problem_names_a_flag_of_the_command_line() -> None:
+    for key, kind in PROBLEMS.items():
+        assert "--" not in kind.expected + kind.fix + kind.meaning, key
 
 
 def test_every_op_is_listed() -> None:
@@ -55,3 +75,7 @@ def test_limits_are_the_readers() -> None:
     assert f"{limits.MAX_TABLE_CELLS:,} cells, {limits.MAX_TABLE_UTILITIES} utilities" in PAGE
     assert f"{limits.MAX_EXPANDED >> 20} MB in all" in PAGE
     assert f"{limits.MAX_EMPTY_EPOCHS} and {limits.MAX_EMPTY_EPOCHS_PER_EPOCH} for each" in PAGE
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "run-log.md").write_text(with_the_table(PAGE))
