@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 import flcontrib_core as fl
 from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.shapley import BaseEstimator, EpochEstimator
 from tests.shapley.third_party import EqualShares
 
@@ -251,7 +251,9 @@ def test_type_checkers_are_told_that_the_package_is_typed() -> None:
 def test_the_porch_and_the_doors_are_light(code: str) -> None:
     heavy = ("torch", "streamlit", "pandas", "scipy", "sklearn", "plotly", "pyarrow", "tslearn", "pulp")
     ending = f"; import sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code + ending], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        python_command("-c", code + ending), env=child_environment(), capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from flcontrib_core.errors import MissingPart, RunLogError
+from flcontrib_core.execution.children import python_command
 from flcontrib_core.runs import limits
 from flcontrib_core.runs.problems import refusal, shown
 
@@ -32,7 +33,7 @@ def parquet_text(file: BinaryIO, name: str) -> Iterator[tuple[list[str], int, Bi
         raise MissingPart(f"{name} is a Parquet file: reading it needs pyarrow (pip install 'flcontrib[audit]')")
     size = os.fstat(file.fileno()).st_size
     child = subprocess.Popen(
-        [sys.executable, "-I", str(_CHILD), json.dumps(_limits(size)), json.dumps(_folders())],
+        python_command("-I", str(_CHILD), json.dumps(_limits(size)), json.dumps(_folders())),
         stdin=file,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

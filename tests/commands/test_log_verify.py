@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from flcontrib_core.execution.children import python_command
 from flcontrib_core.workspace import Workspace
 from tests.workspace.forged import append_decision, tamper
 from tests.workspace.recorded import bundle_run, scratch_folder
@@ -27,7 +27,7 @@ def path() -> Iterator[Path]:
 
 
 def log_verify(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flcontrib_core.cli", "log", "verify", "--workspace", str(path), *options]
+    command = python_command("-m", "flcontrib_core.cli", "log", "verify", "--workspace", str(path), *options)
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

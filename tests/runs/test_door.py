@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import flcontrib_core.runs as runs
+from flcontrib_core.execution.children import child_environment, python_command
 from tests.corpus.good_logs import LogWriter, write_directory, zipped
 from tests.corpus.tables import CONTRIBUTIONS
 
@@ -39,7 +39,12 @@ print(check_run_log("run").ok, check_run_log("run.flrun").ok, read_run_log("run"
 def _isolated(code: str, folder: Path) -> str:
     blocked = BLOCKED.format(blocked=set(HEAVY))
     done = subprocess.run(
-        [sys.executable, "-c", blocked + code], cwd=folder, capture_output=True, text=True, check=False
+        python_command("-c", blocked + code),
+        cwd=folder,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs import limits, parquet
 from flcontrib_core.runs.bundle import STAGES, check_run_log, read_run_log
 from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
@@ -225,7 +225,12 @@ def test_nothing_beside_a_parquet_file_is_imported(tmp_path: Path) -> None:
     pq.write_table(pa.table({"epoch": [1], "client": ["a"], "loss": [0.5]}), tmp_path / "t.parquet")
     command = "from flcontrib_core.runs.bundle import check_run_log; print(check_run_log('t.parquet').ok)"
     done = subprocess.run(
-        [sys.executable, "-P", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+        python_command("-c", command),
+        cwd=tmp_path,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == "True\n", done.stderr
     assert not (tmp_path / "executed").exists()
