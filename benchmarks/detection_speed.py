@@ -57,7 +57,7 @@ def noise_history(clients: int, epochs: int) -> ContributionHistory:
     return ContributionHistory(
         run_digest="", run_name="noise", client_ids=tuple(f"c{i}" for i in range(clients)),
         data_sizes=(1,) * clients, utilities=("loss",), values=values[:, :, None],
-        standard_errors=np.zeros((*shape, 1)), state=cell_states(participated, np.ones_like(participated), 1),
+        standard_errors=np.zeros((*shape, 1)), state=cell_states(participated, np.array(True), 1),
         increments=values.sum(axis=1)[:, None], server_share=np.zeros((epochs + 1, 1)),
         evaluations=np.zeros(epochs + 1, dtype=np.int64),
         estimator=("exact",) * (epochs + 1), lower_is_better=frozenset({"loss"}), channels=raw,

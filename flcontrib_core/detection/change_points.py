@@ -78,7 +78,7 @@ def change_points(history: ContributionHistory, settings: ChangePointSettings | 
     model = asked.model or (UNIT_MODEL if unit else PAPER_MODEL)
     probability, inside = np.full(cells.shape, np.nan), np.full(cells.shape, np.nan)
     probability[0] = 0.0
-    readings = {}
+    segments, changes, opinions = {}, {}, {}
     for column, client in enumerate(history.client_ids):
         epochs = np.flatnonzero(np.isfinite(cells[:, column]))
         observed = cells[epochs, column]
@@ -87,19 +87,18 @@ def change_points(history: ContributionHistory, settings: ChangePointSettings | 
         if unit and len(observed) > 1:
             limit = float(np.quantile(observed, USUAL_QUANTILE)) + USUAL_OFFSET + DEVIATION
             inside[epochs, column] = posterior.inside(level_above(observed, limit, posterior, model))
-        readings[client] = epochs, observed, posterior
+        # A posterior is (n, n): what is needed of it is taken before the next client's.
+        segments[client], changes[client] = _segments(epochs, posterior), _changes(epochs, posterior)
+        opinions[client] = tuple(int(epochs[s]) for s in ruptures_starts(observed, unit))
     return ChangePoints(
         client_ids=history.client_ids,
         utility=utility,
         series=str(series),
         probability=probability,
         inside=inside,
-        segments={client: _segments(epochs, p) for client, (epochs, _, p) in readings.items()},
-        changes={client: _changes(epochs, p) for client, (epochs, _, p) in readings.items()},
-        second_opinion={
-            client: tuple(int(epochs[s]) for s in ruptures_starts(x, unit))
-            for client, (epochs, x, _) in readings.items()
-        },
+        segments=segments,
+        changes=changes,
+        second_opinion=opinions,
     )
 
 
@@ -137,11 +136,14 @@ def _changes(epochs: IntArray, posterior: Posterior) -> tuple[tuple[int, int, fl
     p = posterior.start_probability
     stretches, t = [], 1
     while t < len(p):
+        if p[t] < VISIBLE:
+            t += 1
+            continue
         last = t
-        while last + 1 < len(p) and p[t] >= VISIBLE and p[last + 1] >= VISIBLE:
+        while last + 1 < len(p) and p[last + 1] >= VISIBLE:
             last += 1
         whole = posterior.change_between(t, last)
-        if p[t] >= VISIBLE and whole >= SMALLEST_GROUP:
+        if whole >= SMALLEST_GROUP:
             first, end = _narrowed(posterior, t, last, CREDIBLE * whole)
             stretches.append((int(epochs[first]), int(epochs[end]), posterior.change_between(first, end)))
         t = last + 1

@@ -87,6 +87,7 @@ if shown is not None:
                     )
             controls.table(rows)
             st.caption(
-                "The paper reports 0.91, 0.97 and 0.82 for such windows. Honest clients reach 0.4 to 0.6 as well."
+                "Of the series named above; the return to normal begins one epoch after the window. The paper's "
+                "0.91, 0.97 and 0.82 are of the cumulative series, in which honest clients reach 0.4 to 0.6 as well."
             )
     controls.next_steps(("alerts", "What was alerted, with its evidence"), ("contributions", "Every epoch's value"))
