@@ -1,4 +1,4 @@
-"""Which updates are zero, repeated or copied? Facts about the file, not estimates.
+"""Which updates are zero, repeated, copied or beyond all measure? Facts about the file, not estimates.
 
 Raw cosine near-duplicates are *not* used: most honest runs with skewed data exceed .99.
 """
@@ -12,6 +12,7 @@ import numpy as np
 from flcontrib_core.detection.reasons import (
     CopiedClient,
     CopiedLastGlobalStep,
+    DivergingUpdates,
     ExactFact,
     RepeatedOwnUpdates,
     ZeroUpdates,
@@ -36,7 +37,7 @@ COPY_AHEAD_OF_PEERS = 0.2
 
 @dataclass(frozen=True)
 class ExactFinding:
-    """One stretch of epochs in which a client's updates were zero, repeated or copied."""
+    """One stretch of epochs in which a client's updates were zero, repeated, copied or made the model diverge."""
 
     client: int
     fact: ExactFact
@@ -48,7 +49,7 @@ class ExactFinding:
 
 
 def find_exact(history: ContributionHistory) -> tuple[ExactFinding, ...]:
-    """Zero updates, repeats of an own earlier update, copies of the last global step or of another participant."""
+    """Zero or diverging updates, repeats of an own one, copies of the last global step or of another participant."""
     raw = history.channels
     if raw is None:
         return ()
@@ -56,8 +57,11 @@ def find_exact(history: ContributionHistory) -> tuple[ExactFinding, ...]:
     repeat = _true_repeats(raw, history.participated) & ~zero
     same_as_other = (raw.copy_of > 0) & history.participated & ~zero & ~repeat
     last_step = _copies_last_step(raw.last_step_cosine, history.participated) & ~zero & ~repeat & ~same_as_other
+    diverging = _diverging(raw.solo_loss, raw.norm)
     findings: list[ExactFinding] = []
     for i in range(len(history.client_ids)):
+        for epochs in _stretches(diverging[:, i], history.participated[:, i]):
+            findings.append(ExactFinding(i, DivergingUpdates(epochs)))
         for epochs in _stretches(zero[:, i], history.participated[:, i]):
             findings.append(ExactFinding(i, ZeroUpdates(epochs)))
         for epochs in _stretches(repeat[:, i], history.participated[:, i]):
@@ -70,6 +74,13 @@ def find_exact(history: ContributionHistory) -> tuple[ExactFinding, ...]:
             others = sorted({history.client_ids[int(raw.copy_of[t, i]) - 1] for t in epochs})
             findings.append(ExactFinding(i, CopiedClient(epochs, Others.named(others))))
     return tuple(findings)
+
+
+def _diverging(solo_loss: FloatArray, norm: FloatArray) -> BoolArray:
+    """(T + 1, m) updates after which the model alone has no finite loss, in epochs where another's leaves it one."""
+    observed = np.isfinite(norm)
+    lost = observed & ~np.isfinite(solo_loss)
+    return np.asarray(lost & (observed & ~lost).any(axis=1, keepdims=True))
 
 
 def _zero(norm: FloatArray, participated: BoolArray) -> BoolArray:

@@ -77,7 +77,7 @@ class Alert:
 
     @property
     def finding(self) -> str:
-        """For exact findings: zero, repeat, copy-of-last-step or copy-of-client; otherwise empty."""
+        """For exact findings: diverging, zero, repeat, copy-of-last-step or copy-of-client; otherwise empty."""
         return next((fact.tag for fact in self.evidence_for if isinstance(fact, ExactFact)), "")
 
     @property

@@ -164,7 +164,15 @@ class CopiedClient(Tagged):
     clients: Others
 
 
-ExactFact = ZeroUpdates | RepeatedOwnUpdates | CopiedLastGlobalStep | CopiedClient
+@dataclass(frozen=True)
+class DivergingUpdates(Tagged):
+    """With each of these updates alone the model has no finite output; with the other participants' it has."""
+
+    tag: ClassVar[str] = "diverging"
+    epochs: tuple[int, ...]
+
+
+ExactFact = DivergingUpdates | ZeroUpdates | RepeatedOwnUpdates | CopiedLastGlobalStep | CopiedClient
 """Facts about the file, not estimates; their tags are the codes of exact findings."""
 Reason = (
     ValueInWindow

@@ -53,7 +53,7 @@ def assemble_history(
                 cells.await_epoch(record.epoch, list(record.participants))
             else:
                 cells.take(answer, list(record.participants))
-                previous_end = answer.start + answer.increment + answer.server_share
+                previous_end = answer.start + np.nan_to_num(answer.increment) + answer.server_share
         elif record.has_global:  # no client share: what a stored global model moved is the server's
             model = run.epoch_data(record.epoch).global_model
             if model is not None:

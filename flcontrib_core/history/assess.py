@@ -63,8 +63,8 @@ def assess_contributions(
     """Per-epoch Shapley values of every client: Algorithm 1.
 
     ``schedule``: which epochs to compute (else ``settings.budget`` decides, default all). ``evaluator``: a trusted
-    one built from a torch module, for logs without model.json. Raises CostRefusal before an exponential request,
-    MissingPart without a model, NonFiniteUtility (naming epoch and coalition) when a sub-model diverges.
+    one built from a torch module, for logs without model.json. Raises CostRefusal before an exponential request and
+    MissingPart without a model. An epoch in which a sub-model diverges is not computed; a remark names its clients.
     """
     settings = settings or AssessSettings()
     began = time.perf_counter()
@@ -109,7 +109,6 @@ def _workbench(evaluator: Evaluator, estimator: EpochEstimator, settings: Assess
         weights=settings.weights,
         seed=settings.seed,
         weight_utility=names.index(settings.weight_utility) if settings.weight_utility in names else 0,
-        skip_diverged=settings.nonfinite == "absent",
     )
 
 

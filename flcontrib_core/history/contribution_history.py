@@ -213,11 +213,13 @@ class ContributionHistory:
     def filled(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:
         """Values with skipped epochs filled by the policy – for totals only, never for detectors.
 
-        A cell that a table left empty in an otherwise known epoch counts as 0: there is no increment to share out.
+        A cell that a table left empty in an otherwise known epoch counts as 0, and so does an epoch whose model
+        diverged: there is no increment to share out.
         """
         series = self.of(utility)
         values = np.where(series.missing, 0.0, series.values)
-        for t in np.flatnonzero(series.missing.any(axis=1) & ~series.computed.any(axis=1)):
+        shared = series.missing.any(axis=1) & ~series.computed.any(axis=1) & np.isfinite(series.increments)
+        for t in np.flatnonzero(shared):
             members = self.participated[t]
             if fill is FillPolicy.EQUAL:
                 values[t, members] = series.increments[t] / members.sum()

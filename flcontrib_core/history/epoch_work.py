@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flcontrib_core.errors import NonFiniteUtility
-from flcontrib_core.history.remarks import Diverged
+from flcontrib_core.history.remarks import Diverged, DivergedRemark, StartDiverged
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.exact_values import best_coalition
 from flcontrib_core.shapley.oracle import CoalitionOracle
@@ -23,6 +23,7 @@ from flcontrib_core.vocabulary import Float32Array, FloatArray, PlayerByUtility,
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
     from flcontrib_core.games.observations import EpochObservation
+    from flcontrib_core.games.submodels import EpochGame
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,6 @@ class Workbench:
     seed: int
     weight_utility: int
     """Position of the utility that orders coalitions for ``best_subset``."""
-    skip_diverged: bool
-    """A sub-model that diverges leaves its epoch not computed (with a remark) instead of stopping the assessment."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,9 @@ class EpochAnswer:
     start: FloatArray
     """(U,) v(F(t−1))"""
     increment: FloatArray
-    """(U,) v(F_N) − v(F(t−1))"""
+    """(U,) v(F_N) − v(F(t−1)); NaN where one of the two models diverged"""
     server_share: FloatArray
-    """(U,) v(global) − v(F_N), 0 without a stored global model"""
+    """(U,) v(global) − v(F_N), 0 without a stored global model; v(global) − v(F(t−1)) where F_N diverged"""
     leave_one_out: PlayerByUtility
     """v(F_{N∖i}) − v(F_N); NaN where it was not evaluated"""
     best_subset: tuple[int, ...] | None
@@ -80,7 +79,7 @@ class EpochAnswer:
     """Utilities evaluated now, for the memory"""
     recalled: int
     seconds: float
-    diverged: Diverged | None = None
+    diverged: DivergedRemark | None = None
     """Whose model has no finite utility; None where the epoch was computed, or not asked for"""
     fresh_logits: dict[bytes, np.ndarray] = field(default_factory=dict)
 
@@ -114,6 +113,8 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     """Shapley values, increment, server's share and cheap observations of one epoch.
 
     The random generator is made from (seed, epoch), so a value never depends on which other epochs were computed.
+    A sub-model that diverges leaves its own epoch without values, with a remark that names whose it was: one client
+    that sends 1e20 must not keep the operator from auditing the rest of the run.
     """
     from flcontrib_core.games.observations import observe_epoch
     from flcontrib_core.games.submodels import EpochGame
@@ -126,26 +127,25 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     everyone = np.ones((1, players), dtype=bool)
     start = game.empty_values
     estimate: ShapleyEstimate | None = None
-    diverged: Diverged | None = None
-    if task.estimate:
-        rng = np.random.default_rng([bench.seed, task.epoch])
-        try:
-            estimate = bench.estimator.estimate(oracle, rng)
-        except NonFiniteUtility as fault:
-            if not bench.skip_diverged:
-                raise
-            diverged = Diverged(Others.named(task.client_ids[player] for player in fault.players))
-    increment = oracle.evaluate(everyone)[0]
+    diverged: DivergedRemark | None = None
+    try:
+        if task.estimate:
+            estimate = bench.estimator.estimate(oracle, np.random.default_rng([bench.seed, task.epoch]))
+        increment = oracle.evaluate(everyone)[0]
+    except NonFiniteUtility as fault:
+        estimate, diverged = None, _whose_model_diverged(game, task.client_ids, fault.players)
+        increment = game.evaluate(everyone)[0]
     server = np.zeros_like(increment)
     if task.global_model is not None:
-        server = bench.evaluator.evaluate(task.global_model[None, :])[0][0] - start - increment
+        end = bench.evaluator.evaluate(task.global_model[None, :])[0][0]
+        server = end - start - np.where(np.isfinite(increment), increment, 0.0)
     return EpochAnswer(
         epoch=task.epoch,
         estimate=estimate,
         start=start,
         increment=increment,
         server_share=server,
-        leave_one_out=_leave_one_out(oracle, increment, task.leave_one_out),
+        leave_one_out=_leave_one_out(oracle, increment, task.leave_one_out and diverged is None),
         best_subset=_best_subset(oracle, bench),
         observation=observe_epoch(game, task.epoch, task.last_step, bench.seed) if task.observe else None,
         fresh=memory.fresh,
@@ -154,6 +154,14 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
         diverged=diverged,
         fresh_logits=memory.fresh_logits,
     )
+
+
+def _whose_model_diverged(game: EpochGame, client_ids: tuple[str, ...], found: tuple[int, ...]) -> DivergedRemark:
+    """The clients whose step alone leaves no finite utility, else the coalition that was found to do so."""
+    if not np.isfinite(game.empty_values).all():
+        return StartDiverged()
+    alone = np.flatnonzero(~np.isfinite(game.evaluate(np.eye(game.players, dtype=bool))).all(axis=1))
+    return Diverged(Others.named(client_ids[player] for player in (alone if len(alone) else found)))
 
 
 def _leave_one_out(oracle: CoalitionOracle, increment: FloatArray, evaluate: bool) -> PlayerByUtility:

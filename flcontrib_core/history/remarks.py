@@ -20,6 +20,13 @@ class Diverged(Tagged):
 
 
 @dataclass(frozen=True)
+class StartDiverged(Tagged):
+    """The model that these epochs start from has no finite utility: they were not computed."""
+
+    tag: ClassVar[str] = "start-diverged"
+
+
+@dataclass(frozen=True)
 class ValuesMissing(Tagged):
     """Some participants of otherwise known epochs have no value; totals leave those cells out."""
 
@@ -27,7 +34,8 @@ class ValuesMissing(Tagged):
     cells: int
 
 
-HistoryRemark = EstimatorRemark | Diverged | ValuesMissing
+DivergedRemark = Diverged | StartDiverged
+HistoryRemark = EstimatorRemark | DivergedRemark | ValuesMissing
 REMARKS = by_tag(typing.get_args(HistoryRemark))
 """tag -> class, of every remark there is"""
 

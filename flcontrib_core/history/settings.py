@@ -31,7 +31,7 @@ class AssessSettings:
     weight_utility: str = "loss"
     fill: FillPolicy = FillPolicy.EQUAL
     nonfinite: str = "refuse"
-    """'refuse', or 'absent': non-finite updates count as not taking part, a diverged sub-model skips its epoch."""
+    """'refuse', or 'absent': clients whose update holds NaN or infinities count as not taking part there."""
     seed: int = 0
     observe: bool = True
     """Record the cheap detection channels in the same pass."""

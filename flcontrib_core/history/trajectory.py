@@ -101,7 +101,7 @@ def scheduling_problem(
         track.append(float(evaluator.evaluate(step.end[None, :])[0][0, column]))
         on_progress(step.record.epoch, run.epoch_count, "measuring the model's movement")
     return SchedulingProblem(
-        np.abs(np.diff(track)),
+        np.nan_to_num(np.abs(np.diff(track)), posinf=0.0),  # a diverged model moved nowhere that values could share
         run.participated()[1:],
         run.client_ids,
         track[0],

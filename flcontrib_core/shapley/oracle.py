@@ -220,8 +220,7 @@ class CoalitionOracle:
             who = members if names is None else [names[player] for player in members]
             raise NonFiniteUtility(
                 f"{self.where}: the sub-model of players {who} has a non-finite utility "
-                f"{dict(zip(self.utilities, values[row].tolist(), strict=True))}; the model diverged there. "
-                "Let diverged epochs count as not computed (nonfinite = absent), or leave the epoch out.",
+                f"{dict(zip(self.utilities, values[row].tolist(), strict=True))}; the model diverged there.",
                 tuple(members),
             )
         return values

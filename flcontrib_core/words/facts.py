@@ -144,6 +144,8 @@ def _exact(fact: ExactFact, client: str) -> str:
     match fact:
         case r.ZeroUpdates():
             what = "the update is zero"
+        case r.DivergingUpdates():
+            what = "the update alone leaves the model without a finite output"
         case r.RepeatedOwnUpdates():
             what = f"the update repeats its own of {epoch_list(fact.sources)}"
         case r.CopiedLastGlobalStep():

@@ -39,7 +39,10 @@ def remark_phrase(remark: HistoryRemark) -> str:
     """The remark alone, to stand behind its epochs."""
     match remark:
         case h.Diverged():
-            return f"not computed: the model of {others(remark.clients)} together has no finite utility"
+            step = "step" if remark.clients.count == 1 else "steps"
+            return f"not computed: with the {step} of {others(remark.clients)} the model has no finite utility"
+        case h.StartDiverged():
+            return "not computed: the model they start from has no finite utility"
         case h.ValuesMissing():
             cells = several(remark.cells, "participant has", "participants have")
             return f"{cells} no value there; totals leave those cells out"

@@ -30,6 +30,7 @@ _BADGES = {
     VerdictKind.CLASS_MIX_CHANGED: "Class mix",
 }
 _SENT = {
+    "diverging": "sent an update that breaks the model",
     "zero": "sent empty updates",
     "repeat": "sent an old update again",
     "copy-of-last-step": "sent the last global step",

@@ -42,6 +42,7 @@ def examples(others: tuple[str, ...]) -> dict[type, Fact]:
         r.HarmfulThroughout(0.86),
         r.WorseInWindow(WINDOW),
         r.ZeroUpdates((8, 9, 12)),
+        r.DivergingUpdates((7,)),
         r.RepeatedOwnUpdates((8, 9), (3, 4)),
         r.CopiedLastGlobalStep((10,), 0.99981),
         r.CopiedClient((11,), Others.named(others[:1])),

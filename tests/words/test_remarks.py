@@ -33,6 +33,7 @@ MADE: list[HistoryRemark] = [
     s.NeverObserved(50, 0.125),
     s.LibraryMessage("shapiq", "Sampling might be inefficient"),
     h.Diverged(WHO),
+    h.StartDiverged(),
     h.ValuesMissing(2),
 ]
 
