@@ -27,8 +27,8 @@ from flcontrib_core.execution.children import safe_starts
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.submodels import EpochGame
-from flcontrib_core.games.trace import flat_parameters, parameters_of, trace_module
 from flcontrib_core.runs.run_log import Validation
+from flcontrib_core.runs.trace import flat_parameters, parameters_of, trace_module
 
 PAPER = (105, 64, 128, 256, 512, 2)
 """The paper's MLP on Adult's features."""

@@ -40,8 +40,6 @@ KNOWN_UPWARD = {
     ("flcontrib_core.charts.comparison", "flcontrib_core.reports.comparison"),
     # The type of a history, for a game that replays one.
     ("flcontrib_core.games.observations", "flcontrib_core.history.contribution_history"),
-    # The recorder traces a live module into the log's model description, which only the games can read.
-    ("flcontrib_core.runs.recorder", "flcontrib_core.games.trace"),
 }
 """What is not yet so. The list only shrinks."""
 KNOWN_PAST_DOORS = {

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.games.evaluator import Evaluator, validation_input
 from flcontrib_core.games.one_by_one import OneByOneExecutor, rows_at_once
-from flcontrib_core.games.trace import parameters_of
 from flcontrib_core.runs.run_log import ParameterSpec, Validation
+from flcontrib_core.runs.trace import parameters_of
 
 
 class ModuleEvaluator(Evaluator):

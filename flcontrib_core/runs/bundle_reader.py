@@ -11,14 +11,15 @@ import dataclasses
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
-from flcontrib_core.runs.containers import Container
+from flcontrib_core.runs.containers import Container, MemoryContainer
 from flcontrib_core.runs.encoding import run_digest
 from flcontrib_core.runs.epoch_lines import bound_line_bytes, bound_line_values, read_epoch_lines, whole_lines
 from flcontrib_core.runs.epoch_source import BundleSource
@@ -28,7 +29,7 @@ from flcontrib_core.runs.manifest import Manifest, read_manifest
 from flcontrib_core.runs.model_nodes import Node, parse_spec, reads_tokens
 from flcontrib_core.runs.model_spec import check_model_spec
 from flcontrib_core.runs.parts import Parts
-from flcontrib_core.runs.problems import Findings, refusal, shown
+from flcontrib_core.runs.problems import EnoughProblems, Findings, refusal, shown
 from flcontrib_core.runs.run_log import EpochRecord, RunLog, base_digest
 from flcontrib_core.runs.shape_checks import (
     INITIAL,
@@ -81,15 +82,7 @@ class BundleReader:
         for name in (MANIFEST, EPOCHS, INITIAL):
             if name not in self._parts:
                 self._missing(name)
-        if MANIFEST in self._parts:
-            with self._parts.faults_of(MANIFEST):
-                self.manifest = read_manifest(self._parts.read_json(MANIFEST), self._name, self._findings)
-        if MODEL in self._parts:
-            with self._parts.faults_of(MODEL):
-                self._model = self._parts.read_json(MODEL)
-                self._nodes, faults = parse_spec(self._model)
-                for problem in faults:
-                    self._findings.add(problem)
+        self._read_manifest_and_model()
         if EPOCHS in self._parts:
             with self._parts.faults_of(EPOCHS), self._parts.open(EPOCHS) as stream:
                 container = self._parts.container
@@ -99,6 +92,17 @@ class BundleReader:
                 used = hashlib.sha256()
                 self.records = read_epoch_lines(_hashed(lines, used), clients, self._findings).records
                 self._parts.hashes[EPOCHS] = used.hexdigest()
+
+    def _read_manifest_and_model(self) -> None:
+        if MANIFEST in self._parts:
+            with self._parts.faults_of(MANIFEST):
+                self.manifest = read_manifest(self._parts.read_json(MANIFEST), self._name, self._findings)
+        if MODEL in self._parts:
+            with self._parts.faults_of(MODEL):
+                self._model = self._parts.read_json(MODEL)
+                self._nodes, faults = parse_spec(self._model)
+                for problem in faults:
+                    self._findings.add(problem)
         if self.manifest is not None:
             self._check_listed(self.manifest)
 
@@ -178,6 +182,18 @@ class BundleReader:
         manifest = self.manifest
         if manifest is None or not manifest.parameters:
             return
+        self._read_first_values(manifest)
+        self._values = EpochValues(
+            self._parts, manifest.clients, manifest.parameters, self.records, self._earlier_reading(manifest)
+        )
+        self._values.read(absent_if_nonfinite=self._nonfinite == "absent")
+        self.records = self._values.records
+        for name in (INITIAL, MODEL, VALIDATION):
+            if name in manifest.files:
+                self._parts.hash_fits(name, manifest.files[name], MANIFEST)
+
+    def _read_first_values(self, manifest: Manifest) -> None:
+        """The numbers that are written once: the initial model and the validation set."""
         if INITIAL in self._parts.layouts and not self._known_from_before(INITIAL):
             with self._parts.faults_of(INITIAL):
                 self._parts.stream(INITIAL, _refuse_nonfinite)
@@ -187,14 +203,13 @@ class BundleReader:
                 self._parts.stream(VALIDATION, values.take)
                 if found := values.problems():
                     raise RunLogError(tuple(found))
-        self._values = EpochValues(
-            self._parts, manifest.clients, manifest.parameters, self.records, self._earlier_reading(manifest)
-        )
-        self._values.read(absent_if_nonfinite=self._nonfinite == "absent")
-        self.records = self._values.records
-        for name in (INITIAL, MODEL, VALIDATION):
-            if name in manifest.files:
-                self._parts.hash_fits(name, manifest.files[name], MANIFEST)
+
+    def read_opening(self) -> None:
+        """The files that are written once, before any epoch: a recorder asks so before it writes them."""
+        self._read_manifest_and_model()
+        self.read_layouts()
+        if self.manifest is not None and self.manifest.parameters:
+            self._read_first_values(self.manifest)
 
     def _known_from_before(self, name: str) -> bool:
         """Has an earlier reading been through this very file, under the same manifest and architecture?"""
@@ -273,6 +288,17 @@ class BundleReader:
             manifest=manifest.content,
             casts=_casts(parts.layouts),
         )
+
+
+def check_opening(contents: Mapping[str, bytes]) -> None:
+    """Would a reader take these files as the beginning of a run? Raises ``RunLogError`` with every fault it has.
+
+    The recorder's gate: what could not be read later is refused before it is written, by the reader's own checks.
+    """
+    findings = Findings()
+    with suppress(EnoughProblems):
+        BundleReader(MemoryContainer(contents), "", "refuse", None, findings).read_opening()
+    findings.raise_errors()
 
 
 def _casts(layouts: dict[str, TensorLayout]) -> tuple[str, ...]:

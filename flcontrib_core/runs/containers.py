@@ -216,6 +216,49 @@ class DirectoryContainer:
         """Nothing is held open between reads."""
 
 
+class MemoryContainer:
+    """Files that are not written yet: what a recorder is about to put into a directory."""
+
+    can_grow = True
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = contents
+        self.sizes: Mapping[str, int] = {name: len(content) for name, content in contents.items()}
+
+    def bound_passes(self, passes: int, why: str) -> None:
+        """Nothing has to be inflated."""
+
+    def open(self, name: str) -> ByteStream:
+        return _BytesStream(self._contents[name])
+
+    def signature(self, name: str) -> tuple[int, ...]:
+        return (self.sizes[name],)
+
+    def map(self, name: str) -> mmap.mmap | None:
+        """There is no file to map."""
+        return None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class _BytesStream:
+    def __init__(self, content: bytes) -> None:
+        self._content = memoryview(content)
+        self._offset = 0
+
+    def read(self, count: int) -> bytes:
+        data = self._content[self._offset : self._offset + count]
+        self._offset += len(data)
+        return bytes(data)
+
+    def skip(self, count: int) -> None:
+        self._offset += count
+
+    def close(self) -> None:
+        self._content.release()
+
+
 class _FileStream:
     def __init__(self, handle: int, name: str, size: int) -> None:
         self._handle: int | None = handle

@@ -58,9 +58,11 @@ def validation_bytes(validation: Validation) -> bytes:
     return save(tensors if validation.group is None else {**tensors, "group": validation.group})
 
 
-def json_bytes(value: Any, indent: int | None = None) -> bytes:
-    """Strict JSON in UTF-8: NaN and infinities never enter a log's text."""
-    return (json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent) + "\n").encode()
+def json_bytes(value: Any, indent: int | None = None, *, strict: bool = True) -> bytes:
+    """JSON in UTF-8, where NaN and half characters end in ``ValueError``; ``strict=False`` leaves them for the
+    reader's own check to refuse."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=not strict, indent=indent) + "\n"
+    return text.encode(errors="strict" if strict else "surrogatepass")
 
 
 def manifest_record(

@@ -46,7 +46,36 @@ class EpochLines:
         self._participants_before: tuple[int, ...] = ()
         self._sizes_before: tuple[int, ...] = ()
         """The clients of the last sound line, and the sizes the manifest gives them."""
+        self._bytes = self._values = 0
+        """Of all lines appended."""
         self.records: list[EpochRecord] = []
+
+    def append(self, line: bytes) -> EpochRecord:
+        """Takes a recording's next line as the reader will; raises ``RunLogError`` and stays as it was if it would not.
+
+        Made with findings of its own, which hold nothing between two calls.
+        """
+        due = self._last + 1
+        bound_epochs(due)
+        bound_line_bytes(self._bytes + len(line))
+        bound_line_values(self._values + line.count(b","))
+        self.add(line, due)
+        if self._findings.errors:
+            faults, self._findings.errors = self._findings.errors, []
+            self._last = due - 1
+            self._files = {record.file for record in self.records if record.file is not None}
+            raise RunLogError(tuple(faults))
+        self._bytes += len(line)
+        self._values += line.count(b",")
+        return self.records[-1]
+
+    def withdraw(self, line: bytes) -> None:
+        """Takes the last line back, which could not be written: its epoch is due again."""
+        record = self.records.pop()
+        self._bytes -= len(line)
+        self._values -= line.count(b",")
+        self._last = record.epoch - 1
+        self._files.discard(record.file or "")
 
     def add(self, line: bytes, number: int) -> None:
         where = f"{WHERE} line {number}"
@@ -237,6 +266,12 @@ class EpochLines:
         return dict(zip(self._metric_names, map(float, values.values()), strict=True))
 
 
+def bound_epochs(number: int) -> None:
+    """Refuse a line beyond the last epoch a log may have."""
+    if number > MAX_EPOCHS:
+        raise refusal("E_EPOCH_COUNT", WHERE, f"more than {MAX_EPOCHS} lines")
+
+
 def bound_line_bytes(size: int) -> None:
     """Refuse an epochs.jsonl of too many bytes."""
     if size > MAX_EPOCH_LINES_BYTES:
@@ -276,8 +311,7 @@ def read_epoch_lines(lines: Iterator[bytes], clients: Sequence[Client], findings
     epochs = EpochLines(clients, findings)
     number = 0
     for number, line in enumerate(lines, start=1):
-        if number > MAX_EPOCHS:
-            raise refusal("E_EPOCH_COUNT", WHERE, f"more than {MAX_EPOCHS} lines")
+        bound_epochs(number)
         epochs.add(line, number)
     if number == 0:
         findings.refuse("E_EPOCH_NONE", WHERE, "no whole line")

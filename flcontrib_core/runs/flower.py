@@ -32,7 +32,7 @@ import numpy as np
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.runs.encoding import MANIFEST
-from flcontrib_core.runs.intake import NO_REPLY, as_array
+from flcontrib_core.runs.inputs import NO_REPLY, as_array
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.runs.run_log import Truth

@@ -87,11 +87,11 @@ def read_manifest(content: Any, default_name: str, findings: Findings) -> Manife
     if classes is not None and not is_count(classes, 1, MAX_CLASSES):
         findings.refuse("E_MANIFEST", f"{WHERE}:classes", shown(classes), "an integer of at least 1")
         classes = None
-    clients = _read_clients(content.get("clients"), findings)
+    clients = read_clients(content.get("clients"), findings)
     return Manifest(
         name=name,
         clients=clients,
-        parameters=_read_parameters(content.get("parameters"), findings),
+        parameters=read_parameters(content.get("parameters"), findings),
         classes=classes,
         files=_read_files(content.get("files"), findings),
         truth=_read_truth(content.get("truth"), clients, findings),
@@ -107,7 +107,8 @@ def _version_fits(version: object, findings: Findings) -> bool:
     return False
 
 
-def _read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
+def read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
+    """The federation's clients; none where one of them has a fault."""
     where = f"{WHERE}:clients"
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_CLIENTS:
         found = f"{len(entries)} clients" if isinstance(entries, list) else shown(entries)
@@ -136,7 +137,8 @@ def _read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
     return tuple(clients) if len(findings.errors) == before else ()
 
 
-def _read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec, ...]:
+def read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec, ...]:
+    """Names and shapes in the order of the flat vector; none where one has a fault or all are too large."""
     where = f"{WHERE}:parameters"
     if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_TENSORS:
         found = f"{len(entries)} parameters" if isinstance(entries, list) else shown(entries)

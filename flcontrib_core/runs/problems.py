@@ -36,6 +36,11 @@ class Findings:
         """Notes evidence that does not refuse the log; ``clients`` are those it is about."""
         self.warnings.append(problem(key, where, found, expected, clients))
 
+    def raise_errors(self) -> None:
+        """Raises the faults noted so far, all of them in one ``RunLogError``."""
+        if self.errors:
+            raise RunLogError(tuple(self.errors))
+
     @contextmanager
     def collecting(self) -> Iterator[None]:
         """Take over the problems of a part that could not be read, and let the caller go on with the next part."""

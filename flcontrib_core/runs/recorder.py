@@ -12,7 +12,6 @@ Needs numpy and safetensors only.
 
 from __future__ import annotations
 
-import copy
 import errno
 import hashlib
 import json
@@ -27,11 +26,14 @@ from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs import encoding
+from flcontrib_core.runs.bundle_reader import check_opening
 from flcontrib_core.runs.bundle_writer import write_bundle
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
-from flcontrib_core.runs.intake import Numbers, Roster, as_array, as_metrics, as_validation, flatten
-from flcontrib_core.runs.problems import refusal
-from flcontrib_core.runs.run_log import Truth, Validation
+from flcontrib_core.runs.epoch_lines import EpochLines
+from flcontrib_core.runs.inputs import Numbers, Roster, as_metrics, as_model, as_plain, as_validation, flatten
+from flcontrib_core.runs.problems import Findings, refusal
+from flcontrib_core.runs.run_log import Truth
+from flcontrib_core.runs.shape_checks import epoch_size_faults
 from flcontrib_core.vocabulary import Float32Array
 
 _PARTIAL = ".partial"
@@ -51,7 +53,8 @@ class RunRecorder:
 
     To go on after a crash, train on from ``last_model()`` at ``next_epoch``.
 
-    Raises ``RunLogError`` with a code, the place, what was found and what to do.
+    Raises ``RunLogError`` with a code, the place, what was found and what to do; what the reader would refuse later is
+    refused when the recorder is made, and in ``epoch``, by the reader's own checks.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class RunRecorder:
         self.path = Path(path)
         if hasattr(model, "state_dict"):
             parameters = model.state_dict() if parameters is None else parameters
-            model = _traced(model, validation)
+            model = as_model(model, validation)
         if parameters is None:
             raise refusal("E_MISSING:argument", "parameters", "none", "names and shapes")
         self._roster = Roster(clients, parameters)
@@ -82,7 +85,7 @@ class RunRecorder:
             initial = parameters
         if initial is not None:
             initial = flatten(initial, self._roster.parameters, "initial model")
-        contents = self._contents(initial, model, validation, classes)
+        contents = self._contents(initial, model, validation)
         manifest = encoding.manifest_record(
             self._roster.clients,
             self._roster.parameters,
@@ -91,9 +94,11 @@ class RunRecorder:
             created=created,
             source=dict(source) if source is not None else None,
             task="classification" if classes is not None else None,
-            classes=classes,
+            classes=as_plain(classes),
             truth=None if truth is None else encoding.truth_record(truth),
         )
+        check_opening({**contents, MANIFEST: encoding.json_bytes(manifest, indent=1, strict=False)})
+        self._lines = EpochLines(self._roster.clients, Findings())
         self.manifest: dict[str, Any] = {}
         """manifest.json as recorded."""
         self._hashes: dict[str, str] = {}
@@ -158,6 +163,9 @@ class RunRecorder:
         server = None
         if global_model is not None:
             server = flatten(global_model, roster.parameters, f"{where}, global model")
+        taken = sum(tensor.nbytes for tensor in (matrix, server) if tensor is not None)
+        if faults := epoch_size_faults(taken, where):
+            raise RunLogError(tuple(faults))
         content = encoding.epoch_bytes(matrix, server)
         line = encoding.epoch_line(
             number,
@@ -165,14 +173,20 @@ class RunRecorder:
             content,
             data_sizes=sizes,
             asked=asked,
-            failed=roster.failures(failed, asked, names, where),
+            failed=roster.failures(failed, asked, names),
             metrics=as_metrics(metrics or {}, where),
             source=source,
         )
-        if content is not None:
-            self._write(line["file"], content)
-            self._hashes[line["file"]] = line["sha256"]
-        self._append(encoding.json_bytes(line))
+        text = encoding.json_bytes(line, strict=False)
+        self._lines.append(text)
+        try:
+            if content is not None:
+                self._write(line["file"], content)
+                self._hashes[line["file"]] = line["sha256"]
+            self._append(text)
+        except BaseException:
+            self._lines.withdraw(text)
+            raise
         self.next_epoch += 1
         return number
 
@@ -210,20 +224,17 @@ class RunRecorder:
         return write_bundle(self.path, [*self._hashes, EPOCHS], target, compress=compress)
 
     def _contents(
-        self,
-        initial: Float32Array | None,
-        model: Mapping[str, Any] | None,
-        validation: Any | None,
-        classes: int | None,
+        self, initial: Float32Array | None, model: Mapping[str, Any] | None, validation: Any | None
     ) -> dict[str, bytes]:
         """The files that are written once, as far as the caller gave them."""
         contents: dict[str, bytes] = {}
         if initial is not None:
             contents[INITIAL] = encoding.initial_bytes(initial, self._roster.parameters)
         if model is not None:
-            contents[MODEL] = encoding.json_bytes(model, indent=1)
+            contents[MODEL] = encoding.json_bytes(model, indent=1, strict=False)
+            model = json.loads(contents[MODEL])
         if validation is not None:
-            contents[VALIDATION] = encoding.validation_bytes(as_validation(validation, classes, model))
+            contents[VALIDATION] = encoding.validation_bytes(as_validation(validation, model))
         return contents
 
     def _claimed_log(self, started: bool) -> BinaryIO:
@@ -273,20 +284,16 @@ class RunRecorder:
     def _resume_lines(self) -> None:
         content = (self.path / EPOCHS).read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
-        entry: dict[str, Any] = {}
-        for number, line in enumerate(whole.splitlines(), start=1):
-            entry = json.loads(line)
-            if entry.get("epoch") != number:
-                raise refusal(
-                    "E_EPOCH_ORDER", f"{EPOCHS}, line {number}", f"epoch {entry.get('epoch')}", f"epoch {number}"
-                )
-            if "file" in entry:
-                self._hashes[entry["file"]] = entry["sha256"]
-            self.next_epoch = number + 1
-        if "file" in entry:
-            last = self.path / entry["file"]
-            if not last.exists() or encoding.sha256(last.read_bytes()) != entry["sha256"]:
-                raise refusal("E_HASH:resume", entry["file"], "missing or changed tensors", "the recorded ones")
+        record = None
+        for line in whole.splitlines(keepends=True):
+            record = self._lines.append(line)
+            if record.file is not None and record.sha256 is not None:
+                self._hashes[record.file] = record.sha256
+            self.next_epoch = record.epoch + 1
+        if record is not None and record.file is not None:
+            last = self.path / record.file
+            if not last.exists() or encoding.sha256(last.read_bytes()) != record.sha256:
+                raise refusal("E_HASH:resume", record.file, "missing or changed tensors", "the recorded ones")
         if whole != content:  # a crash tore the last line: that epoch was never part of the run
             os.truncate(self.path / EPOCHS, len(whole))
         self._text.update(whole)
@@ -324,18 +331,6 @@ class RunRecorder:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-
-
-def _traced(module: Any, validation: Any | None) -> dict[str, Any]:
-    """model.json of a torch module; needs one row to send through it."""
-    if validation is None:
-        raise refusal("E_MISSING:argument", "validation", "none", "rows to trace the module with")
-    import torch
-
-    from flcontrib_core.games.trace import trace_module
-
-    x = validation.x if isinstance(validation, Validation) else validation[0]
-    return trace_module(copy.deepcopy(module).cpu(), torch.as_tensor(as_array(x)[:1]))
 
 
 def _claim(log: BinaryIO, path: Path) -> None:

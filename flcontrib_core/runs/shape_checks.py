@@ -45,11 +45,14 @@ def epoch_faults(
             problems.append(_misshapen(tensor, wanted[tensor.name], record, clients, where))
     if rows and layout.get("updates") is None:
         problems.append(_shape(where, 'no tensor "updates"', f"shape {list(wanted['updates'])}"))
-    if layout.data_offset + sum(t.end - t.begin for t in layout.tensors) > MAX_EPOCH_BYTES:
-        problems.append(
-            problem("E_FILE_SIZE:tensors", where, "a larger file", f"at most {MAX_EPOCH_BYTES} bytes per epoch")
-        )
-    return problems
+    return problems + epoch_size_faults(layout.data_offset + sum(t.end - t.begin for t in layout.tensors), where)
+
+
+def epoch_size_faults(size: int, where: str) -> list[Problem]:
+    """Is an epoch's file of this many bytes too large?"""
+    if size <= MAX_EPOCH_BYTES:
+        return []
+    return [problem("E_FILE_SIZE:tensors", where, f"{size} bytes", f"at most {MAX_EPOCH_BYTES} bytes per epoch")]
 
 
 def _misshapen(

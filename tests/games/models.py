@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from flcontrib_core.games.architecture import Architecture
-from flcontrib_core.games.trace import parameters_of
 from flcontrib_core.runs.run_log import Validation
+from flcontrib_core.runs.trace import parameters_of
 
 Spec = dict[str, Any]
 

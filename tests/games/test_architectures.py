@@ -15,11 +15,11 @@ from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.feature_major import is_flat
 from flcontrib_core.games.module_evaluator import ModuleEvaluator
 from flcontrib_core.games.submodels import EpochGame, coalition_weights
-from flcontrib_core.games.trace import flat_parameters, parameters_of, trace_module
 from flcontrib_core.runs.run_log import ParameterSpec, Validation
+from flcontrib_core.runs.trace import flat_parameters, parameters_of, trace_module
 from tests.games.models import jittered, load_vector
-from tests.games.test_trace import example_rows
 from tests.games.zoo import ZOO
+from tests.runs.test_trace import example_rows
 
 FLAT = {
     "logistic regression",

@@ -15,8 +15,8 @@ from torch.nn.functional import cross_entropy
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.submodels import EpochGame, aggregate
-from flcontrib_core.games.trace import flat_parameters, parameters_of, trace_module
 from flcontrib_core.runs.run_log import Validation
+from flcontrib_core.runs.trace import flat_parameters, parameters_of, trace_module
 from flcontrib_core.shapley.exact_values import shapley_from_table
 from tests.games.models import load_vector
 

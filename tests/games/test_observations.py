@@ -15,8 +15,8 @@ from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.observations import EpochObservation, assemble_channels, observe_epoch
 from flcontrib_core.games.sketches import sketch_updates
 from flcontrib_core.games.submodels import EpochGame
-from flcontrib_core.games.trace import parameters_of
 from flcontrib_core.runs.run_log import RunLog, Validation
+from flcontrib_core.runs.trace import parameters_of
 from tests.games.models import architecture_of, flat_vector, load_vector, mlp, mlp_spec, random_validation
 from tests.games.runs import MemorySource, memory_run
 

@@ -1,24 +1,26 @@
-"""Does what a training loop hands over make a sound run?
+"""Takes what a training loop hands over into the one form the format knows.
 
-Ids and sizes, arrays or tensors by name, lists of arrays, flat vectors: each is checked and takes the one form the
-format knows. Tensors of other libraries are recognised by their ``detach().cpu()``, so none of them is imported.
-A refusal is a ``RunLogError`` with the code the reader would give the same fault.
+Ids and sizes, arrays or tensors by name, lists of arrays, flat vectors. Tensors of other libraries are recognised by
+their ``detach().cpu()``, so none of them is imported. Whether the result is a sound run is not decided here: that is
+asked of the reader's own checks, so that a refusal is the one the reader would give.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from flcontrib_core.runs.limits import MAX_DATA_SIZE, MAX_TEXT_CHARACTERS
-from flcontrib_core.runs.manifest import id_fault, normal
-from flcontrib_core.runs.problems import refusal, shown
+from flcontrib_core.runs.limits import MAX_DATA_SIZE
+from flcontrib_core.runs.manifest import is_count, read_clients, read_parameters
+from flcontrib_core.runs.model_nodes import parse_spec, reads_tokens
+from flcontrib_core.runs.problems import EnoughProblems, Findings, refusal, shown
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Validation
-from flcontrib_core.vocabulary import Float32Array
+from flcontrib_core.vocabulary import Float32Array, IntArray
 
 Numbers = Any
 """An array, nested lists of numbers, or a tensor of any library whose tensors know ``detach().cpu().numpy()``."""
@@ -41,21 +43,23 @@ def as_float32(value: Numbers, where: str) -> Float32Array:
         return np.array(array, dtype=np.float32, order="C")
 
 
+def as_plain(value: Any) -> Any:
+    """A number of numpy as Python's own; everything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def as_size(value: Any, where: str) -> int:
     """A data size: a whole number of at least 1."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not 1 <= int(value) <= MAX_DATA_SIZE:
-        expected = f"a whole number from 1 to {MAX_DATA_SIZE}"
-        raise refusal("E_CLIENT_SIZE", where, shown(value), expected)
-    return int(value)
+    size = as_plain(value)
+    if not is_count(size, 1, MAX_DATA_SIZE):
+        raise refusal("E_CLIENT_SIZE", where, shown(value))
+    return int(size)
 
 
 def as_clients(clients: Iterable[Any]) -> tuple[Client, ...]:
     """Clients from ``(id, size)`` pairs, ``{"id": …, "data_size": …}`` mappings or ``Client`` values."""
-    checked: list[Client] = []
-    seen: set[str] = set()
-    for position, given in enumerate(clients):
-        where = f"clients[{position}]"
+    entries: list[dict[str, Any]] = []
+    for given in clients:
         identity: Any
         size: Any
         if isinstance(given, Client):
@@ -64,15 +68,12 @@ def as_clients(clients: Iterable[Any]) -> tuple[Client, ...]:
             identity, size = given.get("id"), given.get("data_size")
         else:
             identity, size = given
-        if (fault := id_fault(identity)) is not None:
-            raise refusal("E_CLIENT_ID", where, shown(identity), fault)
-        if normal(identity) in seen:
-            raise refusal("E_CLIENT_DUP", where, shown(identity))
-        seen.add(normal(identity))
-        checked.append(Client(identity, as_size(size, f"{where} ({identity!r})")))
-    if not checked:
-        raise refusal("E_CLIENT_ID", "clients", "no client", "at least one")
-    return tuple(checked)
+        entries.append({"id": identity, "data_size": as_plain(size)})
+    findings = Findings()
+    with suppress(EnoughProblems):
+        checked = read_clients(entries, findings)
+    findings.raise_errors()
+    return checked
 
 
 def as_parameters(parameters: Any) -> tuple[ParameterSpec, ...]:
@@ -81,22 +82,18 @@ def as_parameters(parameters: Any) -> tuple[ParameterSpec, ...]:
     Whole-number entries of a mapping (BatchNorm's ``num_batches_tracked``) are counters that no server averages;
     they are left out.
     """
-    pairs: list[tuple[str, tuple[int, ...]]]
+    pairs: list[tuple[Any, Sequence[Any]]]
     if isinstance(parameters, Mapping):
         arrays = {str(name): as_array(value) for name, value in parameters.items()}
         pairs = [(name, array.shape) for name, array in arrays.items() if array.dtype.kind == "f"]
     else:
-        pairs = [(p.name, p.shape) if isinstance(p, ParameterSpec) else (p[0], tuple(p[1])) for p in parameters]
-    times = Counter(name for name, _ in pairs)
-    for name, shape in pairs:
-        sound = isinstance(name, str) and name not in ("", "__metadata__") and times[name] == 1
-        if not sound or any(not isinstance(d, int | np.integer) or d < 1 for d in shape):
-            raise refusal(
-                "E_SHAPE", f"parameters[{name!r}]", f"shape {shape}", "unique names and positive whole dimensions"
-            )
-    if not pairs:
-        raise refusal("E_SHAPE", "parameters", "none", "at least one tensor")
-    return tuple(ParameterSpec(name, tuple(int(d) for d in shape)) for name, shape in pairs)
+        pairs = [(p.name, p.shape) if isinstance(p, ParameterSpec) else (p[0], p[1]) for p in parameters]
+    findings = Findings()
+    with suppress(EnoughProblems):
+        entries = [{"name": name, "shape": [as_plain(extent) for extent in shape]} for name, shape in pairs]
+        checked = read_parameters(entries, findings)
+    findings.raise_errors()
+    return checked
 
 
 def flatten(values: Numbers, parameters: Sequence[ParameterSpec], where: str) -> Float32Array:
@@ -133,28 +130,35 @@ def _flatten_named(values: Mapping[str, Numbers], parameters: Sequence[Parameter
     return np.concatenate(pieces)
 
 
-def as_validation(given: Any, classes: int | None, model: Mapping[str, Any] | None) -> Validation:
+def as_validation(given: Any, model: Any) -> Validation:
     """The validation set from ``(x, y)``, ``(x, y, group)`` or a ``Validation``, in the format's types."""
     x, y, group = (given.x, given.y, given.group) if isinstance(given, Validation) else (*given, None)[:3]
-    features, labels = as_array(x), as_array(y)
-    groups = None if group is None else as_array(group)
-    rows = len(features)
-    if rows == 0:
-        raise refusal("E_VALID_EMPTY", "validation", "no rows", "at least one")
-    if classes is None or classes < 1:
-        raise refusal("E_MISSING:argument", "classes", str(classes), "the number of classes")
-    for name, column in (("y", labels), ("group", groups)):
-        if column is not None and (column.shape != (rows,) or column.dtype.kind not in "iu"):
-            found = f"{column.dtype} of shape {column.shape}"
-            raise refusal("E_LABEL", f"validation, {name!r}", found, f"{rows} whole numbers")
-    highest = max(classes, 2) - 1
-    if labels.min() < 0 or labels.max() > highest:
-        found = f"labels {labels.min()} to {labels.max()}"
-        raise refusal("E_LABEL", "validation, 'y'", found, f"labels 0 to {highest}")
-    steps = (model or {}).get("layers", (model or {}).get("nodes")) or [{}]
-    tokens = steps[0].get("op") == "embedding"
-    x_out = features.astype(np.int64) if tokens else as_float32(features, "validation, 'x'")
-    return Validation(x_out, labels.astype(np.int64), None if groups is None else groups.astype(np.int64))
+    features = as_array(x)
+    nodes, faults = ([], []) if model is None else parse_spec(model)
+    if nodes and not faults and reads_tokens(nodes) and features.dtype.kind in "iu":
+        features = features.astype(np.int64)
+    else:
+        features = as_float32(features, "validation, 'x'")
+    return Validation(features, _as_labels(y, "y"), None if group is None else _as_labels(group, "group"))
+
+
+def _as_labels(values: Numbers, name: str) -> IntArray:
+    labels = as_array(values)
+    if labels.dtype.kind not in "iu":
+        raise refusal("E_LABEL", f"validation, {name!r}", f"values of type {labels.dtype}", "whole numbers")
+    return labels.astype(np.int64)
+
+
+def as_model(module: Any, validation: Any | None) -> dict[str, Any]:
+    """model.json of a torch module; needs one row to send through it."""
+    if validation is None:
+        raise refusal("E_MISSING:argument", "validation", "none", "rows to trace the module with")
+    import torch
+
+    from flcontrib_core.runs.trace import trace_module
+
+    x = validation.x if isinstance(validation, Validation) else validation[0]
+    return trace_module(copy.deepcopy(module).cpu(), torch.as_tensor(as_array(x)[:1]))
 
 
 def as_metrics(metrics: Mapping[str, Any], where: str) -> dict[str, float]:
@@ -242,19 +246,8 @@ class Roster:
         failed: Mapping[str, str] | Iterable[Any] | None,
         asked: Sequence[str] | None,
         names: Sequence[str],
-        where: str,
     ) -> dict[str, str]:
         """Who was asked and sent nothing, and why: as told, or else everybody asked who is no participant."""
         present = set(names)
         silent = {n: NO_REPLY for n in asked or () if n not in present}
-        reasons = silent if failed is None else as_failures(failed)
-        for name in (*(asked or ()), *reasons):  # they need not be clients: a node may fail before its name is known
-            if (fault := id_fault(name)) is not None:
-                raise refusal("E_CLIENT_ID", f"{where}, asked or failed", shown(name), fault)
-        for name, reason in reasons.items():
-            if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
-                expected = f"a text of at most {MAX_TEXT_CHARACTERS} characters"
-                raise refusal("E_PARTICIPANTS", f"{where}, failed {name!r}", shown(reason), expected)
-        if both := present & set(reasons):
-            raise refusal("E_PARTICIPANTS", f"{where}, failed", shown(sorted(both)), "clients without an update")
-        return reasons
+        return silent if failed is None else as_failures(failed)

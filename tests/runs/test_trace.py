@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.games.architecture import Architecture
-from flcontrib_core.games.trace import flat_parameters, parameters_of, trace_module
+from flcontrib_core.runs.trace import flat_parameters, parameters_of, trace_module
 from tests.games.models import jittered, load_vector
 from tests.games.zoo import ZOO
 
