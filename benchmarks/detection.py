@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cached_runs import assess_cached, cached
 from benchmarks.detection_counting import alarms, found, number_of, scores_of
 from benchmarks.detection_paper import paper_rows
 from benchmarks.detection_speed import speed_rows
 from benchmarks.detection_unusual import unusual_rows
 from benchmarks.independent_federation import FLIP, LARGE, NOISE, SILENT, draw, record
-from benchmarks.kept_runs import assess_kept, kept
 from benchmarks.measurement import Measurement
 from flcontrib_core.detection.online import FIRST_LOOK
 from flcontrib_core.history.assess import assess_contributions
@@ -105,13 +105,13 @@ def run(scale: str) -> list[Measurement]:
 def _assessed(
     group: str, count: int, base: int, datasets: Sequence[str] = CALIBRATED, replay: bool = False
 ) -> list[LabelledHistory]:
-    return [assess_kept(labelled, replay) for labelled in draw_runs(group, count, base, datasets)]
+    return [assess_cached(labelled, replay) for labelled in draw_runs(group, count, base, datasets)]
 
 
 def _made_up(group: str, count: int) -> list[LabelledHistory]:
     """Those of the first ``count`` runs of a group of the test set that were trained on made-up tables."""
     drawn = draw_runs(group, count, FRESH, CALIBRATED)
-    return [assess_kept(r, group in STRONG_FLIPS) for r in drawn if r.settings.dataset == SYNTHETIC]
+    return [assess_cached(r, group in STRONG_FLIPS) for r in drawn if r.settings.dataset == SYNTHETIC]
 
 
 def _test_set(size: Scale) -> list[Measurement]:
@@ -211,7 +211,7 @@ def _independent(size: Scale) -> list[Measurement]:
     """Federations of Gaussian clusters that share no code with the simulator."""
 
     def assessed(kind: str) -> list[LabelledHistory]:
-        return [kept(f"independent {kind} {k}", lambda k=k: _recorded(kind, k)) for k in range(size.independent)]
+        return [cached(f"independent {kind} {k}", lambda k=k: _recorded(kind, k)) for k in range(size.independent)]
 
     def _recorded(kind: str, number: int) -> LabelledHistory:
         plan = draw(kind, number)
@@ -274,7 +274,7 @@ def _assessed_with(labelled: LabelledSettings, settings: AssessSettings) -> Labe
         history = assess_contributions(log, settings)
         return LabelledHistory(labelled.group, labelled.settings.participation, history, acted_truth(log))
 
-    return kept(f"{labelled!r} {settings!r}", assess)
+    return cached(f"{labelled!r} {settings!r}", assess)
 
 
 def _budget(size: Scale) -> list[Measurement]:

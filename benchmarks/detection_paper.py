@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from benchmarks.kept_runs import kept
+from benchmarks.cached_runs import cached
 from benchmarks.measurement import Measurement
 from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, change_points, mass_in_window
 from flcontrib_core.detection.separation import separate
@@ -63,4 +63,4 @@ def _flipped(
         history = assess_contributions(log, AssessSettings(utilities=("loss",)))
         return history, tuple(d.client for d in log.truth.dishonest)
 
-    return kept(f"paper {settings!r}", assessed)
+    return cached(f"paper {settings!r}", assessed)

@@ -8,7 +8,8 @@ import numpy as np
 
 from benchmarks.measurement import Measurement
 from flcontrib_core.detection.alerts import read_verdicts
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels, cell_states
+from flcontrib_core.games.raw_channels import RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
 
 
 def speed_rows(large: bool) -> list[Measurement]:

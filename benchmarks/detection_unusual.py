@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from benchmarks.cached_runs import assess_cached
 from benchmarks.detection_counting import alarms, found, scores_of
-from benchmarks.kept_runs import assess_kept
 from benchmarks.measurement import Measurement
 from flcontrib_core.laboratory.calibration_set import BUNDLED, HONEST_GROUPS, LabelledSettings, draw_runs
 from flcontrib_core.laboratory.labelled_history import LabelledHistory
@@ -38,7 +38,7 @@ def unusual_rows(honest: int, flips: int) -> list[Measurement]:
 
 
 def _assessed(runs: Iterable[LabelledSettings]) -> list[LabelledHistory]:
-    return [assess_kept(labelled) for labelled in runs]
+    return [assess_cached(labelled) for labelled in runs]
 
 
 def _attacks(flips: int) -> list[Measurement]:

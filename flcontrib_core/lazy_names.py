@@ -18,16 +18,18 @@ from typing import Any
 
 
 def lazy_names(
-    package: str, modules: Mapping[str, Sequence[str]], here: Sequence[str] = ()
+    package: str, modules: Mapping[str, Sequence[str]], here: Sequence[str] = (), whole: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of ``package``, from the names that each of its modules gives.
 
-    ``here`` are names that the package defines itself.
+    ``here`` are names that the package defines itself, ``whole`` are modules that are offered under their own name.
     """
     homes = {name: module for module, names in modules.items() for name in names}
-    everything = sorted([*homes, *here])
+    everything = sorted([*homes, *here, *whole])
 
     def lookup(name: str) -> Any:
+        if name in whole:
+            return import_module(f"{package}.{name}")
         if name not in homes:
             raise AttributeError(f"{package} has no {name!r}; it offers {', '.join(everything)}")
         return getattr(import_module(f"{package}.{homes[name]}"), name)

@@ -155,7 +155,7 @@ def class_mix(shown: state.Shown, alert: Alert) -> None:
     """Per class, where the log has margins: what tells a changed mix of classes from harm to all of them."""
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, "class mix", alert.client, alert.window)
-    facts = state.kept(key, lambda: class_mix_facts(report, alert.client, alert.window))
+    facts = state.cached(key, lambda: class_mix_facts(report, alert.client, alert.window))
     if facts is None:
         return
     with st.container(border=True, gap="xsmall"):
@@ -171,7 +171,7 @@ def class_mix(shown: state.Shown, alert: Alert) -> None:
             lambda: class_mix_rows(facts),
             "classes",
             name="classes",
-            kept_as=(*key, mode),
+            cache_key=(*key, mode),
         )
 
 
@@ -196,14 +196,14 @@ def picture(shown: state.Shown, alert: Alert, following: Following) -> None:
     report, mode = shown.report, state.theme()
     utility = controls.pick_utility(report.history.utilities)
     key = (shown.result.digest, utility, alert.client, alert.window)
-    facts = state.kept((*key, "evidence"), lambda: evidence_facts(report, alert.client, alert.window, utility))
+    facts = state.cached((*key, "evidence"), lambda: evidence_facts(report, alert.client, alert.window, utility))
     controls.chart(
         lambda: draw_evidence(facts, mode, following=following),
         evidence_alt(facts),
         lambda: evidence_rows(facts),
         "evidence",
         name="evidence",
-        kept_as=(*key, following.epochs, mode),
+        cache_key=(*key, following.epochs, mode),
         report=report,
     )
     st.markdown(":small[:blue[■] helped\u2003:red[■] harmed\u2003▨ took part, not computed\u2003· absent]")

@@ -76,7 +76,7 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
     """The table, a search where it is long, and its CSV."""
     report = shown.report
     fill = fill or fill_of(report)
-    columns = state.kept(
+    columns = state.cached(
         (shown.result.digest, "totals", utility, str(fill)), lambda: totals_columns(report, utility, fill)
     )
     names: list[str] = columns["Client"]

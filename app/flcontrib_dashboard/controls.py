@@ -11,12 +11,10 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts import DARK, Picture
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts import DARK, Picture, palette_for
 from flcontrib_core.detection import Alert
 from flcontrib_core.reports import csv_safe
-from flcontrib_core.words import help as wording
-from flcontrib_core.words import numbers
+from flcontrib_core.words import numbers, wording
 from flcontrib_core.workspace import Job, JobState, RunEntry
 from flcontrib_dashboard import selection, state
 from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
@@ -45,7 +43,7 @@ def apply_theme() -> None:
     That colour is nearly white in the dark, and Streamlit writes white on it. Streamlit's columns only stack on a
     phone; beside an open sidebar a chart would be squeezed to nothing long before.
     """
-    p = palette(state.theme())
+    p = palette_for(state.theme())
     in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
     columns = "[data-testid=stHorizontalBlock]:has(> [data-testid=stColumn] .chart) > [data-testid=stColumn]"
     rules = [
@@ -97,13 +95,13 @@ def chart(
     key: str,
     *,
     name: str,
-    kept_as: tuple[Hashable, ...],
+    cache_key: tuple[Hashable, ...],
     report: AuditReport | None = None,
     row_clients: Sequence[str] = (),
 ) -> None:
     """A chart with alt text, 'show as table', CSV, and PNG or SVG made in the reader's own browser.
 
-    It is drawn once per ``kept_as``, which starts with the result's digest and names all that the picture depends on.
+    It is drawn once per ``cache_key``, which starts with the result's digest and names all that the picture depends on.
     With a ``report`` its marks can be clicked and its epochs boxed, and what was chosen is followed on every page;
     ``row_clients`` names the rows of a chart that has one per client, top row first.
     """
@@ -112,7 +110,7 @@ def chart(
         table(rows(), key=f"{key}-rows")
     else:
         options = {"format": picture, "filename": name, "scale": PICTURE_SCALE}
-        drawn = state.kept((*kept_as, key), lambda: Drawn(draw()))
+        drawn = state.cached((*cache_key, key), lambda: Drawn(draw()))
         tools = [*(EPOCH_TOOLS if drawn.zooms else ()), *(["select2d"] if report is not None else ()), "toImage"]
         show_picture(
             drawn,

@@ -1,7 +1,7 @@
 """What answers on the dashboard's port? Streamlit, beside it one route that takes large logs as a stream, and one that
 gives out Plotly's script.
 
-``file_uploader`` holds a whole file in memory. ``PUT /intake/NAME`` writes it to the workspace as it comes, piece by
+``file_uploader`` holds a whole file in memory. ``PUT /import/NAME`` writes it to the workspace as it comes, piece by
 piece, and checks it there: memory stays flat, and nothing is left of an upload that breaks off or is refused.
 """
 
@@ -31,16 +31,16 @@ from starlette.routing import Route
 from flcontrib_core.errors import FLContribError
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.canvas.delivery import packed_script, script_route
-from flcontrib_dashboard.receiving import (
+from flcontrib_dashboard.uploads import (
     LARGEST_UPLOAD,
     ROUTE,
     TOKEN_HEADER,
     BrokenOff,
     Delivery,
     Refusal,
-    door,
-    foreign,
+    cross_origin,
     too_long,
+    upload_route,
 )
 
 PIECE_BYTES = 1 << 20
@@ -48,29 +48,31 @@ SILENCE_SECONDS = 120.0
 """A sender that says nothing for so long has gone."""
 
 
-async def take_in(request: Request) -> JSONResponse:
+async def import_run(request: Request) -> JSONResponse:
     """PUT: receives one log, checks it and keeps it; answers with its sha256 and what was found."""
     from flcontrib_dashboard import state  # its caches want a running server
 
-    turned_away = foreign(request.headers, st.get_option("server.allowedHosts") or ())
-    ticket = door.tickets.holder(request.headers.get(TOKEN_HEADER, ""))
-    if turned_away is None and ticket is None:
+    refusal = cross_origin(request.headers, st.get_option("server.allowedHosts") or ())
+    issued = upload_route.tokens.find(request.headers.get(TOKEN_HEADER, ""))
+    if refusal is None and issued is None:
         words = f"Send the token that the upload page shows in the header {TOKEN_HEADER}."
-        turned_away = Refusal(401, "E_UPLOAD_TOKEN", words)
-    turned_away = turned_away or too_long(request.headers, door.largest)
-    if turned_away is None and not door.claim_slot():
-        turned_away = Refusal(503, "E_UPLOAD_BUSY", "Other uploads are under way; try again when one has ended.")
-    if turned_away is not None or ticket is None:
-        assert turned_away is not None
-        return _answer({"code": turned_away.code, "error": turned_away.words}, turned_away.status)
+        refusal = Refusal(401, "E_UPLOAD_TOKEN", words)
+    refusal = refusal or too_long(request.headers, upload_route.largest)
+    if refusal is None and not upload_route.claim_slot():
+        refusal = Refusal(503, "E_UPLOAD_BUSY", "Other uploads are under way; try again when one has ended.")
+    if refusal is not None or issued is None:
+        assert refusal is not None
+        return _answer({"code": refusal.code, "error": refusal.words}, refusal.status)
     nonfinite = "absent" if request.query_params.get("nonfinite") == "absent" else "refuse"
-    delivery = ticket.delivery = Delivery(request.path_params["name"], nonfinite)
+    delivery = issued.delivery = Delivery(request.path_params["name"], nonfinite)
     arriving = _pulled(_pieces(request.stream()))
     try:
-        await anyio.to_thread.run_sync(partial(delivery.bring_in, state.workspace(), arriving, largest=door.largest))
+        await anyio.to_thread.run_sync(
+            partial(delivery.import_run, state.workspace(), arriving, largest=upload_route.largest)
+        )
     finally:
-        door.free_slot()
-    return _answer(_told(delivery), delivery.status or 500)
+        upload_route.free_slot()
+    return _answer(_record(delivery), delivery.status or 500)
 
 
 def _pulled(pieces: AsyncIterator[bytes]) -> Iterator[bytes]:
@@ -99,7 +101,7 @@ async def _pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield bytes(gathered)
 
 
-def _told(delivery: Delivery) -> dict[str, Any]:
+def _record(delivery: Delivery) -> dict[str, Any]:
     return {
         "filename": delivery.filename,
         "bytes": delivery.received,
@@ -158,10 +160,10 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-door.open = True
-door.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
+upload_route.open = True
+upload_route.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
 dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
-    routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), take_in, methods=["PUT"]), script_route()],
+    routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), import_run, methods=["PUT"]), script_route()],
     lifespan=startup,
 )

@@ -34,7 +34,7 @@ from flcontrib_core.workspace import (
 Derived = TypeVar("Derived")
 CARRIED = ("run", "result", "client", "window", "utility")
 """Choices that a click in the navigation, which empties the URL, must not lose."""
-MOST_KEPT = 512
+MOST_CACHED = 512
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
@@ -164,25 +164,25 @@ def alert_entries(entry: RunEntry) -> tuple[AlertEntry, ...]:
     return workspace().alerts.list(entry.digest)
 
 
-_kept: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
-_kept_lock = Lock()
+_cached: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()
+_cached_lock = Lock()
 
 
-def kept(key: tuple[Hashable, ...], make: Callable[[], Derived]) -> Derived:
+def cached(key: tuple[Hashable, ...], make: Callable[[], Derived]) -> Derived:
     """What follows from a stored result, made once. The key starts with the result's digest and names the rest.
 
     Kept values are shared by all readers: nobody may change one. Streamlit's own cache takes longer to digest such a
     key than most of these values take to make.
     """
-    with _kept_lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return cast(Derived, _kept[key])
+    with _cached_lock:
+        if key in _cached:
+            _cached.move_to_end(key)
+            return cast(Derived, _cached[key])
     made = make()  # not under the lock: nobody waits for somebody else's chart
-    with _kept_lock:
-        _kept[key] = made
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
+    with _cached_lock:
+        _cached[key] = made
+        while len(_cached) > MOST_CACHED:
+            _cached.popitem(last=False)
     return made
 
 

@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.comparison import rank_rows as rank_rows
     from flcontrib_core.charts.credit import fill_of as fill_of
     from flcontrib_core.charts.credit import total_credit as total_credit
-    from flcontrib_core.charts.crowd import MANY_CLIENTS as MANY_CLIENTS
-    from flcontrib_core.charts.crowd import crowd_alt as crowd_alt
-    from flcontrib_core.charts.crowd import crowd_facts as crowd_facts
-    from flcontrib_core.charts.crowd import crowd_rows as crowd_rows
-    from flcontrib_core.charts.crowd import draw_crowd as draw_crowd
     from flcontrib_core.charts.cumulative import MOST_IN_FOCUS as MOST_IN_FOCUS
     from flcontrib_core.charts.cumulative import CumulativeFacts as CumulativeFacts
     from flcontrib_core.charts.cumulative import cumulative_alt as cumulative_alt
@@ -59,6 +54,11 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.frontier import frontier_alt as frontier_alt
     from flcontrib_core.charts.frontier import frontier_facts as frontier_facts
     from flcontrib_core.charts.frontier import frontier_rows as frontier_rows
+    from flcontrib_core.charts.group_means import MANY_CLIENTS as MANY_CLIENTS
+    from flcontrib_core.charts.group_means import draw_group_means as draw_group_means
+    from flcontrib_core.charts.group_means import group_means_alt as group_means_alt
+    from flcontrib_core.charts.group_means import group_means_facts as group_means_facts
+    from flcontrib_core.charts.group_means import group_means_rows as group_means_rows
     from flcontrib_core.charts.heat_map import MOST_HEAT_ROWS as MOST_HEAT_ROWS
     from flcontrib_core.charts.heat_map import draw_heat_map as draw_heat_map
     from flcontrib_core.charts.heat_map import heat_map_alt as heat_map_alt
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.palette import DARK as DARK
     from flcontrib_core.charts.palette import LIGHT as LIGHT
     from flcontrib_core.charts.palette import Palette as Palette
+    from flcontrib_core.charts.palette import palette_for as palette_for
     from flcontrib_core.charts.picture import Picture as Picture
     from flcontrib_core.charts.ranking import RankingFacts as RankingFacts
     from flcontrib_core.charts.ranking import draw_ranking as draw_ranking
@@ -135,7 +136,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "rank_rows",
         ],
         "credit": ["fill_of", "total_credit"],
-        "crowd": ["MANY_CLIENTS", "crowd_alt", "crowd_facts", "crowd_rows", "draw_crowd"],
+        "group_means": ["MANY_CLIENTS", "group_means_alt", "group_means_facts", "group_means_rows", "draw_group_means"],
         "cumulative": [
             "MOST_IN_FOCUS",
             "CumulativeFacts",
@@ -158,7 +159,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "write_charts",
         ],
         "own_series": ["OwnSeriesFacts", "draw_own_series", "own_series_alt"],
-        "palette": ["DARK", "LIGHT", "Palette"],
+        "palette": ["DARK", "LIGHT", "Palette", "palette_for"],
         "picture": ["Picture"],
         "ranking": ["RankingFacts", "draw_ranking", "ranking_alt", "ranking_facts", "ranking_rows"],
         "schedule": [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import looks_of
+from flcontrib_core.charts.credit import client_styles
 from flcontrib_core.charts.following import (
     NOTHING,
     STILL,
@@ -19,7 +19,7 @@ from flcontrib_core.charts.following import (
     draw_followed_row,
     pick,
 )
-from flcontrib_core.charts.palette import Looks, palette, probability_scale
+from flcontrib_core.charts.palette import ClientStyles, palette_for, probability_scale
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
 from flcontrib_core.words import numbers
@@ -39,7 +39,7 @@ class ChangePointFacts:
     threshold: float
     above: tuple[tuple[str, int, int, float], ...]
     """(client, first, last, probability of a change among them) at or above the threshold, strongest first"""
-    looks: Looks
+    styles: ClientStyles
     left_out: int
 
 
@@ -65,7 +65,7 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
         focus,
         threshold,
         tuple(sorted(above, key=lambda a: (-a[3], a[0], a[1]))),
-        looks_of(report),
+        client_styles(report),
         len(points.client_ids) - len(order),
     )
 
@@ -105,7 +105,7 @@ def change_point_rows(facts: ChangePointFacts) -> list[dict[str, object]]:
 
 def draw_change_points(facts: ChangePointFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Lines of the clients in focus above, heat map of all below, on one axis."""
-    p = palette(mode)
+    p = palette_for(mode)
     count, epochs = facts.probability.shape
     row = 20 if count <= 24 else 14
     lines, gap = 170, 26
@@ -128,7 +128,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         customdata=[[plain(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
     )
-    position = facts.looks.position
+    position = facts.styles.position
     add_row_targets(figure, facts.clients, position, mode)
     words = [["no series here" if v != v else f"{v:.2f}" for v in row] for row in facts.probability.tolist()]
     add_cell_targets(figure, facts.clients, position, words)
@@ -163,7 +163,7 @@ def _draw_lines(figure: Picture, facts: ChangePointFacts, mode: str, following: 
     epochs = facts.probability.shape[1]
     for client in facts.focus:
         if client in facts.clients:
-            style = facts.looks.of(client, mode)
+            style = facts.styles.of(client, mode)
             figure.add_scatter(
                 x=list(range(1, epochs + 1)),
                 y=facts.probability[facts.clients.index(client)],
@@ -171,7 +171,7 @@ def _draw_lines(figure: Picture, facts: ChangePointFacts, mode: str, following: 
                 mode="lines+markers",
                 line={"color": style.colour, "dash": style.dash, "width": 3.6 if client == following.client else 2},
                 marker={"symbol": style.marker, "size": 6, "color": style.colour},
-                customdata=[[pick(facts.looks.position[client])]] * epochs,
+                customdata=[[pick(facts.styles.position[client])]] * epochs,
                 **STILL,
                 hovertemplate=f"<b>{plain(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, x_axis, y_axis
 from flcontrib_core.charts.ticks import signed_ticks
@@ -69,7 +69,7 @@ def class_mix_rows(facts: ClassMixFacts) -> list[dict[str, object]]:
 
 def draw_class_mix(facts: ClassMixFacts, mode: str) -> Picture:
     """A bar per class, help up."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure = base_figure(mode, 220, l=62, r=16, t=12, b=46)
     places = list(range(len(facts.classes)))
     figure.add_bar(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import looks_of
+from flcontrib_core.charts.credit import client_styles
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
-from flcontrib_core.charts.palette import Looks, palette, translucent
+from flcontrib_core.charts.palette import ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, epoch_axis, plain, x_axis, y_axis
 from flcontrib_core.charts.ticks import plain_ticks, signed_ticks, value_range
@@ -35,7 +35,7 @@ class ClusterFacts:
     """(k, epochs)"""
     silhouette: dict[int, float]
     alerted: frozenset[str]
-    looks: Looks
+    styles: ClientStyles
 
 
 def cluster_facts(report: AuditReport, utility: str, also: str | None = None) -> ClusterFacts | None:
@@ -64,7 +64,7 @@ def cluster_facts(report: AuditReport, utility: str, also: str | None = None) ->
         centres=sign * found.centres - offset,
         silhouette=found.silhouette,
         alerted=alerted,
-        looks=looks_of(report),
+        styles=client_styles(report),
     )
 
 
@@ -87,7 +87,7 @@ def cluster_rows(facts: ClusterFacts) -> list[dict[str, object]]:
 
 def draw_clusters(facts: ClusterFacts, mode: str, following: Following = NOTHING) -> Picture:
     """One panel per group on shared axes: a wide grey centre under its members."""
-    p = palette(mode)
+    p = palette_for(mode)
     k = len(facts.groups)
     columns = min(k, 4)
     rows = -(-k // columns)
@@ -134,9 +134,9 @@ def draw_clusters(facts: ClusterFacts, mode: str, following: Following = NOTHING
 def _draw_group(
     figure: Picture, facts: ClusterFacts, group: int, mode: str, following: Following, axes: dict[str, str]
 ) -> None:
-    p = palette(mode)
-    position = facts.looks.position
-    styles = {c: facts.looks.of(c, mode) for c in facts.groups[group] if c in facts.series}
+    p = palette_for(mode)
+    position = facts.styles.position
+    styles = {c: facts.styles.of(c, mode) for c in facts.groups[group] if c in facts.series}
     figure.add_scatter(
         x=facts.epochs,
         y=facts.centres[group],
@@ -198,7 +198,7 @@ def silhouette_rows(facts: ClusterFacts) -> list[dict[str, object]]:
 
 def draw_silhouette(facts: ClusterFacts, mode: str) -> Picture:
     """A bar per number of groups, the chosen one in ink."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure = base_figure(mode, 190, l=46, r=12, t=10, b=46)
     ks = sorted(facts.silhouette)
     colours = [p.ink if k == len(facts.groups) else p.context for k in ks]

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import looks_of, running_credit
+from flcontrib_core.charts.credit import client_styles, running_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
-from flcontrib_core.charts.palette import DASHES, Looks, palette, translucent
+from flcontrib_core.charts.palette import DASHES, ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
-from flcontrib_core.reports.comparison import contribution_ranks
 from flcontrib_core.words import numbers
 
 MOST_CLIENTS = 30
@@ -35,7 +34,7 @@ class AlignedFacts:
     epochs: int
     differences: bool
     """Each curve minus the baseline's, over the epochs both have"""
-    looks: Looks
+    styles: ClientStyles
 
 
 def aligned_facts(
@@ -70,7 +69,7 @@ def aligned_facts(
         tuple(curves),
         max((len(c) - 1 for own in curves for c in own if c is not None), default=0),
         differences,
-        looks_of(reports[0]),
+        client_styles(reports[0]),
     )
 
 
@@ -130,7 +129,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING)
         }
         axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         draw_followed_epochs(figure, following, mode, f"y{suffix} domain", f"x{suffix}")
-        _draw_results(figure, facts, own, facts.looks.of(client, mode).colour, mode, axes)
+        _draw_results(figure, facts, own, facts.styles.of(client, mode).colour, mode, axes)
         figure.add_annotation(
             x=left,
             xref="paper",
@@ -141,7 +140,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING)
             yshift=3,
             text=f"<b>{short(client, 26)}</b>",
             showarrow=False,
-            font={"size": 13, "color": facts.looks.of(client, mode).colour},
+            font={"size": 13, "color": facts.styles.of(client, mode).colour},
         )
     figure.update_layout(**layout)
     return figure
@@ -158,7 +157,7 @@ def _draw_results(
     for place, (name, curve) in enumerate(zip(facts.names, own, strict=True)):
         if curve is None:
             continue
-        line = {"color": translucent(palette(mode).context, 0.7), "width": 7}
+        line = {"color": translucent(palette_for(mode).context, 0.7), "width": 7}
         if place:
             line = {"color": colour, "width": 2.2, "dash": DASHES[(place - 1) % len(DASHES)]}
         figure.add_scatter(
@@ -182,17 +181,17 @@ class RankFacts:
     moved: int
     """Clients whose rank is not the same in all results"""
     left_out: int
-    looks: Looks
+    styles: ClientStyles
 
 
 def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...], also: str | None = None) -> RankFacts:
     """Of many clients those that moved most, and ``also`` the followed one."""
-    ranks = [contribution_ranks(r.history, utility) for r in reports]
+    ranks = [r.history.ranks(utility) for r in reports]
     shared = [(c, tuple(r[c] for r in ranks)) for c in ranks[0] if all(c in r for r in ranks)]
     moved = sum(len(set(places)) > 1 for _, places in shared)
     far = sorted(shared, key=lambda row: (row[0] != also, min(row[1]) - max(row[1]), row[1][0]))[:MOST_CLIENTS]
     rows = sorted(far, key=lambda row: row[1][0])
-    return RankFacts(names, tuple(rows), moved, len(shared) - len(rows), looks_of(reports[0]))
+    return RankFacts(names, tuple(rows), moved, len(shared) - len(rows), client_styles(reports[0]))
 
 
 def rank_alt(facts: RankFacts) -> str:
@@ -221,8 +220,8 @@ def rank_rows(facts: RankFacts) -> list[dict[str, object]]:
 
 def draw_ranks(facts: RankFacts, mode: str, following: Following = NOTHING) -> Picture:
     """A line per client from rank to rank; coloured where it moves by two places or more, or is followed."""
-    p = palette(mode)
-    position = facts.looks.position
+    p = palette_for(mode)
+    position = facts.styles.position
     # Ranks are drawn as places among the shown rows: of 10 000 clients thirty still stand one below the other.
     heights = [
         {rank: n + 1 for n, rank in enumerate(sorted({places[k] for _, places in facts.rows}))}
@@ -233,7 +232,7 @@ def draw_ranks(facts: RankFacts, mode: str, following: Following = NOTHING) -> P
     for client, places in facts.rows:
         followed = client == following.client
         stands_out = followed or max(places) - min(places) >= 2
-        style = facts.looks.of(client, mode)
+        style = facts.styles.of(client, mode)
         colour = style.colour if stands_out else p.context
         y = [heights[k][rank] for k, rank in enumerate(places)]
         figure.add_scatter(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.palette import Looks
+from flcontrib_core.charts.palette import ClientStyles
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import EpochByClient, FillPolicy, FloatArray
 
@@ -15,9 +15,9 @@ BAND = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Of the other clients: the middle 80% and 50%, and the median."""
 
 
-def looks_of(report: AuditReport) -> Looks:
+def client_styles(report: AuditReport) -> ClientStyles:
     """How the report's clients look in every chart."""
-    return Looks(report.history.client_ids, frozenset(a.client for a in report.detection.alerts))
+    return ClientStyles(report.history.client_ids, frozenset(a.client for a in report.detection.alerts))
 
 
 def windows_of(report: AuditReport, client: str) -> tuple[tuple[int, int], ...]:

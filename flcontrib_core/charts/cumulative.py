@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import band_of, looks_of, running_credit, windows_of
+from flcontrib_core.charts.credit import band_of, client_styles, running_credit, windows_of
 from flcontrib_core.charts.curves import Curve, curve_of, draw_band, draw_curve, label_ends
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
-from flcontrib_core.charts.palette import ClientStyle, Looks, palette, translucent
+from flcontrib_core.charts.palette import ClientStyle, ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.strip import draw_strip, strip_room
@@ -36,7 +36,7 @@ class CumulativeFacts:
     """(5, T + 1): 10, 25, 50, 75, 90% of the other clients; empty without others"""
     strip: tuple[tuple[str, np.ndarray], ...]
     """(client, (T + 1,) 0 absent, 1 computed, 2 not computed), focus first; only where it is readable"""
-    looks: Looks
+    styles: ClientStyles
     fill: str
 
     @property
@@ -54,8 +54,8 @@ def cumulative_facts(
 ) -> CumulativeFacts:
     """What the picture shows, before any drawing."""
     history = report.history
-    looks = looks_of(report)
-    position = looks.position
+    styles = client_styles(report)
+    position = styles.position
     credit = running_credit(history, utility, fill)
     shown = [c for c in focus if c in position][:MOST_IN_FOCUS]
     rest = [i for c, i in position.items() if c not in shown]
@@ -71,7 +71,7 @@ def cumulative_facts(
         others=len(rest),
         quantiles=band_of(credit, rest),
         strip=tuple((c, state[:, position[c]]) for c in strip),
-        looks=looks,
+        styles=styles,
         fill=str(fill),
     )
 
@@ -136,29 +136,29 @@ def draw_cumulative(facts: CumulativeFacts, mode: str, following: Following = NO
     draw_followed_epochs(figure, following, mode, "y domain")
     rail = 0
     for curve in facts.focus:
-        style = facts.looks.of(curve.client, mode)
+        style = facts.styles.of(curve.client, mode)
         for window in curve.windows:
             rail += 1
             height = high + (top - high) * (rails - rail + 0.5) / rails
             _draw_window(figure, window, curve.client, style, rail == 1, height)
-            _mark_rail(figure, window, curve.client, style, height, facts.looks.position[curve.client])
+            _mark_rail(figure, window, curve.client, style, height, facts.styles.position[curve.client])
     for curve in facts.focus:
         width = 4.0 if curve.client == following.client else 2.5
-        picked = pick(facts.looks.position[curve.client])
-        draw_curve(figure, curve, facts.looks.of(curve.client, mode), facts.last_known, picked, width)
+        picked = pick(facts.styles.position[curve.client])
+        draw_curve(figure, curve, facts.styles.of(curve.client, mode), facts.last_known, picked, width)
     label_ends(figure, _ends(facts, mode), facts.last_known, facts.epochs)
     if strip_height:
-        colours = {c.client: facts.looks.of(c.client, mode).colour for c in facts.focus}
-        draw_strip(figure, facts.strip, colours, facts.looks.position, floor, mode, following.client)
+        colours = {c.client: facts.styles.of(c.client, mode).colour for c in facts.focus}
+        draw_strip(figure, facts.strip, colours, facts.styles.position, floor, mode, following.client)
     return figure
 
 
 def _ends(facts: CumulativeFacts, mode: str) -> list[tuple[str, float, str, bool]]:
     last = facts.last_known
-    names = [(c.client, float(c.credit[last]), facts.looks.of(c.client, mode).colour, True) for c in facts.focus]
+    names = [(c.client, float(c.credit[last]), facts.styles.of(c.client, mode).colour, True) for c in facts.focus]
     if facts.others:
         who = f"{numbers.count(facts.others)} {'others' if facts.focus else 'clients'}"
-        names.append((who, float(facts.quantiles[2, last]), palette(mode).secondary, False))
+        names.append((who, float(facts.quantiles[2, last]), palette_for(mode).secondary, False))
     return names
 
 

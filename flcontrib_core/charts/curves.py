@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.charts.following import STILL
-from flcontrib_core.charts.palette import ClientStyle, palette, translucent
+from flcontrib_core.charts.palette import ClientStyle, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import plain, short
 from flcontrib_core.charts.ticks import spread_labels
@@ -72,7 +72,7 @@ def draw_band(figure: Picture, quantiles: FloatArray, last: int, others: int, mo
     """The others up to epoch ``last``: their middle 80% and 50%, and the median."""
     if not others:
         return
-    grey = palette(mode).context
+    grey = palette_for(mode).context
     epochs = np.arange(last + 1)
     upto = quantiles[:, : last + 1]  # an outline with gaps would be filled across them
     for lower, upper, alpha in ((0, 4, 0.18), (1, 3, 0.28)):

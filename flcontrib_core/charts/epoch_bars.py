@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flcontrib_core.charts.palette import CLEAR, palette
+from flcontrib_core.charts.palette import CLEAR, palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import hatch_of, y_axis
 from flcontrib_core.charts.ticks import signed_ticks
@@ -29,7 +29,7 @@ def draw_value_bars(
 
     All (T + 1,), help up. ``band``: the low and the high end of the others in each epoch, NaN where nothing is said.
     """
-    p = palette(mode)
+    p = palette_for(mode)
     at = np.flatnonzero(state == CellState.COMPUTED)
     half = np.nan_to_num(half_widths[at])
     ends = [*(values[at] - half), *(values[at] + half), *(np.ravel(band) if band is not None else ())]
@@ -101,7 +101,7 @@ def draw_change_bars(
             yanchor="bottom",
             showarrow=False,
             text=f"{numbers.window(first, last)}: {numbers.probability(mass)}",
-            font={"size": 11, "color": palette(mode).secondary},
+            font={"size": 11, "color": palette_for(mode).secondary},
         )
 
 
@@ -118,5 +118,5 @@ def write_heading(figure: Picture, height: float, text: str, mode: str) -> None:
         xshift=-40,
         text=text,
         showarrow=False,
-        font={"size": 13, "color": palette(mode).ink},
+        font={"size": 13, "color": palette_for(mode).ink},
     )

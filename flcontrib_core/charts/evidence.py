@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import band_of, looks_of, running_credit
+from flcontrib_core.charts.credit import band_of, client_styles, running_credit
 from flcontrib_core.charts.curves import Curve, curve_of, draw_band, draw_curve, label_ends
 from flcontrib_core.charts.epoch_bars import draw_change_bars, draw_value_bars, write_heading
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs
-from flcontrib_core.charts.palette import Looks, palette, translucent
+from flcontrib_core.charts.palette import ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import STATE_WORDS, drawn_states
 from flcontrib_core.charts.style import base_figure, epoch_axis, last_known, plain, y_axis
@@ -43,7 +43,7 @@ class EvidenceFacts:
     half_widths: np.ndarray
     state: np.ndarray
     """(T + 1,) 0 absent, 1 computed, 2 not computed"""
-    looks: Looks
+    styles: ClientStyles
 
     @property
     def last_known(self) -> int:
@@ -83,7 +83,7 @@ def evidence_facts(
         values=values,
         half_widths=1.96 * np.where(state == CellState.COMPUTED, series.standard_errors[:, i], 0.0),
         state=state,
-        looks=looks_of(report),
+        styles=client_styles(report),
     )
 
 
@@ -120,7 +120,7 @@ def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
 
 def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Three rows on one epoch axis, the window shaded through all of them."""
-    style = facts.looks.of(facts.client, mode)
+    style = facts.styles.of(facts.client, mode)
     figure = base_figure(mode, 640, l=62, r=86, t=26, b=46)
     low, high = value_range([facts.curve.credit, facts.quantiles])
     figure.update_layout(
@@ -142,7 +142,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHIN
     ends = [(facts.client, float(facts.curve.credit[facts.last_known]), style.colour, True)]
     if facts.others:
         median = float(facts.quantiles[2, facts.last_known])
-        ends.append((numbers.several(facts.others, "other"), median, palette(mode).secondary, False))
+        ends.append((numbers.several(facts.others, "other"), median, palette_for(mode).secondary, False))
     label_ends(figure, ends, facts.last_known, facts.epochs)
     draw_change_bars(figure, facts.change, facts.groups, style.colour, mode, axis="y2", domain=(0.345, 0.51))
     draw_value_bars(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.charts.palette import CLEAR, palette, translucent
+from flcontrib_core.charts.palette import CLEAR, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import plain
 
@@ -94,7 +94,7 @@ def draw_followed_epochs(
     """Two ink edges and a faint fill between them: unlike a marked window, which has its client's colour."""
     if following.epochs is None:
         return
-    p = palette(mode)
+    p = palette_for(mode)
     first, last = following.epochs[0] - 0.5, following.epochs[1] + 0.5
     fill = {"fillcolor": translucent(p.secondary, 0.10), "line": {"width": 0}, "layer": "below"}
     figure.add_shape(type="rect", x0=first, x1=last, y0=heights[0], y1=heights[1], xref=xref, yref=yref, **fill)
@@ -106,7 +106,7 @@ def draw_followed_epochs(
 
 def draw_followed_row(figure: Picture, height: float, mode: str, over: bool = False) -> None:
     """A frame around one client's row; ``over`` the cells of a heat map, otherwise filled and under the marks."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure.add_shape(
         type="rect",
         x0=0,
@@ -146,7 +146,7 @@ def add_cell_targets(
 
 def add_row_targets(figure: Picture, clients: Sequence[str], position: Mapping[str, int], mode: str) -> None:
     """A small ring before each row of a chart with one row per client: the place to click, filled when followed."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure.add_scatter(
         x=[0.0] * len(clients),
         y=list(range(len(clients), 0, -1)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, x_axis, y_axis
 from flcontrib_core.charts.ticks import percent_ticks, plain_ticks
@@ -69,7 +69,7 @@ def frontier_rows(facts: FrontierFacts) -> list[dict[str, object]]:
 
 def _mark_current(figure: Picture, facts: FrontierFacts, top_gap: float, mode: str) -> None:
     """A ring where the reader's budget stands, with its name above or below."""
-    p, at = palette(mode), facts.current - 1
+    p, at = palette_for(mode), facts.current - 1
     figure.add_shape(  # not a trace: the curve need not be computed anew when the budget moves
         type="circle",
         xsizemode="pixel",
@@ -96,7 +96,7 @@ def _mark_current(figure: Picture, facts: FrontierFacts, top_gap: float, mode: s
 
 def draw_frontier(facts: FrontierFacts, mode: str) -> Picture:
     """Cost against the exposure gap of every budget, a ring at the reader's."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure = base_figure(mode, 320, l=52, r=18, t=10, b=48)
     figure.add_shape(
         type="rect", x0=0, x1=0.75, y0=0, y1=1, yref="y domain", fillcolor=p.soft, line={"width": 0}, layer="below"
@@ -146,7 +146,7 @@ def draw_frontier(facts: FrontierFacts, mode: str) -> Picture:
 
 def _draw_compared(figure: Picture, compared: np.ndarray, mode: str) -> None:
     """The curve of one-sided schedules, dashed, with its name at its highest point."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure.add_scatter(
         x=compared[:, 0],
         y=compared[:, 1],

@@ -17,7 +17,7 @@ from flcontrib_core.charts.following import (
     draw_followed_row,
 )
 from flcontrib_core.charts.heat_map_sides import draw_gain, draw_totals, reach
-from flcontrib_core.charts.palette import heat_scale, palette
+from flcontrib_core.charts.palette import heat_scale, palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import STATE_WORDS, drawn_states
 from flcontrib_core.charts.style import (
@@ -142,7 +142,7 @@ def heat_map_rows(facts: HeatMapFacts) -> list[dict[str, object]]:
 
 def draw_heat_map(facts: HeatMapFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Clients × epochs, with the gain per epoch above and (on wide screens) totals at the right."""
-    p = palette(mode)
+    p = palette_for(mode)
     count = len(facts.clients)
     row, top = (26 if count <= 20 else 18), 64 + GAIN_GAP
     inner = top + row * count + KEY_DEPTH
@@ -171,7 +171,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, following: Following = NOTHING
 
 
 def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
-    p = palette(mode)
+    p = palette_for(mode)
     epochs = facts.values.shape[1]
     figure.add_heatmap(
         x=list(range(1, epochs + 1)),
@@ -200,7 +200,7 @@ def _lay_out(
     above: float,
 ) -> None:
     """The cells between two heights and up to ``right`` of the width, the gain from ``above`` on."""
-    p = palette(mode)
+    p = palette_for(mode)
     count, epochs = facts.values.shape
     names = [short(c, LONGEST_NAME) for c in facts.clients]
     bold = [c in facts.alerted for c in facts.clients]
@@ -231,7 +231,7 @@ def _lay_out(
 
 def _write_followed(figure: Picture, client: str, height: int, mode: str) -> None:
     """The followed client's name in bold, over the one beside the axis: other labels would mean another picture."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure.add_annotation(
         x=0,
         xref="paper",
@@ -260,7 +260,7 @@ def _cell_words(facts: HeatMapFacts) -> list[list[str]]:
 
 def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -> None:
     """Hatched = took part, not computed; small dot = absent. Zero stays a computed cell in the neutral colour."""
-    p = palette(mode)
+    p = palette_for(mode)
     rows, epochs = np.nonzero(facts.state == CellState.NOT_COMPUTED)
     if len(rows):
         base = [y[r] - 0.42 for r in rows]

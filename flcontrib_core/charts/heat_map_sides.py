@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flcontrib_core.charts.following import STILL, pick
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import plain
 from flcontrib_core.charts.ticks import signed_ticks
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
     """What the model gained in each epoch, above the cells on an axis of its own."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure.add_bar(
         x=list(range(1, len(facts.gain) + 1)),
         y=facts.gain,
@@ -43,7 +43,7 @@ def draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
 
 def draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
     """A bar with its 95% interval per client, on an axis of its own."""
-    p = palette(mode)
+    p = palette_for(mode)
     colours = [p.help if t >= 0 else p.harm for t in facts.totals]
     known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
     figure.add_bar(

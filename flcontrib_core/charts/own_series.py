@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.charts.epoch_bars import draw_change_bars, draw_value_bars, write_heading
-from flcontrib_core.charts.palette import palette, translucent
+from flcontrib_core.charts.palette import palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import add_cells, base_figure, epoch_axis, plain
 from flcontrib_core.vocabulary import CellState, EpochVector, IntArray
@@ -44,7 +44,7 @@ def own_series_alt(facts: OwnSeriesFacts) -> str:
 
 def draw_own_series(facts: OwnSeriesFacts, mode: str) -> Picture:
     """Values over the band, and the probability of a change below, on one epoch axis."""
-    p = palette(mode)
+    p = palette_for(mode)
     epochs = len(facts.values) - 1
     figure = base_figure(mode, 440, l=62, r=16, t=26, b=46)
     figure.update_layout(xaxis=epoch_axis(mode, epochs, 0.3, epochs + 0.7) | {"anchor": "y2"}, barmode="overlay")

@@ -88,7 +88,7 @@ DARK = Palette(
 )
 
 
-def palette(mode: str) -> Palette:
+def palette_for(mode: str) -> Palette:
     """'light' or 'dark', as the browser says."""
     return DARK if mode == "dark" else LIGHT
 
@@ -103,7 +103,7 @@ class ClientStyle:
 
 
 @dataclass(frozen=True)
-class Looks:
+class ClientStyles:
     """Every client's look in one result, the same on every page, in its report and in light and dark.
 
     Clients with an alert have colours of their own, so that nobody else stands in the colour of an accused one. Within
@@ -117,7 +117,7 @@ class Looks:
         """One client's look, 'light' or 'dark'."""
         slot, turn = self._places[client]
         dash = DASHES[(turn + (slot >= FAR_APART)) % len(DASHES)]
-        return ClientStyle(palette(mode).clients[slot], dash, MARKERS[(slot + turn // len(DASHES)) % len(MARKERS)])
+        return ClientStyle(palette_for(mode).clients[slot], dash, MARKERS[(slot + turn // len(DASHES)) % len(MARKERS)])
 
     @cached_property
     def _places(self) -> dict[str, tuple[int, int]]:

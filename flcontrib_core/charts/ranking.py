@@ -9,7 +9,7 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
-from flcontrib_core.charts.palette import palette, translucent
+from flcontrib_core.charts.palette import palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, plain, short, write_column, x_axis
 from flcontrib_core.charts.ticks import signed_ticks
@@ -112,7 +112,7 @@ def ranking_rows(facts: RankingFacts) -> list[dict[str, object]]:
 
 def draw_ranking(facts: RankingFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Filled when the interval excludes zero, open otherwise; the number stands in a right-hand column."""
-    p = palette(mode)
+    p = palette_for(mode)
     rows = facts.rows
     row_height = 30 if len(rows) <= 12 else 22
     figure = base_figure(mode, row_height * max(len(rows), 1) + 82, l=104, r=60, t=26, b=48)
@@ -152,7 +152,7 @@ def draw_ranking(facts: RankingFacts, mode: str, following: Following = NOTHING)
 
 def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], edge: float, mode: str) -> None:
     """Two traces for all clients: the intervals (pieces of one line per colour) and the dots."""
-    p = palette(mode)
+    p = palette_for(mode)
     rows = facts.rows
     digits = max(2 if any(abs(r.total) >= 1 for r in rows) else 3, numbers.digits_for(*(r.total for r in rows)))
     colours = [(p.help if r.total > 0 else p.harm) if r.clear else p.secondary for r in rows]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, draw_followed_row, pick
-from flcontrib_core.charts.palette import CLEAR, palette
+from flcontrib_core.charts.palette import CLEAR, palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import (
     add_cells,
@@ -82,7 +82,7 @@ def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
 
 def draw_schedule(facts: ScheduleFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Filled = computed, hatched = skipped; a strip of cells below repeats the choice."""
-    p = palette(mode)
+    p = palette_for(mode)
     figure = base_figure(mode, 260, l=52, r=12, t=22, b=46)
     draw_followed_epochs(figure, following, mode, "y domain")
     x = np.arange(1, facts.epochs + 1)
@@ -163,7 +163,7 @@ def exposure_rows(facts: ExposureFacts) -> list[dict[str, object]]:
 
 def draw_exposure(facts: ExposureFacts, mode: str, following: Following = NOTHING) -> Picture:
     """A lying bar per client, the mean dotted."""
-    p = palette(mode)
+    p = palette_for(mode)
     rows = facts.rows
     figure = base_figure(mode, (26 if len(rows) <= 14 else 19) * max(len(rows), 1) + 58, l=96, r=46, t=6, b=46)
     y = list(range(len(rows), 0, -1))

@@ -34,7 +34,7 @@ def schedule_svg(schedule: Schedule) -> str:
     """The chosen epochs over the model's movement, with the finding as heading."""
     facts = schedule_facts(schedule)
     title = schedule_title(schedule)
-    lines = (title, _judged(schedule), "Bar: share of all movement. Filled: computed. Hatched: skipped.")
+    lines = (title, _criterion(schedule), "Bar: share of all movement. Filled: computed. Hatched: skipped.")
     return svg_file(draw_schedule(facts, "light"), title, schedule_alt(facts), lines)
 
 
@@ -52,7 +52,7 @@ def schedule_title(schedule: Schedule) -> str:
     return f"{sentence}; every client is seen in at least {numbers.share(schedule.lowest_exposure)} of its epochs"
 
 
-def _judged(schedule: Schedule) -> str:
+def _criterion(schedule: Schedule) -> str:
     how_many = "at most" if schedule.at_most else "exactly"
     parts = [f"{schedule.fairness}, γ = {schedule.gamma:g}, {how_many} {schedule.k}"]
     if schedule.lowest_exposure is not None:

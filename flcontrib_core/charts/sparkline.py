@@ -6,7 +6,7 @@ import numpy as np
 
 from flcontrib_core.charts.cumulative import CumulativeFacts
 from flcontrib_core.charts.curves import draw_area
-from flcontrib_core.charts.palette import palette, translucent
+from flcontrib_core.charts.palette import palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure
 from flcontrib_core.charts.ticks import value_range
@@ -24,7 +24,7 @@ def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] |
 def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] | None, mode: str) -> Picture:
     """A small picture without axes; the facts are those of the large one."""
     curve = next(c for c in facts.focus if c.client == client)
-    style = facts.looks.of(client, mode)
+    style = facts.styles.of(client, mode)
     figure = base_figure(mode, 64, l=0, r=0, t=2, b=2)
     low, high = value_range([curve.credit, facts.quantiles[[0, 4]]] if facts.others else [curve.credit])
     figure.update_layout(
@@ -33,7 +33,7 @@ def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] 
     epochs = np.arange(facts.last_known + 1)
     if facts.others:
         lower, upper = facts.quantiles[[0, 4], : len(epochs)]
-        draw_area(figure, epochs, lower, upper, translucent(palette(mode).context, 0.3), "others")
+        draw_area(figure, epochs, lower, upper, translucent(palette_for(mode).context, 0.3), "others")
     if window is not None:
         shade = {"fillcolor": translucent(style.colour, 0.13), "line": {"width": 0}, "layer": "below"}
         figure.add_shape(type="rect", x0=window[0] - 0.5, x1=window[1] + 0.5, y0=0, y1=1, yref="y domain", **shade)

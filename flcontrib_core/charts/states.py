@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.vocabulary import CellState, IntArray, StateArray
-from flcontrib_core.words import help as wording
+from flcontrib_core.words import wording
 
 STATE_WORDS = {
     int(CellState.ABSENT): wording.ABSENT,

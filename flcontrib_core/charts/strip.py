@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from flcontrib_core.charts.following import STILL, pick
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import hatch_of, plain, short
 from flcontrib_core.vocabulary import CellState, IntArray
-from flcontrib_core.words import help as wording
+from flcontrib_core.words import wording
 
 ROW = 15
 """Pixels per client."""
@@ -32,7 +32,7 @@ def draw_strip(
     followed: str | None,
 ) -> None:
     """Below ``floor`` of the figure's height; clients without a colour of their own are grey."""
-    p = palette(mode)
+    p = palette_for(mode)
     for row, (client, state) in enumerate(rows):
         y = len(rows) - row
         hatch = {"color": p.soft, "pattern": hatch_of(mode) | {"size": 5, "solidity": 0.25}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.charts.palette import CLEAR, heat_scale, palette
+from flcontrib_core.charts.palette import CLEAR, heat_scale, palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.ticks import epoch_ticks
 from flcontrib_core.words import numbers
@@ -36,7 +36,7 @@ def short(text: str, most: int) -> str:
 
 def base_figure(mode: str, height: int, **margins: int) -> Picture:
     """An empty figure in the house style: transparent, horizontal grid only, no legend, no dragging."""
-    p = palette(mode)
+    p = palette_for(mode)
     layout = dict(
         height=height,
         margin={"l": 54, "r": 16, "t": 12, "b": 46} | margins,
@@ -71,7 +71,7 @@ def write_column(figure: Picture, edge: float, places: Sequence[float], words: S
         mode="text",
         text=[f"\u2002{w}" for w in words],
         textposition="middle right",
-        textfont={"size": 12, "color": palette(mode).secondary},
+        textfont={"size": 12, "color": palette_for(mode).secondary},
         cliponaxis=False,
         hoverinfo="skip",
     )
@@ -88,7 +88,7 @@ def add_colour_key(figure: Picture, limit: float, mode: str, inner: float) -> No
 
     ``inner``: the figure's height between its margins.
     """
-    p = palette(mode)
+    p = palette_for(mode)
     digits = numbers.digits_for(limit)
     steps = np.linspace(-limit, limit, 41)
     figure.add_heatmap(
@@ -122,7 +122,7 @@ def add_colour_key(figure: Picture, limit: float, mode: str, inner: float) -> No
 
 def hatch_of(mode: str) -> dict[str, Any]:
     """The hatch that says: not computed."""
-    p = palette(mode)
+    p = palette_for(mode)
     return {"shape": "/", "fgcolor": p.hatch, "bgcolor": p.soft, "size": 6, "solidity": 0.22}
 
 
@@ -160,7 +160,7 @@ def add_cells(
 
 def x_axis(mode: str) -> dict[str, Any]:
     """A horizontal axis: a line with ticks, no grid."""
-    p = palette(mode)
+    p = palette_for(mode)
     return {
         "showgrid": False,
         "zeroline": False,
@@ -184,13 +184,13 @@ def epoch_axis(mode: str, epochs: int, low: float, high: float, title: str = "Ep
         "maxallowed": high,
         "fixedrange": False,
         "tickvals": epoch_ticks(epochs),
-        "title": {"text": title, "font": {"size": 12, "color": palette(mode).secondary}},
+        "title": {"text": title, "font": {"size": 12, "color": palette_for(mode).secondary}},
     }
 
 
 def y_axis(mode: str) -> dict[str, Any]:
     """A vertical axis: a grid, no line."""
-    p = palette(mode)
+    p = palette_for(mode)
     return {
         "gridcolor": p.grid,
         "zeroline": True,

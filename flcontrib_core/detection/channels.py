@@ -18,7 +18,8 @@ import numpy as np
 
 from flcontrib_core.detection.facts import Unavailable
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.games.raw_channels import RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 VALUE = "Shapley value"

@@ -17,7 +17,8 @@ from flcontrib_core.detection.reasons import (
     RepeatedOwnUpdates,
     ZeroUpdates,
 )
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.games.raw_channels import RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.tagged import Others
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.games.sketches import (
     UpdateDistance,
     blocks_of,
@@ -29,7 +30,6 @@ from flcontrib_core.games.sketches import (
     update_distance,
 )
 from flcontrib_core.games.submodels import EpochGame
-from flcontrib_core.history.contribution_history import RawChannels
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.history.contribution_history import (
     ContributionHistory,
-    RawChannels,
     by_utility,
     cell_states,
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flcontrib_core.errors import MissingPart
+from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.history.remarks import EpochRemark
 from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.vocabulary import (
@@ -31,48 +32,6 @@ if TYPE_CHECKING:
 
 SERVER_ROUNDING = 1e-5
 """Share of the largest step below which a difference between stored and rebuilt model is rounding."""
-
-
-@dataclass(frozen=True)
-class RawChannels:
-    """Cheap observations of every participant in every epoch, also where the budget skipped Shapley values.
-
-    All (T + 1, clients) unless said; NaN where the client was absent or the observation is not available.
-    Raw and unstandardised; ``detection.channels`` turns them so that up is suspicious.
-    """
-
-    solo_margin: EpochByClient
-    """Mean over validation rows of the change of the true-class logit (centred over classes) of F + Δ_i."""
-    solo_class_margin: FloatArray
-    """(T + 1, clients, classes) the same per true class; NaN for classes without validation rows."""
-    solo_worst_class: EpochByClient
-    """Largest per-class rise of the validation loss of F + Δ_i."""
-    solo_loss: EpochByClient
-    """Change of the validation loss of F + Δ_i."""
-    own_cosine: EpochByClient
-    """Mean cosine of Δ_it to the client's own other updates (from a seeded sketch); NaN with fewer than two."""
-    norm: EpochByClient
-    """‖Δ_it‖"""
-    spread: EpochByClient
-    """Participation ratio 1 / (P Σ u⁴), u = Δ/‖Δ‖."""
-    peer_cosine: EpochByClient
-    """Mean cosine to the other participants' updates of the same epoch."""
-    last_step_cosine: EpochByClient
-    """Cosine to the previous global step F(t−1) − F(t−2); NaN in epoch 1."""
-    repeat_of: IntArray
-    """(T + 1, clients) the earlier epoch whose update of the same client is repeated (distance < 1e-3), 0 = none."""
-    copy_of: IntArray
-    """(T + 1, clients) 1 + position of another participant with the bit-equal update in that epoch, 0 = none."""
-    validation_rows: int
-    sketch_dimensions: int
-    repeat_bit_equal: EpochByClientMask | None = None
-    """(T + 1, clients) where the update of ``repeat_of`` is repeated bit for bit; None = not recorded."""
-    closest_own_cosine: EpochByClient | None = None
-    """Largest cosine of Δ_it to an *earlier* update of the same client; NaN for its first. None = not recorded."""
-    twin_cosine: EpochByClient | None = None
-    """Largest cosine to another participant's update of the same epoch. None = not recorded."""
-    twin_of: IntArray | None = None
-    """(T + 1, clients) 1 + position of that participant, 0 = none. None = not recorded."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +195,13 @@ class ContributionHistory:
             return np.asarray(self.totals_given[:, self._column(utility)] + self.of(utility).values[0])
         total: FloatArray = self.filled(utility, fill).sum(axis=0)
         return total
+
+    def ranks(self, utility: str) -> dict[str, int]:
+        """1 = helped most. Clients that never took part have no rank."""
+        help_up = -self.harm_sign(utility) * self.totals(utility)
+        active = [i for i in range(len(self.client_ids)) if self.participated[:, i].any()]
+        order = sorted(active, key=lambda i: (-help_up[i], self.client_ids[i]))
+        return {self.client_ids[i]: rank for rank, i in enumerate(order, start=1)}
 
     def total_standard_errors(self, utility: str) -> FloatArray:
         """(clients,) √Σ SE² over computed epochs; NaN where a method gives none."""

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from flcontrib_core.reports.as_json import audit_json as audit_json
     from flcontrib_core.reports.as_json import history_json as history_json
     from flcontrib_core.reports.comparison import compare_reports as compare_reports
-    from flcontrib_core.reports.comparison import contribution_ranks as contribution_ranks
     from flcontrib_core.reports.extract import extract_json as extract_json
     from flcontrib_core.reports.extract import write_extract as write_extract
     from flcontrib_core.reports.tables import csv_safe as csv_safe
@@ -23,7 +22,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "as_json": ["alert_json", "audit_json", "history_json"],
-        "comparison": ["compare_reports", "contribution_ranks"],
+        "comparison": ["compare_reports"],
         "extract": ["extract_json", "write_extract"],
         "tables": ["csv_safe", "write_history_tables"],
         "twin": ["report_json", "write_report"],

@@ -7,16 +7,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json
-
-
-def contribution_ranks(history: ContributionHistory, utility: str) -> dict[str, int]:
-    """1 = helped most. Clients that never took part have no rank."""
-    help_up = -history.harm_sign(utility) * history.totals(utility)
-    active = [i for i in range(len(history.client_ids)) if history.participated[:, i].any()]
-    order = sorted(active, key=lambda i: (-help_up[i], history.client_ids[i]))
-    return {history.client_ids[i]: r for r, i in enumerate(order, start=1)}
 
 
 def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
@@ -25,7 +16,7 @@ def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
     shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
     utilities: dict[str, Any] = {}
     for u in shared:
-        ranking = [contribution_ranks(r.history, u) for r in reports]
+        ranking = [r.history.ranks(u) for r in reports]
         totals = [dict(zip(r.history.client_ids, r.history.totals(u).tolist(), strict=True)) for r in reports]
         utilities[u] = {
             c: [

@@ -63,7 +63,7 @@ def answer_settings(
     if settings.epochs is not None:
         mask = hand_picked(settings.epochs, T)
         exactly = replace(settings, at_most=False)
-        return exactly, len(settings.epochs), _judged(terms, exactly, mask, "given")
+        return exactly, len(settings.epochs), _evaluated(terms, exactly, mask, "given")
     k = resolve_budget(settings.budget, T)
     if settings.budget is None:  # no budget: nothing to choose, whatever the mode
         everything = np.ones(T, dtype=np.bool_)
@@ -78,9 +78,9 @@ def _answer_budget(terms: ProgramTerms, settings: BudgetSettings, k: int, on_pro
         mask = best_by_sorting(terms.epoch_coefficients(fairness, settings.gamma), k, settings.at_most)
         return Answer(mask, objective_of(terms, settings, mask), "sort")
     if fairness is FairnessMode.STRIDE:
-        return _judged(terms, settings, evenly_spread(T, k), "stride")
+        return _evaluated(terms, settings, evenly_spread(T, k), "stride")
     if fairness is FairnessMode.RANDOM:
-        return _judged(terms, settings, at_random(T, k, settings.seed), "random")
+        return _evaluated(terms, settings, at_random(T, k, settings.seed), "random")
     return solve_two_sided(two_sided_program(terms, settings, k), settings, on_progress)
 
 
@@ -130,7 +130,7 @@ def _proved(program: TwoSidedProgram, searched: Answer, value: float, seconds: f
     return replace(searched, bound=bound)
 
 
-def _judged(terms: ProgramTerms, settings: BudgetSettings, mask: BoolArray, method: str) -> Answer:
+def _evaluated(terms: ProgramTerms, settings: BudgetSettings, mask: BoolArray, method: str) -> Answer:
     """An answer that no program chose, beside the bound of the best one with as many epochs."""
     k = int(mask.sum())
     if settings.fairness in SEPARABLE:

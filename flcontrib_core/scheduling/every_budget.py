@@ -86,7 +86,7 @@ def completed_for_every_budget(
     return EveryBudget(schedules, values, bounds, play.pulls)
 
 
-def judged_for_every_budget(terms: ProgramTerms, gamma: float, schedules: ScheduleMatrix) -> EveryBudget:
+def evaluated_for_every_budget(terms: ProgramTerms, gamma: float, schedules: ScheduleMatrix) -> EveryBudget:
     """Schedules that a plain rule gave (T, T), valued and bounded by the two-sided objective."""
     values = terms.two_sided(schedules, gamma)
     if terms.epoch_count <= LARGEST_EPOCH_COUNT:

@@ -11,7 +11,7 @@ from flcontrib_core.scheduling.every_budget import (
     EveryBudget,
     as_at_most,
     completed_for_every_budget,
-    judged_for_every_budget,
+    evaluated_for_every_budget,
     two_sided_for_every_budget,
 )
 from flcontrib_core.scheduling.objectives import ProgramTerms, ScheduleMatrix
@@ -81,7 +81,7 @@ def answer_every_budget(terms: ProgramTerms, settings: BudgetSettings) -> EveryB
         evenly_spread(T, k) if fairness is FairnessMode.STRIDE else at_random(T, k, settings.seed)
         for k in range(1, T + 1)
     ]
-    return judged_for_every_budget(terms, gamma, np.array(by_rule))
+    return evaluated_for_every_budget(terms, gamma, np.array(by_rule))
 
 
 def frontier_of(

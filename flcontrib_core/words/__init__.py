@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from flcontrib_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from flcontrib_core.words import numbers as numbers
+    from flcontrib_core.words import wording as wording
     from flcontrib_core.words.facts import context as context
     from flcontrib_core.words.facts import counter_evidence as counter_evidence
     from flcontrib_core.words.facts import false_alarm_sentence as false_alarm_sentence
@@ -85,4 +87,5 @@ __getattr__, __dir__, __all__ = lazy_names(
             "where_words",
         ],
     },
+    whole=("numbers", "wording"),
 )

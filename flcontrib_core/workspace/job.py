@@ -89,7 +89,7 @@ def status_of(folder: Path, job_id: str) -> tuple[JobStatus, bool]:
         return JobStatus(), False
 
 
-def look_at(row: sqlite3.Row, folder: Path) -> Job:
+def job_from_row(row: sqlite3.Row, folder: Path) -> Job:
     """A row of ``asked`` together with what the worker itself says: a dead worker's job is not running."""
     asked = LogEntry.of(row)
     status, alive = status_of(folder, row["id"])

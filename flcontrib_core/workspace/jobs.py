@@ -34,8 +34,8 @@ from flcontrib_core.workspace.job import (
     Job,
     JobState,
     enter_job,
+    job_from_row,
     job_identity,
-    look_at,
     status_of,
     status_path,
 )
@@ -147,7 +147,7 @@ class JobQueue:
         waiting = self._index.read("SELECT id FROM jobs WHERE state = 'queued' ORDER BY place")
         position = {row["id"]: number for number, row in enumerate(waiting, start=1)}
         rows = self._index.read(statement, parameters)
-        return tuple(replace(look_at(row, self._folder), queue_position=position.get(row["id"])) for row in rows)
+        return tuple(replace(job_from_row(row, self._folder), queue_position=position.get(row["id"])) for row in rows)
 
     def output(self, job_id: str) -> str:
         """What the worker printed, for whoever looks for the cause of a failure."""
@@ -163,7 +163,7 @@ class JobQueue:
 
     def _find_in(self, transaction: Transaction, job_id: str) -> Job | None:
         rows = transaction.execute("SELECT * FROM asked WHERE id = ?", (job_id,))
-        return look_at(rows[0], self._folder) if rows else None
+        return job_from_row(rows[0], self._folder) if rows else None
 
     def _queue_again(self, job_id: str, ended: frozenset[JobState]) -> None:
         """Puts a job that is in one of the ``ended`` states at the end of the queue."""
@@ -178,7 +178,7 @@ class JobQueue:
                     rows = transaction.execute("SELECT * FROM asked WHERE id = ?", (job_id,))
                     if not rows or rows[0]["state"] not in ended | {JobState.RUNNING}:
                         return  # somebody else was faster; a running one is dead, for its lock is ours
-                    job = look_at(rows[0], self._folder)
+                    job = job_from_row(rows[0], self._folder)
                     claimed.write(JobStatus(job.attempt, outcome=JobState.QUEUED.value), durably=True)
                     transaction.execute(
                         "UPDATE jobs SET state = 'queued', error = '', result = NULL, version = ?, seconds = ?, "
@@ -200,7 +200,7 @@ class JobQueue:
     def _settle_ended(self) -> None:
         """Enters how running jobs ended whose worker is gone."""
         for row in self._index.read("SELECT * FROM asked WHERE state = 'running'"):
-            job = look_at(row, self._folder)
+            job = job_from_row(row, self._folder)
             if job.state is not JobState.RUNNING:
                 with self._index.write() as transaction:
                     self._set_state(transaction, job)

@@ -15,10 +15,10 @@ from flcontrib_core.charts import (
     class_mix,
     clusters,
     comparison,
-    crowd,
     cumulative,
     evidence,
     frontier,
+    group_means,
     heat_map,
     ranking,
     schedule,
@@ -27,10 +27,10 @@ from flcontrib_core.charts import (
 from flcontrib_core.charts.change_points import change_point_facts
 from flcontrib_core.charts.clusters import cluster_facts
 from flcontrib_core.charts.comparison import aligned_facts, rank_facts
-from flcontrib_core.charts.crowd import crowd_facts
 from flcontrib_core.charts.cumulative import cumulative_facts
 from flcontrib_core.charts.evidence import evidence_facts
 from flcontrib_core.charts.frontier import frontier_facts
+from flcontrib_core.charts.group_means import group_means_facts
 from flcontrib_core.charts.heat_map import heat_map_facts
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.ranking import ranking_facts
@@ -79,7 +79,7 @@ draw_aligned = _drawing(comparison.draw_aligned)
 draw_change_points = _drawing(change_points.draw_change_points)
 draw_class_mix = _drawing(class_mix.draw_class_mix)
 draw_clusters = _drawing(clusters.draw_clusters)
-draw_crowd = _drawing(crowd.draw_crowd)
+draw_group_means = _drawing(group_means.draw_group_means)
 draw_cumulative = _drawing(cumulative.draw_cumulative)
 draw_evidence = _drawing(evidence.draw_evidence)
 draw_exposure = _drawing(schedule.draw_exposure)
@@ -129,7 +129,7 @@ def every_picture(report: AuditReport, mode: str) -> dict[str, Picture]:
         "sparkline": lambda: sparkline.draw_sparkline(curves, alert.client, alert.window, mode),
         "ranking": lambda: ranking.draw_ranking(ranking_facts(report, utility), mode),
         "heat map": lambda: heat_map.draw_heat_map(heat_map_facts(report, utility), mode),
-        "crowd": lambda: crowd.draw_crowd(crowd_facts(report, utility), mode),
+        "group_means": lambda: group_means.draw_group_means(group_means_facts(report, utility), mode),
         "evidence": lambda: evidence.draw_evidence(evidence_facts(report, alert.client, alert.window, utility), mode),
         "change points": lambda: change_points.draw_change_points(change_point_facts(report, focus=names[:3]), mode),
         "schedule": lambda: schedule.draw_schedule(schedule_facts(plan), mode),

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from flcontrib_dashboard.receiving import door
 from flcontrib_dashboard.server import dashboard
+from flcontrib_dashboard.uploads import upload_route
 
 if __name__ == "__main__":
     for _ in range(2):
-        print(door.tickets.issue(), flush=True)
+        print(upload_route.tokens.issue(), flush=True)
     dashboard.run(config={"server.port": int(sys.argv[1])})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.charts.class_mix import class_mix_alt, class_mix_facts, class_mix_rows
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.detection.presets import PresetRate
 from flcontrib_core.words import alerts_above, headline, rate_lines
@@ -23,8 +23,8 @@ def test_bars_point_the_way_each_class_moved() -> None:
     assert facts is not None
     bars = draw_class_mix(facts, "dark").data[0]
     np.testing.assert_allclose(bars.y, facts.moves)
-    assert bars.marker.color[0] == palette("dark").help
-    assert bars.marker.color[3] == palette("dark").harm
+    assert bars.marker.color[0] == palette_for("dark").help
+    assert bars.marker.color[3] == palette_for("dark").harm
     assert "class 3 lost most" in class_mix_alt(facts)
     assert "epochs 10–15" in class_mix_alt(facts)
     assert [r["class"] for r in class_mix_rows(facts)] == [0, 1, 2, 3]

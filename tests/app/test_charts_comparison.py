@@ -19,7 +19,7 @@ from flcontrib_core.charts.comparison import (
     rank_rows,
 )
 from flcontrib_core.charts.following import Following
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from tests.app.drawn import draw_aligned, draw_ranks
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
@@ -98,7 +98,7 @@ def test_three_results_give_three_columns_of_ranks() -> None:
     assert all(tuple(t.x) == (0, 1, 2) for t in figure.data)
     thick = [t for t in figure.data if t.line.width == 3.6]
     assert len(thick) == 1
-    assert thick[0].line.color != palette("light").context
+    assert thick[0].line.color != palette_for("light").context
 
 
 def test_of_many_clients_those_that_moved_most_are_drawn() -> None:

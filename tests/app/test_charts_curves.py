@@ -11,7 +11,7 @@ import pytest
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.cumulative import MOST_IN_FOCUS, cumulative_alt, cumulative_facts, cumulative_rows
 from flcontrib_core.charts.evidence import evidence_alt, evidence_facts, evidence_rows
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.sparkline import sparkline_alt
 from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import numbers
@@ -152,7 +152,7 @@ def test_evidence_bars_carry_the_given_errors_and_signs() -> None:
     bars = next(t for t in figure.data if t.type == "bar" and t.yaxis == "y3")
     np.testing.assert_allclose(bars.y, -report.history.of("loss").values[1:, 1])
     np.testing.assert_allclose(bars.error_y.array, 1.96 * 0.001)
-    p = palette("light")
+    p = palette_for("light")
     assert set(bars.x) == set(range(1, 21))
     assert list(bars.marker.color) == [p.harm if y < 0 else p.help for y in bars.y]
     assert all(y < 0 for x, y in zip(bars.x, bars.y, strict=True) if 8 <= x <= 12)

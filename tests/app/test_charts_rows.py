@@ -10,13 +10,13 @@ import pytest
 from flcontrib_dashboard.client_table import totals_columns
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.crowd import GROUPS, crowd_alt, crowd_facts, crowd_rows
 from flcontrib_core.charts.following import Following
+from flcontrib_core.charts.group_means import GROUPS, group_means_alt, group_means_facts, group_means_rows
 from flcontrib_core.charts.heat_map import MOST_HEAT_ROWS, heat_map_alt, heat_map_facts, heat_map_rows
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.ranking import ranking_alt, ranking_facts, ranking_rows
 from flcontrib_core.vocabulary import CellState, FillPolicy
-from tests.app.drawn import draw_crowd, draw_heat_map, draw_ranking, history_with_errors
+from tests.app.drawn import draw_group_means, draw_heat_map, draw_ranking, history_with_errors
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 
@@ -62,7 +62,7 @@ def test_zero_is_a_computed_cell() -> None:
     facts = heat_map_facts(made_report(history), "loss", "name")
     assert facts.state[3, 3] == 1
     assert facts.values[3, 3] == 0.0
-    neutral = palette("light").heat[2]
+    neutral = palette_for("light").heat[2]
     scale = draw_heat_map(facts, "light").data[0].colorscale
     assert [c for place, c in scale if place == 0.5] == [neutral]
 
@@ -121,8 +121,8 @@ def test_dot_is_open_where_the_interval_holds_zero() -> None:
     assert unclear == [history.client_ids[4]]
     dots = next(t for t in draw_ranking(facts, "light").data if t.mode == "markers")
     fills = dict(zip([r.client for r in facts.rows], dots.marker.color, strict=True))
-    assert fills[history.client_ids[4]] == palette("light").page
-    assert fills[facts.rows[0].client] != palette("light").page
+    assert fills[history.client_ids[4]] == palette_for("light").page
+    assert fills[facts.rows[0].client] != palette_for("light").page
 
 
 def test_ranking_of_many_keeps_both_ends_alerts_and_the_followed_client(crowded: AuditReport) -> None:
@@ -139,9 +139,9 @@ def test_ranking_of_many_keeps_both_ends_alerts_and_the_followed_client(crowded:
     assert len(ranking_rows(facts)) == len(facts.rows)
 
 
-def test_crowd_is_the_mean_of_equal_groups(crowded: AuditReport) -> None:
+def test_group_means_is_the_mean_of_equal_groups(crowded: AuditReport) -> None:
     history = crowded.history
-    facts = crowd_facts(crowded, "loss")
+    facts = group_means_facts(crowded, "loss")
     totals = -(history.totals("loss") - history.of("loss").values[0])
     best = np.argsort(-totals, kind="stable")[: 1200 // GROUPS]
     known = history.participated[1, best]
@@ -150,16 +150,16 @@ def test_crowd_is_the_mean_of_equal_groups(crowded: AuditReport) -> None:
     assert np.isnan(facts.means[:, 2]).all()
     assert (facts.state[:, 2] == CellState.NOT_COMPUTED).all()
     assert not (facts.state[:, 0] == CellState.NOT_COMPUTED).any(), "a group in which nobody took part is absent"
-    assert f"1200 clients in {GROUPS} equal groups" in crowd_alt(facts)
-    assert len(crowd_rows(facts)) == GROUPS * 12
+    assert f"1200 clients in {GROUPS} equal groups" in group_means_alt(facts)
+    assert len(group_means_rows(facts)) == GROUPS * 12
 
 
-def test_crowd_frames_the_group_of_the_followed_client(crowded: AuditReport) -> None:
+def test_group_means_frames_the_group_of_the_followed_client(crowded: AuditReport) -> None:
     totals = -(crowded.history.totals("loss") - crowded.history.of("loss").values[0])
     worst = crowded.history.client_ids[int(np.argmin(totals))]
-    facts = crowd_facts(crowded, "loss")
+    facts = group_means_facts(crowded, "loss")
     assert worst in facts.members[-1]
-    figure = draw_crowd(facts, "dark", following=Following(worst))
+    figure = draw_group_means(facts, "dark", following=Following(worst))
     assert [(s.name, s.y0) for s in figure.layout.shapes] == [("followed client", 0.5)]
     assert len(json.loads(figure.to_json())["data"]) <= 3, "cells, hatches and the colour key"
 

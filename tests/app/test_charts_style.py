@@ -11,10 +11,10 @@ import pytest
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.change_points import change_point_facts
-from flcontrib_core.charts.credit import looks_of
+from flcontrib_core.charts.credit import client_styles
 from flcontrib_core.charts.cumulative import cumulative_facts
 from flcontrib_core.charts.evidence import evidence_facts
-from flcontrib_core.charts.palette import DARK, LIGHT, Looks, palette
+from flcontrib_core.charts.palette import DARK, LIGHT, ClientStyles, palette_for
 from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up, signed_ticks
 from tests.app.drawn import (
     draw_change_points,
@@ -52,15 +52,15 @@ def test_lines_and_words_can_be_seen(look: object) -> None:
         assert contrast(words, p.page) >= 4.5, words
 
 
-def looks(count: int, *alerted: int) -> Looks:
+def styles_of(count: int, *alerted: int) -> ClientStyles:
     names = tuple(f"c{i:03d}" for i in range(count))
-    return Looks(names, frozenset(names[i] for i in alerted))
+    return ClientStyles(names, frozenset(names[i] for i in alerted))
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("alerted", [(), (3,), (1, 5, 6), (0, 1, 2, 3, 4, 7)])
 def test_nobody_else_has_the_colour_of_a_client_with_an_alert(mode: str, alerted: tuple[int, ...]) -> None:
-    given = looks(40, *alerted)
+    given = styles_of(40, *alerted)
     accused = {given.of(c, mode).colour for c in given.alerted}
     others = {given.of(c, mode).colour for c in given.clients if c not in given.alerted}
     assert not accused & others
@@ -69,18 +69,18 @@ def test_nobody_else_has_the_colour_of_a_client_with_an_alert(mode: str, alerted
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_eight_followed_clients_have_eight_colours_and_signs(mode: str) -> None:
-    given = looks(8, 2, 6)
+    given = styles_of(8, 2, 6)
     styles = [given.of(c, mode) for c in given.clients]
     assert len({s.colour for s in styles}) == len({s.marker for s in styles}) == 8
-    hard_to_tell = {s.colour for s in styles if s.dash == "solid"} - {*palette(mode).clients[:5]}
+    hard_to_tell = {s.colour for s in styles if s.dash == "solid"} - {*palette_for(mode).clients[:5]}
     assert not hard_to_tell, "the three nearest colours are dashed too"
 
 
 def test_many_clients_differ_in_colour_dash_or_mark() -> None:
-    given = looks(180, 7, 8)
+    given = styles_of(180, 7, 8)
     styles = {(s.colour, s.dash, s.marker) for c in given.clients for s in [given.of(c, "light")]}
     assert len(styles) == 180
-    turned = Looks(tuple(reversed(given.clients)), given.alerted)
+    turned = ClientStyles(tuple(reversed(given.clients)), given.alerted)
     assert all(turned.of(c, "dark") == given.of(c, "dark") for c in given.clients), "the order of a log does not matter"
 
 
@@ -88,7 +88,7 @@ def test_many_clients_differ_in_colour_dash_or_mark() -> None:
 def test_client_looks_the_same_on_every_page(mode: str) -> None:
     report = grouped_report()
     client = report.history.client_ids[1]
-    style = looks_of(report).of(client, mode)
+    style = client_styles(report).of(client, mode)
     curve = draw_cumulative(cumulative_facts(report, "loss", (client,)), mode)
     evidence = draw_evidence(evidence_facts(report, client, None), mode)
     changes = draw_change_points(change_point_facts(report, focus=(client,)), mode)

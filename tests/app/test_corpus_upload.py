@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from flcontrib_dashboard.receiving import Delivery
+from flcontrib_dashboard.uploads import Delivery
 from streamlit.testing.v1 import AppTest
 
 from flcontrib_core.workspace import Workspace

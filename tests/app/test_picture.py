@@ -87,7 +87,7 @@ def ask(path: str, **headers: str) -> tuple[dict[str, str], bytes]:
 
 def test_routes_follow_the_base_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamlit, "get_option", {"server.baseUrlPath": "audits/"}.get)
-    assert under_base("/intake") == "/audits/intake"
+    assert under_base("/import") == "/audits/import"
     assert script_route().path == f"/audits{SCRIPT_ROUTE}"
 
 
@@ -107,7 +107,7 @@ def test_a_picture_is_drawn_once_and_says_whether_it_zooms() -> None:
     pictures = every_picture(grouped_report(), "light")
     zooming = {name for name, picture in pictures.items() if Drawn(picture).zooms}
     assert zooming == {
-        *("cumulative", "heat map", "crowd", "evidence", "change points", "schedule", "aligned", "clusters"),
+        *("cumulative", "heat map", "group_means", "evidence", "change points", "schedule", "aligned", "clusters"),
     }, "charts with an axis of epochs"
     drawn = Drawn(pictures["cumulative"])
     assert drawn.still is drawn.still

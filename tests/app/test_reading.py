@@ -44,7 +44,7 @@ def test_results_of_one_run_can_be_told_apart(filled: Filled) -> None:
 
 
 def test_help_explains_every_page_and_mark() -> None:
-    from flcontrib_core.words.help import CHARTS, GLOSSARY, MARKS
+    from flcontrib_core.words.wording import CHARTS, GLOSSARY, MARKS
 
     assert {"Cumulative contribution", "Heat map", "Evidence", "Change points", "Groups", "Exposure"} <= set(CHARTS)
     promised = {"Shapley value", "Null client", "Change-point probability", "Jaccard index", "k/T", "Exposure"}

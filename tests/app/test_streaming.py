@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER, Tickets, foreign, too_long
+from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, UploadTokens, cross_origin, too_long
 
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.recorder import RunRecorder
@@ -291,23 +291,23 @@ def test_three_hundred_megabytes_pass_in_flat_memory(server: Streaming, tmp_path
     assert peak - before < EXTRA_BYTES, f"grew by {(peak - before) / MIB:.0f} MB"
 
 
-def test_tickets_are_bounded_and_expire() -> None:
-    tickets = Tickets(most=3, seconds=1000.0)
-    issued = [tickets.issue() for _ in range(5)]
-    assert [tickets.holder(t) is not None for t in issued] == [False, False, True, True, True]
-    assert Tickets(seconds=-1.0).holder(issued[-1]) is None
-    old = Tickets(seconds=-1.0)
-    assert old.holder(old.issue()) is None
+def test_tokens_are_bounded_and_expire() -> None:
+    tokens = UploadTokens(most=3, seconds=1000.0)
+    issued = [tokens.issue() for _ in range(5)]
+    assert [tokens.find(t) is not None for t in issued] == [False, False, True, True, True]
+    assert UploadTokens(seconds=-1.0).find(issued[-1]) is None
+    old = UploadTokens(seconds=-1.0)
+    assert old.find(old.issue()) is None
 
 
-def test_a_program_without_origin_is_not_foreign() -> None:
+def test_a_program_without_origin_is_not_cross_origin() -> None:
     hosts = ["localhost", "[::1]"]
-    assert foreign({"host": "localhost:8501"}, hosts) is None
-    assert foreign({"host": "[::1]:8501"}, hosts) is None
-    assert foreign({"host": "localhost:8501", "origin": "http://localhost:8501"}, hosts) is None
-    assert foreign({"host": "localhost:8501", "origin": "http://localhost:9999"}, hosts) is not None
-    assert foreign({}, hosts) is not None
-    assert foreign({"host": "[::1"}, hosts) is not None
+    assert cross_origin({"host": "localhost:8501"}, hosts) is None
+    assert cross_origin({"host": "[::1]:8501"}, hosts) is None
+    assert cross_origin({"host": "localhost:8501", "origin": "http://localhost:8501"}, hosts) is None
+    assert cross_origin({"host": "localhost:8501", "origin": "http://localhost:9999"}, hosts) is not None
+    assert cross_origin({}, hosts) is not None
+    assert cross_origin({"host": "[::1"}, hosts) is not None
 
 
 @pytest.mark.parametrize(("length", "refused"), [("7", False), ("8", False), ("9", True), ("x", False), ("-1", False)])

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageFilter
 from playwright.sync_api import Browser, Page
 
-from flcontrib_core.charts.palette import palette
+from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.svg import CHART_RULES, NARROW, inline_svg
 from tests.app.drawn import every_picture, grouped_report, history_with_errors
 
@@ -53,7 +53,7 @@ def ink(page: Page, place: str) -> np.ndarray:
 @pytest.mark.parametrize("width", [NARROW + 30, 700, 1100])
 def test_svg_and_plotly_draw_the_same_picture(sheet: Page, mode: str, width: int) -> None:
     skipping = history_with_errors(computed=(1, 2, 3, 5, 8, 9, 10, 11, 12, 16, 20), participation=0.8)
-    sheet.evaluate(f"document.body.style.background = '{palette(mode).page}'")
+    sheet.evaluate(f"document.body.style.background = '{palette_for(mode).page}'")
     for place in ("svgPlace", "plotlyPlace"):
         sheet.evaluate(f"{place}.style.width = '{width}px'")
     sheet.set_viewport_size({"width": width, "height": 1500})

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER
+from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER
 from playwright.sync_api import Page, expect
 
 from tests.app.filled_workspace import TINY, make_tiny_log

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels, cell_states
+from flcontrib_core.games.raw_channels import RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
 from flcontrib_core.vocabulary import CellState
 
 CLASSES = 4

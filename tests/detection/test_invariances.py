@@ -11,8 +11,9 @@ import pytest
 
 from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.findings import Detection
+from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.history.assess import assess_contributions
-from flcontrib_core.history.contribution_history import ContributionHistory, RawChannels
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate

@@ -37,7 +37,7 @@ def history(run):
     return assess_contributions(run, EXACT)
 
 
-class Kept(dict[str, Any]):
+class Cached(dict[str, Any]):
     """Checkpoints in memory, counting what was asked for and kept."""
 
     hits = 0
@@ -131,7 +131,7 @@ def test_two_workers_give_the_same_bits_as_one(run, history):
 
 
 def test_finished_epochs_are_never_computed_again(run, history):
-    kept = Kept()
+    kept = Cached()
     done = []
 
     class Stop(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_dashboard.addresses import under_base
-from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER, door
+from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, upload_route
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
@@ -28,7 +28,7 @@ def drop_zone(token: str, query: str) -> bool:
             "header": TOKEN_HEADER,
             "route": under_base(ROUTE),
             "query": query,
-            "largest": door.largest,
+            "largest": upload_route.largest,
         },
         key="large-log",
         on_ended_change=lambda: None,

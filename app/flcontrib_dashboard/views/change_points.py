@@ -37,7 +37,7 @@ if shown is not None:
     default = selection.in_focus(report, following, 5)
     focus = controls.pick_clients("Clients as lines", report.history.client_ids, default, "lines")
     key = (shown.result.digest, threshold, focus)
-    facts = state.kept((*key, "changes"), lambda: change_point_facts(report, threshold, focus))
+    facts = state.cached((*key, "changes"), lambda: change_point_facts(report, threshold, focus))
     clients, points = len({c for c, *_ in facts.above}), report.detection.change_points
     found = f"{numbers.several(len(facts.above), 'change')} at or above {threshold:.2f}"
     top.title(
@@ -66,7 +66,7 @@ if shown is not None:
             lambda: change_point_rows(facts),
             "changes",
             name="change-points",
-            kept_as=(*key, following, mode),
+            cache_key=(*key, following, mode),
             report=report,
             row_clients=facts.clients,
         )

@@ -36,7 +36,7 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
             lambda: cluster_rows(facts),
             "groups",
             name="groups",
-            kept_as=key,
+            cache_key=key,
             report=report,
         )
     left, right = st.columns([1, 1.4], gap="small")
@@ -49,7 +49,7 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
             lambda: silhouette_rows(facts),
             "silhouette",
             name="silhouette",
-            kept_as=key,
+            cache_key=key,
         )
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         worth(found)
@@ -100,7 +100,7 @@ if shown is not None:
     found = report.detection.separation
     utility = report.detection.change_points.utility or report.history.utilities[0]
     followed = selection.of_url(report).client
-    facts = state.kept(
+    facts = state.cached(
         (shown.result.digest, utility, followed, "groups"), lambda: cluster_facts(report, utility, followed)
     )
     if found is None or facts is None:

@@ -200,10 +200,10 @@ def board(
         utility = controls.pick_utility(tuple(shared))
         only = st.toggle("Only differences", key="only-differences")
     key = (tuple(r.digest for r in results), utility)
-    ranks = state.kept(
+    ranks = state.cached(
         (*key, following.client, "ranks"), lambda: rank_facts(reports, utility, titles, following.client)
     )
-    curves = state.kept(
+    curves = state.cached(
         (*key, following.client, only, "aligned"),
         lambda: aligned_facts(reports, utility, titles, following.client, only),
     )
@@ -222,7 +222,7 @@ def board(
                 lambda: aligned_rows(curves),
                 "aligned",
                 name="compared-curves",
-                kept_as=(*key, following, only, mode),
+                cache_key=(*key, following, only, mode),
                 report=reports[0],
             )
         with right, st.container(border=True, height="stretch", gap="xsmall"):
@@ -235,7 +235,7 @@ def board(
                 lambda: rank_rows(ranks),
                 "ranks",
                 name="ranks",
-                kept_as=(*key, following.client, mode),
+                cache_key=(*key, following.client, mode),
                 report=reports[0],
             )
     with st.container(border=True, gap="xsmall"):
@@ -244,7 +244,7 @@ def board(
     left, right = st.columns([1.45, 1], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
         controls.card_title("Totals", curves.axis)
-        show_totals(state.kept((*key, only, "totals"), lambda: totals_rows(reports, utility, titles, only)))
+        show_totals(state.cached((*key, only, "totals"), lambda: totals_rows(reports, utility, titles, only)))
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         settings_table(results, titles, names)
 

@@ -43,14 +43,14 @@ def curves(shown: state.Shown, utility: str, following: Following) -> None:
     default = selection.in_focus(report, following, MOST_IN_FOCUS)
     pinned = controls.pick_clients(words, report.history.client_ids, default, "pinned", MOST_IN_FOCUS)
     key = (shown.result.digest, utility, pinned)
-    facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, pinned))
+    facts = state.cached((*key, "curves"), lambda: cumulative_facts(report, utility, pinned))
     controls.chart(
         lambda: draw_cumulative(facts, mode, following=following),
         cumulative_alt(facts),
         lambda: cumulative_rows(facts),
         "curves",
         name="curves",
-        kept_as=(*key, following, mode),
+        cache_key=(*key, following, mode),
         report=report,
     )
     controls.legend_of_states()
@@ -59,7 +59,7 @@ def curves(shown: state.Shown, utility: str, following: Following) -> None:
 def heat_map(shown: state.Shown, utility: str, order: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, order, following.client)
-    cells = state.kept(
+    cells = state.cached(
         (*key, "cells"),
         lambda: heat_map_facts(report, utility, order, client_table.fill_of(report), also=following.client),
     )
@@ -78,7 +78,7 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
         lambda: heat_map_rows(cells),
         "heat",
         name="heat-map",
-        kept_as=(*key, following.epochs, mode),
+        cache_key=(*key, following.epochs, mode),
         report=report,
         row_clients=cells.clients,
     )
@@ -112,7 +112,7 @@ if shown is not None:
             "Order", list(ORDERS), default="alerts", format_func=ORDERS.__getitem__, label_visibility="collapsed"
         )
         view = st.segmented_control("View", VIEWS, default="Heat map", label_visibility="collapsed")
-    title = state.kept((shown.result.digest, utility, "who contributed"), lambda: title_of(report, utility))
+    title = state.cached((shown.result.digest, utility, "who contributed"), lambda: title_of(report, utility))
     top.title(controls.text_of(so_far(report) + title))
     with st.container(border=True, gap="xsmall"):
         if view == "Curves":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import streamlit as st
 
-from flcontrib_core.words import help as wording
+from flcontrib_core.words import wording
 from flcontrib_dashboard import controls
 
 

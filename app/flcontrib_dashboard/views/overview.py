@@ -10,16 +10,16 @@ from flcontrib_core.charts import (
     CumulativeFacts,
     Following,
     RankingFacts,
-    crowd_alt,
-    crowd_facts,
-    crowd_rows,
     cumulative_alt,
     cumulative_facts,
     cumulative_rows,
-    draw_crowd,
     draw_cumulative,
+    draw_group_means,
     draw_ranking,
     draw_sparkline,
+    group_means_alt,
+    group_means_facts,
+    group_means_rows,
     ranking_alt,
     ranking_facts,
     ranking_rows,
@@ -49,7 +49,9 @@ def cards(shown: state.Shown) -> None:
     alerts = report.detection.alerts
     marked = tuple(dict.fromkeys(a.client for a in alerts))
     first = report.history.utilities[0]
-    small = state.kept((shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked))
+    small = state.cached(
+        (shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked)
+    )
     top = alerts[:MOST_CARDS]
     beside = len(top) < MOST_CARDS  # the others' card stands in the alerts' row, or below a full one
     places = st.columns(len(top) + beside, gap="small")
@@ -68,7 +70,7 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: s
         controls.verdict_badge(alert, verdict_badge(alert))
     if alert.client in [c.client for c in small.focus]:
         show_picture(
-            state.kept(
+            state.cached(
                 (shown.result.digest, "spark", small.utility, alert.client, alert.window, mode),
                 lambda: Drawn(draw_sparkline(small, alert.client, alert.window, mode)),
             ),
@@ -118,7 +120,7 @@ def curves(shown: state.Shown, following: Following) -> str:
         utility = controls.pick_utility(report.history.utilities)
     focus = selection.in_focus(report, following)
     key = (shown.result.digest, utility, focus)
-    facts = state.kept((*key, "curves"), lambda: cumulative_facts(report, utility, focus))
+    facts = state.cached((*key, "curves"), lambda: cumulative_facts(report, utility, focus))
     st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50% and 80% of the others.")
     controls.chart(
         lambda: draw_cumulative(facts, mode, following=following),
@@ -126,7 +128,7 @@ def curves(shown: state.Shown, following: Following) -> str:
         lambda: cumulative_rows(facts),
         "cumulative",
         name="cumulative",
-        kept_as=(*key, following, mode),
+        cache_key=(*key, following, mode),
         report=report,
     )
     if facts.strip:
@@ -137,7 +139,7 @@ def curves(shown: state.Shown, following: Following) -> str:
 def ranking(shown: state.Shown, utility: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, following.client)
-    facts = state.kept(
+    facts = state.cached(
         (*key, "ranking"), lambda: ranking_facts(report, utility, client_table.fill_of(report), also=following.client)
     )
     controls.card_title("Total contribution")
@@ -149,7 +151,7 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
         lambda: ranking_rows(facts),
         "ranking",
         name="ranking",
-        kept_as=(*key, mode),
+        cache_key=(*key, mode),
         report=report,
     )
 
@@ -191,20 +193,20 @@ def remarks(report: AuditReport) -> None:
         st.caption(f"{numbers.count(len(report.warnings) - MOST_REMARKS)} more are in the report and its tables.")
 
 
-def crowd(shown: state.Shown, utility: str, following: Following) -> None:
+def group_means(shown: state.Shown, utility: str, following: Following) -> None:
     """Where there are too many clients for a row each: groups of them."""
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility)
-    facts = state.kept((*key, "crowd"), lambda: crowd_facts(report, utility))
+    facts = state.cached((*key, "group_means"), lambda: group_means_facts(report, utility))
     controls.card_title("Every client, in groups")
     st.caption(f"Mean {facts.axis} per epoch of equal groups by total: the first 5% contributed most.")
     controls.chart(
-        lambda: draw_crowd(facts, mode, following=following),
-        crowd_alt(facts),
-        lambda: crowd_rows(facts),
-        "crowd",
+        lambda: draw_group_means(facts, mode, following=following),
+        group_means_alt(facts),
+        lambda: group_means_rows(facts),
+        "group_means",
         name="groups-by-total",
-        kept_as=(*key, following, mode),
+        cache_key=(*key, following, mode),
         report=report,
     )
 
@@ -226,7 +228,7 @@ if shown is not None:
             utility = curves(shown, following)
         if many:
             with st.container(border=True, gap="xsmall"):
-                crowd(shown, utility, following)
+                group_means(shown, utility, following)
     with side:
         with st.container(border=True, gap="xsmall"):
             ranking(shown, utility, following)

@@ -183,7 +183,7 @@ def chosen_epochs(answer: Answer, following: Following) -> None:
         lambda: schedule_rows(facts),
         "strip",
         name="schedule",
-        kept_as=(*answer.key, following.epochs),
+        cache_key=(*answer.key, following.epochs),
         report=answer.shown.report,
     )
 
@@ -198,7 +198,7 @@ def exposure_card(answer: Answer, following: Following) -> None:
         lambda: exposure_rows(facts),
         "exposure",
         name="exposure",
-        kept_as=(*answer.key, following.client),
+        cache_key=(*answer.key, following.client),
         report=answer.shown.report,
     )
 
@@ -213,7 +213,7 @@ def trade_off(answer: Answer) -> None:
         lambda: frontier_rows(curve),
         "frontier",
         name="frontier",
-        kept_as=answer.key,
+        cache_key=answer.key,
     )
 
 
@@ -257,7 +257,7 @@ def error_words(shown: state.Shown, plan: Schedule) -> str:
         return "Error against the full computation: unknown, it was not run."
     digest, history = found
     utility = history.utilities[0]
-    error = state.kept(
+    error = state.cached(
         (digest, "budget error", plan.chosen, utility), lambda: budget_error(history, plan.chosen, utility)
     )
     order = "" if error.rank_correlation is None else f"; rank correlation {error.rank_correlation:.2f}"

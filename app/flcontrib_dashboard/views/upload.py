@@ -19,7 +19,7 @@ from flcontrib_core.workspace import RunEntry
 from flcontrib_dashboard import controls, state
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
-from flcontrib_dashboard.receiving import ROUTE, TOKEN_HEADER, Delivery, Ticket, door
+from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, Delivery, UploadToken, upload_route
 
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
 PIECE_BYTES = 1 << 20
@@ -82,7 +82,7 @@ def problems_table(problems: tuple[Problem, ...]) -> None:
     )
 
 
-def take_in(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> None:
+def import_run(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> None:
     """Checks with ticks, then stores the run; a refused log leaves nothing but a record of its refusal."""
     delivery = Delivery(filename, nonfinite)
     place = st.empty()
@@ -90,7 +90,7 @@ def take_in(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> No
     def show(stage: str) -> None:
         place.markdown(ticks(delivery.stages))
 
-    delivery.bring_in(state.workspace(), source, on_stage=show)
+    delivery.import_run(state.workspace(), source, on_stage=show)
     place.empty()
     st.session_state["delivery"] = delivery
 
@@ -120,14 +120,14 @@ def outcome(delivery: Delivery) -> None:
 
 def large_logs(nonfinite: str) -> None:
     """The streaming route, in the browser and from a terminal; its end shows on this page either way."""
-    token = st.session_state.setdefault("upload-token", door.tickets.issue())
-    ticket = door.tickets.holder(token)
-    if ticket is None:
+    token = st.session_state.setdefault("upload-token", upload_route.tokens.issue())
+    issued = upload_route.tokens.find(token)
+    if issued is None:
         del st.session_state["upload-token"]
         st.rerun()
     query = "?nonfinite=absent" if nonfinite == "absent" else ""
     if drop_zone(token, query):
-        st.session_state["delivery"] = ticket.delivery
+        st.session_state["delivery"] = issued.delivery
     address = urlsplit(st.context.url or "")
     with st.popover("From a terminal", width="content"):
         st.code(
@@ -136,13 +136,13 @@ def large_logs(nonfinite: str) -> None:
             wrap_lines=True,
         )
         st.caption("The token is this session's own and is valid for twelve hours.")
-    watch_terminal(ticket)
+    watch_terminal(issued)
 
 
 @st.fragment(run_every=2.0)
-def watch_terminal(ticket: Ticket) -> None:
+def watch_terminal(issued: UploadToken) -> None:
     """Shows a log that comes from a terminal, and its outcome when it is here."""
-    delivery = ticket.delivery
+    delivery = issued.delivery
     if delivery is None or delivery is st.session_state.get("delivery"):
         return
     if delivery.status is None:
@@ -197,9 +197,9 @@ with left:
     how = "absent" if absent else "refuse"
     if given is not None and st.session_state.get("seen") != (given.file_id, how):
         st.session_state["seen"] = (given.file_id, how)
-        take_in(iter(partial(given.read, PIECE_BYTES), b""), given.name, how)
+        import_run(iter(partial(given.read, PIECE_BYTES), b""), given.name, how)
     with st.expander("Larger than 200 MB"):
-        if door.open:
+        if upload_route.open:
             large_logs(how)
         folder = st.text_input(
             "A path on the server",
@@ -207,7 +207,7 @@ with left:
             help="A recording's folder or a file: nothing is sent through the browser.",
         )
         if st.button("Take it in") and folder:
-            take_in(Path(folder), Path(folder).name, how)
+            import_run(Path(folder), Path(folder).name, how)
     newest = st.session_state.get("delivery")
     if newest is not None:
         outcome(newest)

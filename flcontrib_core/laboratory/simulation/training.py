@@ -68,7 +68,7 @@ def train(federation: Federation) -> Iterator[SimulatedEpoch]:
             noise = stream(settings.seed, Purpose.SERVER_NOISE, epoch)
             stepped = server.step(model, sent, sizes, rule, noise)
             after = federation.changes.server_model(epoch, stepped, memory)
-            loss, accuracy = _judge(federation, after)
+            loss, accuracy = _evaluate(federation, after)
             if not np.isfinite(loss):
                 raise SettingsError(f"epoch {epoch}: the training diverged (loss not finite); lower lr or strength")
         memory.remember(present, sent, model, after)
@@ -137,7 +137,7 @@ def _participants(federation: Federation, epoch: int, memory: Memory) -> tuple[l
     return asked, federation.difficulties.answering(epoch, asked)
 
 
-def _judge(federation: Federation, model: Float32Array) -> tuple[float, float]:
+def _evaluate(federation: Federation, model: Float32Array) -> tuple[float, float]:
     logits = _logits(federation, model[None])
     labels = federation.data.y_validation
     return float(_cross_entropy(logits, labels)[0]), float((logits[0].argmax(axis=1) == labels).mean())

@@ -19,17 +19,17 @@ from flcontrib_core.laboratory.calibration_set import LabelledSettings
 from flcontrib_core.laboratory.labelled_history import LabelledHistory, assess_labelled
 
 CACHE = "FLCONTRIB_BENCH_CACHE"
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
 
 
-def kept(key: str, make: Callable[[], Kept]) -> Kept:
+def cached(key: str, make: Callable[[], Cached]) -> Cached:
     """What ``make`` returns, from the cache where it is there."""
     folder = os.environ.get(CACHE)
     if not folder:
         return make()
     path = Path(folder) / f"{hashlib.sha256(f'{__version__} {key}'.encode()).hexdigest()[:32]}.pickle"
     if path.exists():
-        found: Kept = pickle.loads(path.read_bytes())
+        found: Cached = pickle.loads(path.read_bytes())
         return found
     made = make()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,6 +39,6 @@ def kept(key: str, make: Callable[[], Kept]) -> Kept:
     return made
 
 
-def assess_kept(labelled: LabelledSettings, replay: bool = False) -> LabelledHistory:
+def assess_cached(labelled: LabelledSettings, replay: bool = False) -> LabelledHistory:
     """``assess_labelled`` through the cache."""
-    return kept(f"{labelled!r} {replay}", lambda: assess_labelled(labelled, replay))
+    return cached(f"{labelled!r} {replay}", lambda: assess_labelled(labelled, replay))

@@ -2,7 +2,7 @@
 
 The streaming route (``app/server.py``) stands beside Streamlit's own, whose checks of host, origin and token do not
 reach it. This module is those checks, and the memory of what each session sent: a page shows what came through the
-route under its own ticket, in the browser's drop zone or from a terminal.
+route under its own token, in the browser's drop zone or from a terminal.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from flcontrib_core.errors import FLContribError, Problem, RunLogError, Workspac
 from flcontrib_core.workspace import NoSpaceLeft, TooLarge, Workspace
 
 TOKEN_HEADER = "X-FLContrib-Token"
-"""A header of its own: a foreign page cannot send it without asking first, and is never given leave."""
-ROUTE = "/intake"
+"""A header of its own: another site's page cannot send it without asking first, and is never given leave."""
+ROUTE = "/import"
 LARGEST_UPLOAD = 8 << 30
 MOST_AT_ONCE = 4
-MOST_TICKETS = 4096
-TICKET_SECONDS = 12 * 3600.0
+MOST_TOKENS = 4096
+TOKEN_SECONDS = 12 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Delivery:
     status: int | None = None
     """How it ended, in HTTP's numbers: 201 kept, 200 received whole and refused; None while it comes."""
 
-    def bring_in(
+    def import_run(
         self,
         workspace: Workspace,
         source: Path | Iterable[bytes],
@@ -113,7 +113,7 @@ _STATUS: dict[type[FLContribError], int] = {BrokenOff: 408, TooLarge: 413, NoSpa
 
 
 @dataclass
-class Ticket:
+class UploadToken:
     """Leave for one browser session to send logs; the newest delivery is what its page shows."""
 
     secret: str
@@ -121,41 +121,41 @@ class Ticket:
     delivery: Delivery | None = None
 
 
-class Tickets:
+class UploadTokens:
     """Issues and recognises tokens: 'number.secret', found by the number, compared in constant time."""
 
-    def __init__(self, most: int = MOST_TICKETS, seconds: float = TICKET_SECONDS) -> None:
+    def __init__(self, most: int = MOST_TOKENS, seconds: float = TOKEN_SECONDS) -> None:
         self._most, self._seconds = most, seconds
-        self._issued: OrderedDict[str, Ticket] = OrderedDict()
+        self._issued: OrderedDict[str, UploadToken] = OrderedDict()
         self._lock = threading.Lock()
 
     def issue(self) -> str:
         number, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         with self._lock:
-            self._issued[number] = Ticket(secret, time.monotonic())
+            self._issued[number] = UploadToken(secret, time.monotonic())
             while len(self._issued) > self._most:
                 self._issued.popitem(last=False)
         return f"{number}.{secret}"
 
-    def holder(self, token: str) -> Ticket | None:
-        """The ticket of a valid token, else None."""
+    def find(self, token: str) -> UploadToken | None:
+        """What was issued with this token, while it is valid."""
         number, _, secret = token.partition(".")
         with self._lock:
-            ticket = self._issued.get(number)
-        known = ticket.secret if ticket is not None else secrets.token_urlsafe(32)
+            issued = self._issued.get(number)
+        known = issued.secret if issued is not None else secrets.token_urlsafe(32)
         right = hmac.compare_digest(known.encode(), secret.encode())
-        if ticket is None or not right or time.monotonic() - ticket.issued > self._seconds:
+        if issued is None or not right or time.monotonic() - issued.issued > self._seconds:
             return None
-        return ticket
+        return issued
 
 
 @dataclass
-class Door:
+class UploadRoute:
     """The streaming route of this process, if it has one; ``open`` is set by the server that serves it."""
 
     open: bool = False
     largest: int = LARGEST_UPLOAD
-    tickets: Tickets = field(default_factory=Tickets)
+    tokens: UploadTokens = field(default_factory=UploadTokens)
     _slots: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(MOST_AT_ONCE))
 
     def claim_slot(self) -> bool:
@@ -166,10 +166,10 @@ class Door:
         self._slots.release()
 
 
-door = Door()
+upload_route = UploadRoute()
 
 
-def foreign(headers: Mapping[str, str], allowed_hosts: Sequence[str]) -> Refusal | None:
+def cross_origin(headers: Mapping[str, str], allowed_hosts: Sequence[str]) -> Refusal | None:
     """Does this request come from another site, or for another host (DNS rebinding)? Programs send no origin."""
     host = headers.get("host", "")
     allowed = {h.strip("[]").lower() for h in allowed_hosts}

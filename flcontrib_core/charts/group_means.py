@@ -9,7 +9,7 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs, draw_followed_row
-from flcontrib_core.charts.palette import heat_scale, palette
+from flcontrib_core.charts.palette import heat_scale, palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import STATE_WORDS
 from flcontrib_core.charts.style import KEY_DEPTH, KEY_WORDS, add_colour_key, base_figure, epoch_axis, hatch_of
@@ -23,7 +23,7 @@ GROUPS = 20
 
 
 @dataclass(frozen=True)
-class CrowdFacts:
+class GroupMeansFacts:
     """Mean credit per epoch of equal groups of clients."""
 
     axis: str
@@ -38,7 +38,7 @@ class CrowdFacts:
     members: tuple[frozenset[str], ...]
 
 
-def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> CrowdFacts:
+def group_means_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> GroupMeansFacts:
     """Groups by total, the best first."""
     history = report.history
     sign = -history.harm_sign(utility)
@@ -54,7 +54,7 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
     missing = np.stack([series.missing[1:, part].any(axis=1) for part in parts])
     size = np.abs(means[counts > 0])
     step = 100 / len(parts)
-    return CrowdFacts(
+    return GroupMeansFacts(
         axis=numbers.credited(utility, utility in history.lower_is_better),
         labels=tuple(f"{g * step:.0f}–{(g + 1) * step:.0f}%" for g in range(len(parts))),
         sizes=tuple(len(part) for part in parts),
@@ -65,7 +65,7 @@ def crowd_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy
     )
 
 
-def crowd_alt(facts: CrowdFacts) -> str:
+def group_means_alt(facts: GroupMeansFacts) -> str:
     """What the best and the last group contributed per epoch."""
     with_values = np.where(facts.state == CellState.COMPUTED, facts.means, 0.0).mean(axis=1)
     digits = numbers.digits_for(*with_values.tolist())
@@ -76,7 +76,7 @@ def crowd_alt(facts: CrowdFacts) -> str:
     )
 
 
-def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
+def group_means_rows(facts: GroupMeansFacts) -> list[dict[str, object]]:
     """One row per group and epoch."""
     return [
         {
@@ -91,9 +91,9 @@ def crowd_rows(facts: CrowdFacts) -> list[dict[str, object]]:
     ]
 
 
-def draw_crowd(facts: CrowdFacts, mode: str, following: Following = NOTHING) -> Picture:
+def draw_group_means(facts: GroupMeansFacts, mode: str, following: Following = NOTHING) -> Picture:
     """A heat map with one row per group; the followed client's group is framed."""
-    p = palette(mode)
+    p = palette_for(mode)
     count, epochs = facts.means.shape
     inner = 15 * count + KEY_DEPTH
     figure = base_figure(mode, inner + 12 + KEY_WORDS, l=84, r=12, t=12, b=KEY_WORDS)
