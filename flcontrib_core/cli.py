@@ -18,6 +18,7 @@ COMMANDS = {
     "simulate": ("simulating", "Train a federation with known truth and record it."),
     "assess": ("assessing", "Per-epoch Shapley values of every client."),
     "schedule": ("assessing", "Which epochs are worth computing under a budget."),
+    "price": ("pricing", "Evaluations, time and memory before anything is computed."),
     "audit": ("assessing", "Who contributed what, who changed and when."),
     "compare": ("assessing", "Totals, ranks and alerts side by side."),
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.execution.local import usual_workers
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessOptions, AssessSettings, assess_settings
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
 from flcontrib_core.shapley.auto import Auto
@@ -59,7 +60,8 @@ ESTIMATOR_OPTIONS = [
 ]  # fmt: skip
 ENGINE_OPTIONS = [
     click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
-    click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."),
+    click.option("--workers", type=click.IntRange(1, 256), default=usual_workers,
+                 help="Processes; the result does not depend on it. Default: all cores but one."),
     click.option("--address", metavar="A", help="Ray: address of a running cluster."),
     click.option("--workspace", metavar="DIR", help="Folder that remembers evaluations (default: the platform's)."),
     click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace."),

@@ -7,6 +7,7 @@ pulled from a generator only as workers become free, so at most ``workers`` of t
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -21,6 +22,12 @@ Answer = TypeVar("Answer")
 
 _shared: list[Any] = []
 """In a worker process: what every task of this pool needs, sent once at its start."""
+
+
+def usual_workers() -> int:
+    """All cores this process may use but one, which is left to whoever looks at the page."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores - 1)
 
 
 class WorkerLost(FLContribError):

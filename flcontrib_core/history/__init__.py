@@ -9,8 +9,12 @@ if TYPE_CHECKING:
     from flcontrib_core.history.budget_errors import BudgetError as BudgetError
     from flcontrib_core.history.budget_errors import budget_error as budget_error
     from flcontrib_core.history.contribution_history import ContributionHistory as ContributionHistory
+    from flcontrib_core.history.measurement import RunMeasurement as RunMeasurement
+    from flcontrib_core.history.measurement import measure as measure
     from flcontrib_core.history.preflight import Price as Price
+    from flcontrib_core.history.preflight import price as price
     from flcontrib_core.history.preflight import price_of as price_of
+    from flcontrib_core.history.preflight import problem_of as problem_of
     from flcontrib_core.history.settings import PAPER_SETTINGS as PAPER_SETTINGS
     from flcontrib_core.history.settings import AssessSettings as AssessSettings
     from flcontrib_core.history.settings import assess_settings_from_record as assess_settings_from_record
@@ -23,7 +27,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "assess": ["assess_contributions"],
         "budget_errors": ["BudgetError", "budget_error"],
         "contribution_history": ["ContributionHistory"],
-        "preflight": ["Price", "price_of"],
+        "measurement": ["RunMeasurement", "measure"],
+        "preflight": ["Price", "price", "price_of", "problem_of"],
         "settings": ["PAPER_SETTINGS", "AssessSettings", "assess_settings_from_record"],
         "trajectory": ["problem_of_history", "scheduling_problem"],
     },

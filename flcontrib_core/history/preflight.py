@@ -1,53 +1,143 @@
-"""Prices of assessments before they start."""
+"""Prices of assessments before they start: evaluations, time and memory from the estimator that will run."""
 
 from __future__ import annotations
 
-import time
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.history.measurement import RunMeasurement, measure
 from flcontrib_core.history.settings import AssessSettings
-from flcontrib_core.history.trajectory import evaluator_for, predicted_cost
-from flcontrib_core.runs.run_log import ContributionTable, Run, UtilityTable, participants_per_epoch
-from flcontrib_core.scheduling.budget import resolve_budget
+from flcontrib_core.runs.run_log import ContributionTable, Run
+from flcontrib_core.scheduling.choose import choose_epochs
+from flcontrib_core.scheduling.schedule import SchedulingProblem
+from flcontrib_core.shapley.coalitions import distinct_coalitions
+from flcontrib_core.shapley.costs import Cost, cost_of
+from flcontrib_core.vocabulary import FillPolicy, IntArray, OnProgress, no_progress
+
+START_SECONDS = 3.0
+"""Of each further worker process: importing the numerical libraries."""
+_TABLE_BYTES = 24
+"""Per coalition and utility of an exact table: value, key and index."""
+_PREDICTED_BYTES = 256 << 20
+"""What a regression's predictions take at once, whatever its size."""
 
 
 @dataclass(frozen=True)
 class Price:
     """Predicted work of an assessment; None = nothing has to be evaluated."""
 
+    epochs: int
+    """How many are computed."""
     evaluations: int | None
+    """Distinct coalitions, in all computed epochs."""
+    most_evaluations: int | None
+    """The ceiling: every stopping rule at its end, every rescue needed."""
     seconds: float | None
-    """From the speed of a few evaluations just now: a prediction, never part of a result."""
+    """From the speed measured just before: a prediction, never part of a result."""
     memory_bytes: int | None
-    notes: tuple[str, ...]
+    """Of all processes together."""
+    observations: int
+    """Cheap evaluations of every epoch, computed or not: movement, channels."""
+    largest: int
+    """Participants of the largest computed epoch."""
+    flagged: int
+    """Computed epochs with an update so long that estimators spend more."""
+    workers: int = 1
+    evaluations_per_second: float | None = None
+    """Plain evaluations of this log's model on this machine, one process."""
 
 
-def price_of(run: Run, settings: AssessSettings) -> Price:
-    """Predicted evaluations, seconds and memory.
+def epoch_costs(measurement: RunMeasurement, settings: AssessSettings) -> tuple[Cost, ...]:
+    """What each epoch costs with the estimator that will run, epoch 1 first; raises CostRefusal where that would."""
+    if measurement.pace is None and not np.isfinite(measurement.multiply_adds).all():
+        return tuple(Cost(c, c) for c in map(_looked_up, measurement.sizes))
+    known: dict[tuple[int, bool], Cost] = {}
+    costs = []
+    for size, flagged, adds in zip(measurement.sizes, measurement.flagged, measurement.multiply_adds, strict=True):
+        key = (size, bool(flagged))
+        if key not in known:
+            known[key] = cost_of(settings.estimator, size, float(adds), flagged=bool(flagged))
+        costs.append(known[key])
+    return tuple(costs)
 
-    Raises CostRefusal for an exponential request and MissingPart for a log without model or validation set.
+
+def _looked_up(players: int) -> int:
+    return distinct_coalitions(players) if players else 0
+
+
+def problem_of(measurement: RunMeasurement, settings: AssessSettings) -> SchedulingProblem:
+    """The scheduling problem of a measured run: nothing is evaluated."""
+    costs: IntArray = np.array([cost.likely for cost in epoch_costs(measurement, settings)], dtype=np.int64)
+    return SchedulingProblem(
+        measurement.movement(settings.weight_utility),
+        measurement.participated,
+        measurement.client_ids,
+        float(measurement.initial[measurement.column(settings.weight_utility)]),
+        costs,
+    )
+
+
+def price(measurement: RunMeasurement, settings: AssessSettings, epochs: Collection[int], workers: int = 1) -> Price:
+    """What computing these epochs (1-based) costs with these settings on so many processes."""
+    costs = epoch_costs(measurement, settings)
+    chosen = {t: costs[t - 1] for t in epochs if measurement.sizes[t - 1]}
+    likely = sum(c.likely for c in chosen.values())
+    most = sum(c.most for c in chosen.values())
+    largest = max((measurement.sizes[t - 1] for t in chosen), default=0)
+    pace = measurement.pace
+    plain = sum(measurement.sizes) + 2 * len(costs)
+    if settings.fill is FillPolicy.LEAVE_ONE_OUT:
+        plain += sum(n for t, n in enumerate(measurement.sizes, 1) if t not in chosen)
+    seconds = memory = None
+    if pace is not None:
+        regressed = sum(c.regressed for c in chosen.values())
+        alone = likely * pace.evaluation_seconds + regressed * pace.regression_seconds
+        alone += 2 * len(costs) * pace.evaluation_seconds + sum(measurement.sizes) * pace.observation_seconds
+        seconds = alone / max(1, min(workers, len(chosen))) + (START_SECONDS if workers > 1 else 0.0)
+        memory = max(1, workers) * (pace.base_bytes + _epoch_bytes(measurement, settings, chosen))
+    return Price(
+        epochs=len(epochs),
+        evaluations=likely,
+        most_evaluations=most,
+        seconds=seconds,
+        memory_bytes=memory,
+        observations=plain,
+        largest=largest,
+        flagged=sum(bool(measurement.flagged[t - 1]) for t in chosen),
+        workers=workers,
+        evaluations_per_second=None if pace is None else 1 / max(pace.evaluation_seconds, 1e-9),
+    )
+
+
+def _epoch_bytes(measurement: RunMeasurement, settings: AssessSettings, chosen: dict[int, Cost]) -> int:
+    """Of the dearest epoch in one process: updates, what is kept of its evaluations, a regression's room."""
+    most = 0
+    for t, cost in chosen.items():
+        updates = 2 * 4 * measurement.parameter_count * (measurement.sizes[t - 1] + 2)
+        kept = cost.likely * len(settings.utilities) * _TABLE_BYTES
+        regression = 0
+        if cost.regressed:
+            regression = cost.regressed * measurement.outputs * 12 + min(
+                _PREDICTED_BYTES, 16384 * measurement.outputs * 8
+            )
+        most = max(most, updates + kept + regression)
+    return math.ceil(most)
+
+
+def price_of(
+    run: Run, settings: AssessSettings | None = None, workers: int = 1, on_progress: OnProgress = no_progress
+) -> Price:
+    """Predicted evaluations, seconds and memory of assessing a run with these settings.
+
+    Measures the log first: one evaluation per epoch and a probe of about two seconds. Raises CostRefusal for an
+    exponential request and MissingPart for a log without model or validation set.
     """
+    settings = settings or AssessSettings()
     if isinstance(run, ContributionTable):
-        return Price(None, None, None, ("The table holds the values already; only reading them takes a moment.",))
-    if isinstance(run, UtilityTable):
-        total = sum(2**n - 1 for n in participants_per_epoch(run))
-        return Price(total, None, None, ("Utilities come from the table; nothing is evaluated.",))
-    evaluator = evaluator_for(run, settings.utilities)
-    cost = predicted_cost(run, settings, evaluator)
-    epochs = run.epoch_count
-    computed = len(settings.budget.epochs) if settings.budget.epochs else resolve_budget(settings.budget.budget, epochs)
-    cheap = sum(participants_per_epoch(run)) + 2 * epochs
-    evaluations = int(np.sort(cost)[::-1][:computed].sum())
-    began = time.perf_counter()
-    evaluator.evaluate(np.repeat(run.initial()[None, :], 8, axis=0))
-    rate = 8 / max(time.perf_counter() - began, 1e-6)
-    most = max(participants_per_epoch(run), default=0)
-    notes = [f"{settings.estimator.name}: up to {most} participants per epoch; {cheap} cheap observations come on top."]
-    if computed < epochs:
-        notes.append(f"{computed} of {epochs} epochs are computed; the evaluations are those of the costliest ones.")
-    if run.truth is not None:
-        notes.append("This run carries its truth; no verdict reads it.")
-    memory = 2 * 4 * run.parameter_count * (most + 2)
-    return Price(evaluations, (evaluations + cheap) / rate, memory, tuple(notes))
+        return Price(run.epoch_count, None, None, None, None, 0, int(run.participated.sum(axis=1).max()), 0)
+    measurement = measure(run, (settings.weight_utility,), on_progress)
+    schedule = choose_epochs(problem_of(measurement, settings), settings.budget)
+    return price(measurement, settings, schedule.chosen, workers)

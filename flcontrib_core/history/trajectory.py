@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.errors import MissingPart
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
-from flcontrib_core.runs.run_log import ContributionTable, EpochData, EpochRecord, Run, RunLog, UtilityTable
+from flcontrib_core.runs.run_log import EpochData, EpochRecord, Run, RunLog
 from flcontrib_core.scheduling.schedule import SchedulingProblem
-from flcontrib_core.vocabulary import Float32Array, IntArray, OnProgress, no_progress
+from flcontrib_core.vocabulary import Float32Array, OnProgress, no_progress
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
@@ -77,64 +77,36 @@ def scheduling_problem(
 
     Costs one evaluation per epoch; the real change counts where the log carries the global model.
     """
+    from flcontrib_core.history.measurement import measure, measure_log
+    from flcontrib_core.history.preflight import problem_of
+
     settings = settings or AssessSettings()
-    if isinstance(run, ContributionTable):
-        raise MissingPart("a contribution table is already computed: there is nothing to schedule")
-    name = settings.weight_utility
-    if isinstance(run, UtilityTable):
-        if name not in run.utilities:
-            raise SettingsError(f"weight utility {name!r} is not in the table; it has {', '.join(run.utilities)}")
-        column = run.utilities.index(name)
-        movement = np.array([abs(v[-1, column] - v[0, column]) for v in run.values])
-        initial = float(run.values[0][0, column])
-        participated = np.zeros((run.epoch_count, len(run.client_ids)), dtype=bool)
-        for t, members in enumerate(run.participants):
-            participated[t, list(members)] = True
-        cost = np.array([2 ** len(p) - 1 for p in run.participants], dtype=np.int64)
-        return SchedulingProblem(movement, participated, run.client_ids, initial, cost)
-    evaluator = evaluator or evaluator_for(run, (name,))
-    if name not in evaluator.utilities:
-        raise SettingsError(f"weight utility {name!r} is not evaluated; add it to the utilities")
-    column = evaluator.utilities.index(name)
-    track = [float(evaluator.evaluate(run.initial()[None, :])[0][0, column])]
-    for step in walk(run):
-        track.append(float(evaluator.evaluate(step.end[None, :])[0][0, column]))
-        on_progress(step.record.epoch, run.epoch_count, "measuring the model's movement")
-    return SchedulingProblem(
-        np.nan_to_num(np.abs(np.diff(track)), posinf=0.0),  # a diverged model moved nowhere that values could share
-        run.participated()[1:],
-        run.client_ids,
-        track[0],
-        predicted_cost(run, settings, evaluator),
-    )
+    if isinstance(run, RunLog):
+        evaluator = evaluator or evaluator_for(run, (settings.weight_utility,))
+        return problem_of(measure_log(run, evaluator, on_progress, probe=False), settings)
+    return problem_of(measure(run), settings)
 
 
-def predicted_cost(run: RunLog, settings: AssessSettings, evaluator: Evaluator) -> IntArray:
-    """(T,) distinct evaluations that each epoch would take with these settings."""
-    from flcontrib_core.shapley.costs import cost_of
-
-    price = {
-        n: cost_of(settings.estimator, n, evaluator.multiply_adds(n)).likely if n else 0
-        for n in {len(e.participants) for e in run.epochs}
-    }
-    return np.array([price[len(e.participants)] for e in run.epochs], dtype=np.int64)
-
-
-def problem_of_history(history: ContributionHistory, weight_utility: str = "loss") -> SchedulingProblem:
+def problem_of_history(history: ContributionHistory, settings: AssessSettings | None = None) -> SchedulingProblem:
     """The scheduling problem of a run that was assessed before: nothing is evaluated again.
 
-    Costs are those the epochs really had; for skipped ones, those of computed epochs with as many participants (else
-    all 2^n − 1 coalitions, at most 16 n).
+    Costs are those the epochs really had; for skipped ones the median of computed epochs with as many participants,
+    else what the settings' estimator predicts for a game of which it knows the size alone.
     """
-    utility = weight_utility if weight_utility in history.utilities else history.utilities[0]
+    from flcontrib_core.shapley.costs import cost_of
+
+    settings = settings or AssessSettings()
+    name = settings.weight_utility
+    utility = name if name in history.utilities else history.utilities[0]
     if history.pending.any():
         raise MissingPart("some epochs are still being computed; their movement is not known yet")
     size = history.participated[1:].sum(axis=1)
-    by_size: dict[int, int] = {}
-    for t in range(1, history.epoch_count + 1):
-        if history.computed[t] and history.evaluations[t]:
-            by_size[int(size[t - 1])] = max(by_size.get(int(size[t - 1]), 0), int(history.evaluations[t]))
-    cost = [by_size.get(int(n), min(2 ** min(int(n), 40) - 1, 16 * int(n))) for n in size]
+    spent = np.where(history.computed[1:], history.evaluations[1:], 0)
+    cost = spent.copy()
+    for n in np.unique(size[spent == 0]):
+        known = spent[(size == n) & (spent > 0)]
+        likely = int(np.median(known)) if known.size else cost_of(settings.estimator, int(n), None).likely
+        cost[(size == n) & (spent == 0)] = likely
     series = history.of(utility)
     movement = np.abs(series.increments[1:] + series.server_share[1:])
     return SchedulingProblem(
@@ -142,5 +114,5 @@ def problem_of_history(history: ContributionHistory, weight_utility: str = "loss
         history.participated[1:],
         history.client_ids,
         float(series.increments[0]),
-        np.array(cost, dtype=np.int64),
+        cost.astype(np.int64),
     )

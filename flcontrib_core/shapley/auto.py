@@ -99,11 +99,19 @@ class Auto(BaseEstimator):
             return surrogate.cost(players, multiply_adds)
         if self._exact_is_cheap(players, multiply_adds):
             return Cost(everything, everything)
-        likely, most = surrogate.cost(players, multiply_adds)
+        cost = surrogate.cost(players, multiply_adds)
         may_be_flagged = multiply_adds is not None and players <= FLAGGED_EXACT
-        if may_be_flagged or within(players, multiply_adds, self.rescue_multiply_adds):
-            most = everything
-        return Cost(likely, most)
+        rescued = may_be_flagged or within(players, multiply_adds, self.rescue_multiply_adds)
+        return cost._replace(most=everything) if rescued else cost
+
+    def cost_when_flagged(self, players: int, multiply_adds: float | None) -> Cost:
+        """Exact up to 12 participants, and wherever the surrogate, not trusted on such an epoch, is rescued."""
+        everything = distinct_coalitions(players)
+        if self.evaluations is not None or self._exact_is_cheap(players, multiply_adds):
+            return self.cost(players, multiply_adds)
+        if players <= FLAGGED_EXACT or within(players, multiply_adds, self.rescue_multiply_adds):
+            return Cost(everything, everything)
+        return self.surrogate(opaque=multiply_adds is None).cost_when_flagged(players, multiply_adds)
 
     def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
         """By the rule."""

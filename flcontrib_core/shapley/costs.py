@@ -22,6 +22,8 @@ class Cost(NamedTuple):
     """What is spent when a stopping rule is content at its first check and nothing is truncated."""
     most: int
     """The ceiling, rescues included."""
+    regressed: int = 0
+    """How many of the likely ones a regression is fitted to, which takes its own time beside them."""
 
 
 @runtime_checkable
@@ -37,7 +39,16 @@ class PricedEstimator(Protocol):
         ...
 
 
-def cost_of(estimator: Estimator, players: int, multiply_adds: float | None) -> Cost:
+@runtime_checkable
+class FlaggedPrice(Protocol):
+    """An estimator that spends more on a flagged epoch (some update far longer than the median)."""
+
+    def cost_when_flagged(self, players: int, multiply_adds: float | None) -> Cost:
+        """Of a flagged epoch with ``players`` participants."""
+        ...
+
+
+def cost_of(estimator: Estimator, players: int, multiply_adds: float | None, *, flagged: bool = False) -> Cost:
     """Likely and largest number of distinct evaluations of an epoch with ``players`` participants.
 
     Raises CostRefusal or SettingsError where the estimate itself would. A third party's estimator that does not know
@@ -45,6 +56,8 @@ def cost_of(estimator: Estimator, players: int, multiply_adds: float | None) -> 
     """
     if players == 0:
         return Cost(0, 0)
+    if flagged and isinstance(estimator, FlaggedPrice):
+        return estimator.cost_when_flagged(players, multiply_adds)
     if isinstance(estimator, PricedEstimator):
         return estimator.cost(players, multiply_adds)
     return Cost(distinct_coalitions(players), distinct_coalitions(players))

@@ -88,11 +88,20 @@ class Surrogate(BaseEstimator):
 
     def cost(self, players: int, multiply_adds: float | None) -> Cost:
         """The stopping rule: never before 4n evaluations, never beyond min(16n, 2^n / 2)."""
+        return self._cost(players, 4 * players)
+
+    def cost_when_flagged(self, players: int, multiply_adds: float | None) -> Cost:
+        """The same, but never before 8n evaluations."""
+        return self._cost(players, 8 * players)
+
+    def _cost(self, players: int, first_check: int) -> Cost:
         everything = distinct_coalitions(players)
         if self.evaluations is not None:
-            return Cost(min(self.evaluations, everything), min(self.evaluations, everything))
-        first_check = min(4 * players, everything)
-        return Cost(first_check, max(first_check, min(16 * players, (everything + 1) // 2)))
+            spent = min(self.evaluations, everything)
+            return Cost(spent, spent, spent if spent < everything else 0)
+        most = max(min(4 * players, everything), min(16 * players, (everything + 1) // 2))
+        likely = min(first_check, most)
+        return Cost(likely, most, likely if most < everything else 0)
 
     def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
         """Starts with 2n evaluations, grows in nested steps of 2n, checks from 4n (flagged: 8n) on, and stops."""

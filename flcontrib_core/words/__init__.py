@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.headlines import so_far as so_far
     from flcontrib_core.words.headlines import undecided_sentence as undecided_sentence
     from flcontrib_core.words.headlines import visible_shift as visible_shift
+    from flcontrib_core.words.planning import price_notes as price_notes
     from flcontrib_core.words.remarks import history_remarks as history_remarks
     from flcontrib_core.words.remarks import remark_line as remark_line
     from flcontrib_core.words.results import budget as budget
@@ -65,6 +66,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "undecided_sentence",
             "visible_shift",
         ],
+        "planning": ["price_notes"],
         "remarks": ["history_remarks", "remark_line"],
         "results": [
             "budget",

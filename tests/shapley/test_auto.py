@@ -185,13 +185,13 @@ def test_a_flat_utility_needs_no_resolution() -> None:
 
 
 def test_the_price_covers_what_the_rule_may_do() -> None:
-    assert Auto().cost(5, 1e15) == (31, 31)
-    assert Auto().cost(10, 1e15) == (40, 1023)  # it may be flagged
-    assert Auto().cost(14, 1e15) == (56, 224)
-    assert Auto().cost(14, 2.5e11 / 2**14) == (56, 2**14 - 1)  # it may be rescued
-    assert Auto().cost(14, None) == (56, 224)
-    assert Auto(evaluations=100).cost(14, 1e15) == (100, 100)
-    assert Auto(evaluations=100).cost(5, 1e15) == (31, 31)
+    assert Auto().cost(5, 1e15)[:2] == (31, 31)
+    assert Auto().cost(10, 1e15)[:2] == (40, 1023)  # it may be flagged
+    assert Auto().cost(14, 1e15)[:2] == (56, 224)
+    assert Auto().cost(14, 2.5e11 / 2**14)[:2] == (56, 2**14 - 1)  # it may be rescued
+    assert Auto().cost(14, None)[:2] == (56, 224)
+    assert Auto(evaluations=100).cost(14, 1e15)[:2] == (100, 100)
+    assert Auto(evaluations=100).cost(5, 1e15)[:2] == (31, 31)
 
 
 def test_the_whole_rule_with_the_real_surrogate() -> None:

@@ -12,7 +12,7 @@ import pytest
 from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.shapley import registry
-from flcontrib_core.shapley.costs import cost_of
+from flcontrib_core.shapley.costs import Cost, cost_of
 from flcontrib_core.shapley.estimate import EpochEstimator, RunEstimator
 from flcontrib_core.shapley.registry import epoch_estimator, estimator_by_name, estimator_from_record, names
 from tests.shapley.closed_form import additive
@@ -81,7 +81,7 @@ def test_a_third_party_registers_without_touching_our_code() -> None:
         theirs = epoch_estimator("equal-shares")
         estimate = theirs.estimate(additive(0, 4).game.oracle(), np.random.default_rng(0))
         assert estimate.values.sum() == pytest.approx(additive(0, 4).values.sum())
-        assert cost_of(theirs, 4, None) == (15, 15)
+        assert cost_of(theirs, 4, None) == Cost(15, 15)
         with pytest.raises(SettingsError, match="no option evaluations; its options: none"):
             epoch_estimator("equal-shares", evaluations=3)
         with pytest.raises(SettingsError, match="already"):
@@ -115,10 +115,10 @@ def test_entry_points_are_found_and_a_broken_one_is_named(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", [*OURS, "shapiq:SVARM"])
 def test_every_estimator_has_a_price(name: str) -> None:
-    assert cost_of(estimator_by_name(name), 0, 1e6) == (0, 0)
+    assert cost_of(estimator_by_name(name), 0, 1e6) == Cost(0, 0)
     for players in (1, 2, 3, 8, 16):
         for multiply_adds in (None, 1e5, 1e9):
-            likely, most = cost_of(estimator_by_name(name), players, multiply_adds)
+            likely, most, _ = cost_of(estimator_by_name(name), players, multiply_adds)
             assert 1 <= likely <= most <= 2**players - 1
     if name not in ("exact", "mr", "tmr"):
         assert cost_of(estimator_by_name(name, evaluations=64), 16, 1e9).most <= 64
@@ -128,7 +128,7 @@ def test_every_estimator_has_a_price(name: str) -> None:
 def test_an_exponential_request_is_refused_before_it_starts(name: str) -> None:
     with pytest.raises(CostRefusal, match=r"1,073,741,823 evaluations"):
         cost_of(estimator_by_name(name), 30, None)
-    assert cost_of(estimator_by_name(name), 20, None) == (2**20 - 1, 2**20 - 1)
+    assert cost_of(estimator_by_name(name), 20, None) == Cost(2**20 - 1, 2**20 - 1)
 
 
 def test_a_budget_that_cannot_work_is_refused_before_it_starts() -> None:

@@ -14,7 +14,7 @@ from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.errors import FLContribError, Problem
 from flcontrib_core.history import AssessSettings
 from flcontrib_core.scheduling import BudgetSettings
-from flcontrib_core.words import numbers
+from flcontrib_core.words import numbers, price_notes
 from flcontrib_core.workspace import RunEntry
 from flcontrib_dashboard import controls, state
 from flcontrib_dashboard.addresses import under_base
@@ -176,7 +176,7 @@ def preflight(entry: RunEntry) -> None:
         }
         for label, value in needs.items():
             row.metric(label, value or "none")
-        for line in price.notes:
+        for line in price_notes(price, entry.epochs, settings.assess.estimator.name):
             st.caption(controls.text_of(line))
         if st.button("Compute", type="primary"):
             state.workspace().jobs.submit(entry.digest, settings.record())
