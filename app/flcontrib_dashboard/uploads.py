@@ -86,6 +86,7 @@ class Delivery:
                 filename=name,
                 nonfinite=self.nonfinite,
                 largest=largest,
+                apart=True,
                 on_stage=passed,
                 on_remarks=self._remark,
             )

@@ -57,6 +57,8 @@ PROBLEMS: dict[str, ProblemKind] = {
         "E_PICKLE": ("a format that can run code", "no code in a log",
                      "Open it where you trust it and write it again with flcontrib_core.RunRecorder (or "
                      "safetensors.numpy.save_file)."),
+        "E_CHECK_COST": ("too costly to check", "a log that the server can check with little memory and time",
+                         "Add it on the server itself: flcontrib runs add FILE."),
         # archives
         "E_ZIP": ("not a zip file, or cut off", "a whole archive", _ZIP_AGAIN),
         "E_ZIP_DATA": ("an entry's bytes are damaged", "the bytes that were zipped", "Copy or zip the file again."),

@@ -15,8 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from flcontrib_core.codec import decode, encode
 from flcontrib_core.errors import Problem, RunLogError, SettingsError, WorkspaceError
-from flcontrib_core.runs.run_log import Run, RunLog
+from flcontrib_core.execution.apart import CeilingReached, Say, call_apart
+from flcontrib_core.execution.limits import ProcessLimits
+from flcontrib_core.runs.problems import refusal
+from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
 
 RunSource = str | os.PathLike[str] | BinaryIO | Iterable[bytes]
 """A path (file or run directory), an open binary file, or chunks of bytes as they arrive."""
@@ -30,6 +34,15 @@ OnRemarks = Callable[[tuple[Problem, ...]], None]
 TABLES = (".csv", ".parquet")
 _CHUNK = 1 << 20
 _LONGEST_NAME = 200
+_KINDS: dict[type, Literal["log", "contribution-table", "utility-table"]] = {
+    RunLog: "log",
+    ContributionTable: "contribution-table",
+    UtilityTable: "utility-table",
+}
+_CHECK_MEMORY = 1 << 30
+_CHECK_SECONDS = 30
+_CHECKED_PER_SECOND = 10 << 20
+"""Bytes of a log whose checks are given a second more; hashing and reading them takes a twentieth of it."""
 
 
 class TooLarge(WorkspaceError):
@@ -93,6 +106,80 @@ def read_run(
         except RunLogError as refused:
             raise in_words(refused, table, path.name) from refused
     return _called(run, name)
+
+
+def family_of(run: Run) -> str:
+    """What a run shares with its shorter and longer selves."""
+    return run.base_digest or run.digest if isinstance(run, RunLog) else run.digest
+
+
+@dataclass(frozen=True)
+class DescribedRun:
+    """What the workspace writes down about a run that the reader accepted."""
+
+    digest: str
+    name: str
+    kind: Literal["log", "contribution-table", "utility-table"]
+    clients: int
+    epochs: int
+    family: str
+    warnings: tuple[Problem, ...]
+
+
+def describe_run(
+    path: Path, reading: Reading, name: str, companion: Path | None = None, on_stage: OnStage | None = None
+) -> DescribedRun:
+    """Reads a run with all its checks and says what it is. Raises RunLogError."""
+    run = read_run(path, reading, name, companion, on_stage)
+    if isinstance(run, RunLog):
+        run.close()
+    return DescribedRun(
+        digest=run.digest,
+        name=run.name,
+        kind=_KINDS[type(run)],
+        clients=len(run.client_ids),
+        epochs=run.epoch_count,
+        family=family_of(run),
+        warnings=run.warnings,
+    )
+
+
+def describe_run_apart(
+    path: Path, reading: Reading, name: str, companion: Path | None = None, on_stage: OnStage | None = None
+) -> DescribedRun:
+    """The same in a child with ceilings: whatever a stranger's file makes the reader do, the server stays usable."""
+    argument = {
+        "path": str(path),
+        "reading": encode(Reading, reading)[0],
+        "name": name,
+        "companion": None if companion is None else str(companion),
+    }
+    seconds = _CHECK_SECONDS + path.stat().st_size // _CHECKED_PER_SECOND
+    limits = ProcessLimits(memory_bytes=_CHECK_MEMORY, cpu_seconds=seconds, niceness=0)
+    try:
+        answer = call_apart(f"{__name__}:_describe", argument, limits, on_stage or (lambda stage: None))
+    except CeilingReached as reached:
+        allowed = f"{_CHECK_MEMORY >> 20} MB" if reached.what == "memory" else f"{seconds} s of processor time"
+        raise refusal("E_CHECK_COST", name, found=f"more than {allowed}") from reached
+    if "problems" in answer:
+        raise RunLogError(tuple(decode(Problem, problem) for problem in answer["problems"]))
+    return decode(DescribedRun, answer["run"])
+
+
+def _describe(argument: dict[str, Any], say: Say) -> dict[str, Any]:
+    """The child's side of ``describe_run_apart``."""
+    companion = argument["companion"]
+    try:
+        run = describe_run(
+            Path(argument["path"]),
+            decode(Reading, argument["reading"]),
+            argument["name"],
+            None if companion is None else Path(companion),
+            say,
+        )
+    except RunLogError as refused:
+        return {"problems": [encode(Problem, problem)[0] for problem in refused.problems]}
+    return {"run": encode(DescribedRun, run)[0]}
 
 
 def data_sizes_beside(table: Path) -> Path:

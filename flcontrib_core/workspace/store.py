@@ -27,6 +27,7 @@ from flcontrib_core.workspace.cache import EpochCheckpoints, UtilityMemory, rest
 from flcontrib_core.workspace.decisions import AlertBook
 from flcontrib_core.workspace.disk import Disk, Staging
 from flcontrib_core.workspace.faults import BrokenChain, NoSpaceLeft, ReadOnlyWorkspace, storage_faults
+from flcontrib_core.workspace.import_run import family_of
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import IndexFile, Transaction, connect_without_writing
 from flcontrib_core.workspace.job import restore_jobs
@@ -34,7 +35,7 @@ from flcontrib_core.workspace.job_status import Previews
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.objects import ObjectStore
 from flcontrib_core.workspace.results import StoredResults
-from flcontrib_core.workspace.stored_runs import DeletedRun, StoredRuns, family_of
+from flcontrib_core.workspace.stored_runs import DeletedRun, StoredRuns
 
 _FOLDERS = ("objects", "log", "jobs", "incoming", "quarantine")
 

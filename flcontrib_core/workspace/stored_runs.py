@@ -18,7 +18,7 @@ from typing import Any
 
 from flcontrib_core.codec import decode
 from flcontrib_core.errors import Problem, RunLogError, WorkspaceError
-from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
+from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.cache import EPOCH, report_damage
 from flcontrib_core.workspace.disk import Staged
@@ -31,6 +31,8 @@ from flcontrib_core.workspace.import_run import (
     bare_name,
     chunks_of,
     data_sizes_beside,
+    describe_run,
+    describe_run_apart,
     in_words,
     read_run,
     zip_run,
@@ -88,11 +90,6 @@ class DeletedRun:
     kept: tuple[str, ...]
 
 
-def family_of(run: Run) -> str:
-    """What a run shares with its shorter and longer selves."""
-    return run.base_digest or run.digest if isinstance(run, RunLog) else run.digest
-
-
 class StoredRuns:
     """The part of a workspace that stores runs."""
 
@@ -110,6 +107,7 @@ class StoredRuns:
         lower_is_better: Iterable[str] = (),
         largest: int | None = None,
         filename: str | None = None,
+        apart: bool = False,
         on_stage: OnStage | None = None,
         on_remarks: OnRemarks | None = None,
     ) -> RunEntry:
@@ -117,6 +115,7 @@ class StoredRuns:
 
         Raises RunLogError when the reader refuses it: then nothing stays but an entry with hash, size and problems.
         ``largest``: give up after so many bytes. ``filename``: the sender's, where the source has none of its own.
+        ``apart``: the checks run in a child with ceilings, for a log that a stranger sent to a server.
         ``on_stage`` hears the reader's stages as they are passed, ``on_remarks`` what was noticed in an accepted run.
         """
         path = Path(source) if isinstance(source, str | os.PathLike) else None
@@ -131,14 +130,24 @@ class StoredRuns:
                 beside = stack.enter_context(self._stage(sizes, reading, largest, left_out))
             reading = reading.fitting(staged.path)
             try:
-                run = read_run(staged.path, reading, called, None if beside is None else beside.path, on_stage)
+                describe = describe_run_apart if apart else describe_run
+                run = describe(staged.path, reading, called, None if beside is None else beside.path, on_stage)
             except RunLogError as refused:
                 told = in_words(refused, staged.path, file or "the upload")
                 self._remember_refusal(staged, called, told)
                 raise told from refused
-            if isinstance(run, RunLog):
-                run.close()
-            described = {**_described(run, name or run.name, reading, staged, beside), "source": file}
+            described = {
+                "name": name or run.name,
+                "kind": run.kind,
+                "clients": run.clients,
+                "epochs": run.epochs,
+                "size": staged.size,
+                "object": staged.sha256,
+                "companion": None if beside is None else beside.sha256,
+                "family": run.family,
+                "reading": asdict(reading),
+                "source": file,
+            }
             if on_remarks is not None:
                 on_remarks(tuple(dict.fromkeys((*left_out, *run.warnings))))
             return self._enter_run(run.digest, described, staged, beside)
@@ -288,22 +297,6 @@ class StoredRuns:
             reading=decode(Reading, body["reading"]),
             **{field: body[field] for field in _FROM_THE_RUN},
         )
-
-
-def _described(run: Run, name: str, reading: Reading, staged: Staged, beside: Staged | None) -> dict[str, Any]:
-    """The body of a run's log entry: the fields of RunEntry that come from the run itself."""
-    kinds = {RunLog: "log", ContributionTable: "contribution-table", UtilityTable: "utility-table"}
-    return {
-        "name": name,
-        "kind": kinds[type(run)],
-        "clients": len(run.client_ids),
-        "epochs": run.epoch_count,
-        "size": staged.size,
-        "object": staged.sha256,
-        "companion": None if beside is None else beside.sha256,
-        "family": family_of(run),
-        "reading": asdict(reading),
-    }
 
 
 def _in_use(transaction: Transaction, name: str) -> bool:
