@@ -28,6 +28,7 @@ from flcontrib_core.words import (
     numbers,
     verdict_name,
     why,
+    without_values,
 )
 from flcontrib_core.workspace import AlertEntry, AlertState
 from flcontrib_dashboard import controls, selection, state
@@ -86,6 +87,8 @@ def not_evaluated(report: AuditReport, i: int, first: int, last: int) -> str:
     there = np.flatnonzero(history.participated[first : last + 1, i]) + first
     if not len(there):
         return "Not evaluated: the client took part in none of these epochs."
+    if history.without_values is not None:
+        return f"Not evaluated. {without_values(history)}"
     if not history.computed[there].any():
         return "Not evaluated: none of these epochs was computed. The scheduler page computes those that are missing."
     if not history.evaluations.any():
@@ -180,10 +183,12 @@ def check_it(report: AuditReport) -> None:
     st.code("flcontrib verify report.json RUN.flrun", language="bash")
     st.caption("The report's JSON is on the page Report & export; RUN.flrun is the log that was brought in.")
     made = report.provenance
-    estimators = sorted(set(report.history.estimator[1:]) - {"not computed", "pending"})
+    estimators = sorted(
+        {m for m, c in zip(report.history.estimator, report.history.computed, strict=True) if c} - {"initial"}
+    )
     st.caption(
         controls.text_of(
-            f"Run {made.run_digest[:8]}… · {', '.join(estimators)} · "
+            f"Run {made.run_digest[:8]}… · {', '.join(estimators) or 'no values'} · "
             f"{len(made.epochs_computed)} of {report.history.epoch_count} epochs · "
             f"{numbers.count(int(report.history.evaluations.sum()))} evaluations · seed {made.seed} · "
             f"version {made.version} · {made.platform}"
@@ -194,7 +199,8 @@ def check_it(report: AuditReport) -> None:
 def picture(shown: state.Shown, alert: Alert, following: Following) -> None:
     """The curve against the others, the probability of a change and every epoch's value, on one axis."""
     report, mode = shown.report, state.theme()
-    utility = controls.pick_utility(report.history.utilities)
+    valued = report.history.without_values is None
+    utility = controls.pick_utility(report.history.utilities) if valued else report.history.utilities[0]
     key = (shown.result.digest, utility, alert.client, alert.window)
     facts = state.cached((*key, "evidence"), lambda: evidence_facts(report, alert.client, alert.window, utility))
     controls.chart(
@@ -206,7 +212,8 @@ def picture(shown: state.Shown, alert: Alert, following: Following) -> None:
         cache_key=(*key, following.epochs, mode),
         report=report,
     )
-    st.markdown(":small[:blue[■] helped\u2003:red[■] harmed\u2003▨ took part, not computed\u2003· absent]")
+    if valued:
+        st.markdown(":small[:blue[■] helped\u2003:red[■] harmed\u2003▨ took part, not computed\u2003· absent]")
     st.caption("A probability over several epochs is that of a change somewhere among them.")
 
 

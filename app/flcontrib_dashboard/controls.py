@@ -6,15 +6,17 @@ import csv
 import io
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
-from flcontrib_core.auditing import AuditReport
+from flcontrib_core.auditing import AuditReport, settings_from_record
 from flcontrib_core.charts import DARK, Picture, palette_for
 from flcontrib_core.detection import Alert
+from flcontrib_core.history import NoValues
 from flcontrib_core.reports import csv_safe
-from flcontrib_core.words import numbers, wording
+from flcontrib_core.words import computed_badge, numbers, without_values, wording
 from flcontrib_core.workspace import Job, JobState, RunEntry
 from flcontrib_dashboard import selection, state
 from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
@@ -79,8 +81,8 @@ def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
     marks.append(
         (numbers.several(warnings, "remark") + " on the log", "orange") if warnings else ("Log consistent", "gray")
     )
-    done = int(history.computed[1:].sum())
-    marks.append((f"{done} of {history.epoch_count} epochs computed", "gray"))
+    badge = computed_badge(history)
+    marks.append((badge[0].upper() + badge[1:], "gray" if history.without_values is None else "orange"))
     if any(history.server_moved(u) for u in history.utilities):
         marks.append(("The server has a share of its own", "orange"))
     if shown.result.stale:
@@ -280,6 +282,20 @@ def no_report(entry: RunEntry, trail: str) -> None:
     if st.button("Compute", type="primary"):
         state.workspace().jobs.submit(entry.digest, AuditSettings().record(), recompute=True)
         st.rerun()
+
+
+def no_values(shown: state.Shown) -> bool:
+    """Where the result has no Shapley values: says why, and offers to compute them where that can be done."""
+    lacking = shown.report.history.without_values
+    if lacking is None:
+        return False
+    st.markdown(text_of(without_values(shown.report.history) or ""))
+    if lacking is NoValues.NOT_ASKED and st.button("Compute the values", type="primary"):
+        record = settings_from_record(dict(shown.report.provenance.settings))
+        asked = replace(record, assess=replace(record.assess, values=True))
+        state.workspace().jobs.submit(shown.entry.digest, asked.record())
+        st.rerun()
+    return True
 
 
 def next_steps(*links: tuple[str, str]) -> None:

@@ -44,6 +44,8 @@ class EvidenceFacts:
     state: np.ndarray
     """(T + 1,) 0 absent, 1 computed, 2 not computed"""
     styles: ClientStyles
+    inside: np.ndarray | None = None
+    """(T + 1,) probability that the epoch lies in a deviating segment: drawn where the run has no values; else None"""
 
     @property
     def last_known(self) -> int:
@@ -84,6 +86,7 @@ def evidence_facts(
         half_widths=1.96 * np.where(state == CellState.COMPUTED, series.standard_errors[:, i], 0.0),
         state=state,
         styles=client_styles(report),
+        inside=None if history.without_values is None else report.detection.change_points.inside[:, i],
     )
 
 
@@ -91,6 +94,9 @@ def evidence_alt(facts: EvidenceFacts) -> str:
     """Where the curve ends, which changes are probable, and how many epochs are harmful."""
     where = "" if facts.window is None else f" Marked window: epochs {numbers.window(*facts.window)}."
     changes = ", ".join(f"{numbers.window(a, b)} ({numbers.probability(p)})" for a, b, p in facts.groups) or "none"
+    if facts.inside is not None:
+        within = [t for t in range(1, facts.epochs + 1) if facts.inside[t] >= 0.5]
+        return f"{facts.client}, without values.{where} Probable changes at {changes}. Deviating: {_list(within)}."
     harmful, computed = int((facts.values[1:] < 0).sum()), int((facts.state[1:] == CellState.COMPUTED).sum())
     end = float(facts.curve.credit[facts.last_known])
     return (
@@ -99,12 +105,26 @@ def evidence_alt(facts: EvidenceFacts) -> str:
     )
 
 
+def _list(epochs: list[int]) -> str:
+    return numbers.epoch_list(tuple(epochs)) if epochs else "no epoch"
+
+
 def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
     """One row per epoch."""
 
     def number(x: float) -> float | None:
         return None if np.isnan(x) else float(x)
 
+    if facts.inside is not None:
+        return [
+            {
+                "epoch": t,
+                "probability of a change": number(facts.change[t]),
+                "probability of a deviating segment": number(facts.inside[t]),
+                "state": STATE_WORDS[int(facts.state[t])],
+            }
+            for t in range(1, facts.epochs + 1)
+        ]
     return [
         {
             "epoch": t,
@@ -120,6 +140,8 @@ def evidence_rows(facts: EvidenceFacts) -> list[dict[str, object]]:
 
 def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Three rows on one epoch axis, the window shaded through all of them."""
+    if facts.inside is not None:
+        return _draw_without_values(facts, facts.inside, mode, following)
     style = facts.styles.of(facts.client, mode)
     figure = base_figure(mode, 640, l=62, r=86, t=26, b=46)
     low, high = value_range([facts.curve.credit, facts.quantiles])
@@ -131,12 +153,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHIN
     write_heading(figure, 1.0, f"<b>Cumulative contribution</b> ({plain(facts.axis)})", mode)
     write_heading(figure, 0.51, "<b>Probability of a change</b> at this epoch", mode)
     write_heading(figure, 0.255, "<b>Contribution per epoch</b> ± 95%", mode)
-    if facts.window is not None:
-        shade = {"fillcolor": translucent(style.colour, 0.12), "line": {"width": 0}, "layer": "below"}
-        first, last = facts.window[0] - 0.5, facts.window[1] + 0.5
-        figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, yref="paper", **shade)
-    if following.epochs != facts.window:
-        draw_followed_epochs(figure, following, mode)
+    _draw_window(figure, facts, mode, following)
     draw_band(figure, facts.quantiles, facts.last_known, facts.others, mode)
     draw_curve(figure, facts.curve, style, facts.last_known)
     ends = [(facts.client, float(facts.curve.credit[facts.last_known]), style.colour, True)]
@@ -149,3 +166,27 @@ def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHIN
         figure, facts.values, facts.half_widths, facts.state, mode, axis="y3", domain=(0.0, 0.255), band=None
     )
     return figure
+
+
+def _draw_without_values(facts: EvidenceFacts, inside: np.ndarray, mode: str, following: Following) -> Picture:
+    """Two rows on one epoch axis: where a segment starts, and which epochs lie in one that deviates."""
+    style = facts.styles.of(facts.client, mode)
+    figure = base_figure(mode, 420, l=62, r=24, t=26, b=46)
+    figure.update_layout(xaxis=epoch_axis(mode, facts.epochs, 0.3, facts.epochs + 0.7) | {"anchor": "y2"})
+    write_heading(figure, 1.0, "<b>Probability of a change</b> at this epoch", mode)
+    write_heading(figure, 0.42, "<b>Probability that the epoch deviates</b> from the client's usual", mode)
+    _draw_window(figure, facts, mode, following)
+    draw_change_bars(figure, facts.change, facts.groups, style.colour, mode, axis="y", domain=(0.58, 1.0))
+    draw_change_bars(figure, inside, (), style.colour, mode, axis="y2", domain=(0.0, 0.42))
+    return figure
+
+
+def _draw_window(figure: Picture, facts: EvidenceFacts, mode: str, following: Following) -> None:
+    """The marked window through all rows, and the followed epochs where they are others."""
+    colour = facts.styles.of(facts.client, mode).colour
+    if facts.window is not None:
+        shade = {"fillcolor": translucent(colour, 0.12), "line": {"width": 0}, "layer": "below"}
+        first, last = facts.window[0] - 0.5, facts.window[1] + 0.5
+        figure.add_shape(type="rect", x0=first, x1=last, y0=0, y1=1, yref="paper", **shade)
+    if following.epochs != facts.window:
+        draw_followed_epochs(figure, following, mode)

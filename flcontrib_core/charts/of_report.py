@@ -45,10 +45,13 @@ def main_utility(report: AuditReport) -> str:
 
 
 def report_charts(report: AuditReport) -> dict[str, Chart]:
-    """Ranking, curves, heat map and the evidence of each alert; only the ranking where there are totals alone."""
-    charts = [ranking_chart(report)] if report.history.participated.any() else []
+    """Ranking, curves, heat map and the evidence of each alert; only the ranking where there are totals alone, and no
+    picture of values where there are none."""
+    valued = report.history.without_values is None
+    charts = [ranking_chart(report)] if valued and report.history.participated.any() else []
     if has_epoch_values(report):
         charts += [cumulative_chart(report), heat_map_chart(report)]
+    if has_epoch_values(report) or not valued:
         charts += [evidence_chart(report, n) for n in range(min(len(report.detection.alerts), MOST_ALERTS_DRAWN))]
     return {chart.name: chart for chart in charts}
 

@@ -12,6 +12,7 @@ from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
+    READING_OPTIONS,
     settings_from,
     with_options,
 )
@@ -92,6 +93,8 @@ def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
 
 def work_of(history: Any) -> str:
     """What it took: how many evaluations, how many of them were remembered from earlier work, and the time."""
+    if history.without_values is not None:
+        return f"no coalition evaluated, {history.seconds:.1f} s"
     asked = int(history.evaluations.sum())
     remembered = "none" if not history.recalled else f"{history.recalled} ({history.recalled / max(asked, 1):.0%})"
     return f"{asked} evaluations, {remembered} of them remembered, {history.seconds:.1f} s"
@@ -162,7 +165,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
 
 @click.command(epilog="Example: flcontrib audit sample_runs/two-poisoned.flrun")
 @RUN
-@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
 @JSON
 def audit(run: Path, preset: str, as_json: bool, **options: Any) -> None:
@@ -218,6 +221,8 @@ def print_audit(report: Any) -> None:
     undecided = words.undecided_sentence(report)
     if undecided is not None:
         say("", undecided)
+    if (lacking := words.without_values(history)) is not None:
+        say("", lacking)
     for remark in words.sentences(detection.remarks, ""):
         say(remark)
     if not detection.alerts:
@@ -234,7 +239,7 @@ def print_audit(report: Any) -> None:
 
 @click.command(epilog="Example: flcontrib compare before.flrun after.flrun")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
 @JSON
 def compare(runs: tuple[Path, ...], preset: str, as_json: bool, **options: Any) -> None:

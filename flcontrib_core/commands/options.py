@@ -58,6 +58,11 @@ ESTIMATOR_OPTIONS = [
     click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: small values are good."),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of every random choice."),
 ]  # fmt: skip
+READING_OPTIONS = [
+    click.option("--no-values", is_flag=True,
+                 help="Audit without Shapley values, at a cost that grows with the participants and not with their "
+                      "coalitions. Detection does not need them; they say who contributed what."),
+]  # fmt: skip
 ENGINE_OPTIONS = [
     click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
     click.option("--workers", type=click.IntRange(1, 256), default=usual_workers,
@@ -105,6 +110,11 @@ def settings_from(options: dict[str, Any]) -> AssessSettings:
     given = {name: value for name, value in options.items() if value is not None and value is not False and value != ()}
     flat = {name: given[name] for name in AssessOptions.__annotations__ if name in given}
     flat |= {"budget": parse_budget(options.get("budget")), "epochs": parse_epochs(options.get("epochs"))}
+    if options.get("no_values"):
+        unused = [name for name in ("estimator", *ESTIMATOR_KNOBS) if name in given]
+        if unused:
+            raise SettingsError(f"--no-values leaves nothing to --{unused[0].replace('_', '-')}; leave one of them out")
+        flat["values"] = False
     knobs = {name: given[name] for name in ESTIMATOR_KNOBS if name in given}
     if knobs or "estimator" in flat:
         flat["estimator"] = estimator_by_name(flat.get("estimator", base.estimator.name), **knobs)

@@ -12,6 +12,7 @@ from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
+    READING_OPTIONS,
     settings_from,
     with_options,
 )
@@ -29,7 +30,7 @@ from flcontrib_core.errors import SettingsError
 @click.option(
     "--tables", type=click.Path(path_type=Path), metavar="DIR", help="Also write the values as CSV and Parquet."
 )
-@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
 @JSON
 def report(

@@ -263,7 +263,7 @@ def _remarks(reading: Reading) -> tuple[Remark, ...]:
     history, channels = reading.history, reading.channels
     remarks: list[Remark] = [ChannelUnavailable(name, reason) for name, reason in channels.unavailable.items()]
     coverage = value_coverage(channels)
-    if coverage is not None and coverage < 1.0:
+    if coverage is not None and coverage < 1.0 and history.without_values is None:
         remarks.append(ValuesPartlyComputed(coverage, channels.values_alone))
     for window in reading.search.reflected:
         who = Others.named([history.client_ids[window.client]])

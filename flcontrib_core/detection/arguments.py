@@ -24,6 +24,7 @@ from flcontrib_core.detection.objections import (
     TouchesEnd,
     TouchesStart,
     UnreliableValues,
+    ValuesUnknown,
 )
 from flcontrib_core.detection.reasons import (
     ChannelScore,
@@ -105,9 +106,11 @@ def objections(numbers: WindowNumbers, others_too: tuple[str, ...] = (), *, whol
     """What speaks against a finding, from the data alone. A finding of the whole run has no edges to touch."""
     against: list[Objection] = []
     computed = len(numbers.computed_inside)
-    if numbers.not_computed_inside:
+    if numbers.without_values is not None:
+        against.append(ValuesUnknown(numbers.without_values))
+    elif numbers.not_computed_inside:
         against.append(NotComputedInside(numbers.not_computed_inside, computed, numbers.participated_inside))
-    if computed < FEW_COMPUTED:
+    if computed < FEW_COMPUTED and numbers.without_values is None:
         against.append(FewComputed(computed))
     if others_too:
         against.append(OthersMovedToo(Others.named(others_too)))

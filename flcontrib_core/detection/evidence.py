@@ -17,6 +17,7 @@ from flcontrib_core.detection.channels import (
 )
 from flcontrib_core.detection.reasons import ClassSuffers, MarginLowered, Window
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
 
 INTERVAL = 1.96
@@ -58,6 +59,8 @@ class WindowNumbers:
     movements: dict[str, tuple[float, float]]
     """channel -> raw mean (inside, outside) of the update's own observations"""
     validation_rows: int | None
+    without_values: NoValues | None = None
+    """Why the whole run has no value; None where it has some"""
 
     @property
     def participated_inside(self) -> int:
@@ -120,7 +123,8 @@ def window_numbers(
         touches_end=bool(window[1] >= channels.epochs[-1]),
         better_without=_better_without(history, utility, inside, client),
         movements=_movements(history, inside, outside, client),
-        validation_rows=None if history.channels is None else history.channels.validation_rows,
+        validation_rows=None if history.channels is None else history.channels.validation_rows or None,
+        without_values=history.without_values,
     )
 
 

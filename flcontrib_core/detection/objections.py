@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from flcontrib_core.detection.reasons import Window
+from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.tagged import Others, Tagged
 
 
@@ -26,6 +27,14 @@ class FewComputed(Tagged):
 
     tag: ClassVar[str] = "few-computed"
     computed: int
+
+
+@dataclass(frozen=True)
+class ValuesUnknown(Tagged):
+    """The run has no Shapley values: whether harm was done is judged by less, or not at all."""
+
+    tag: ClassVar[str] = "values-unknown"
+    reason: NoValues
 
 
 @dataclass(frozen=True)
@@ -247,6 +256,7 @@ class FalseAlarmRate(Tagged):
 Objection = (
     NotComputedInside
     | FewComputed
+    | ValuesUnknown
     | OthersMovedToo
     | NotHarmfulOnAverage
     | IntervalCoversZero

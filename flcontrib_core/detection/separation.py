@@ -37,6 +37,8 @@ def separate(
     """
     if metric not in ("euclidean", "dtw"):
         raise SettingsError(f"metric {metric!r} is unknown; use 'euclidean' or 'dtw'")
+    if history.without_values is not None:
+        return None
     series = computed_series(history, utility)
     clients = series.shape[0]
     most = min(clients // 2, MOST_CLUSTERS)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flcontrib_core.history.preflight import price as price
     from flcontrib_core.history.preflight import price_of as price_of
     from flcontrib_core.history.preflight import problem_of as problem_of
+    from flcontrib_core.history.remarks import NoValues as NoValues
     from flcontrib_core.history.settings import PAPER_SETTINGS as PAPER_SETTINGS
     from flcontrib_core.history.settings import AssessSettings as AssessSettings
     from flcontrib_core.history.settings import assess_settings_from_record as assess_settings_from_record
@@ -29,6 +30,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "contribution_history": ["ContributionHistory"],
         "measurement": ["RunMeasurement", "measure"],
         "preflight": ["Price", "price", "price_of", "problem_of"],
+        "remarks": ["NoValues"],
         "settings": ["PAPER_SETTINGS", "AssessSettings", "assess_settings_from_record"],
         "trajectory": ["problem_of_history", "scheduling_problem"],
     },

@@ -14,7 +14,14 @@ from flcontrib_core.history.contribution_history import (
     cell_states,
 )
 from flcontrib_core.history.epoch_work import EpochAnswer
-from flcontrib_core.history.remarks import EpochRemark, HistoryRemark, ValuesMissing, grouped
+from flcontrib_core.history.remarks import (
+    EpochRemark,
+    HistoryRemark,
+    NoValues,
+    ValuesMissing,
+    WithoutValues,
+    grouped,
+)
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
 from flcontrib_core.scheduling.schedule import Schedule
@@ -45,6 +52,8 @@ def assemble_history(
 
     names = evaluator.utilities
     cells = _Cells.empty(run.epoch_count + 1, len(run.clients), len(names))
+    if not settings.values:
+        cells.leave_out(NoValues.NOT_ASKED)
     previous_end = cells.start(evaluator.evaluate(run.initial()[None, :])[0][0])
     for record in run.epochs:
         if record.participants:
@@ -98,6 +107,8 @@ class _Cells:
     best_subset: list[tuple[int, ...] | None]
     unreliable: list[tuple[str, ...]]
     remarks: dict[HistoryRemark, list[int]]
+    no_estimate: str = "not computed"
+    """What stands in place of an estimator's name where none was at work"""
 
     @classmethod
     def empty(cls, rows: int, clients: int, utilities: int) -> _Cells:
@@ -124,6 +135,11 @@ class _Cells:
         self.increments[0] = initial
         return initial
 
+    def leave_out(self, reason: NoValues) -> None:
+        """The run has no values, for this reason."""
+        self.remarks[WithoutValues(reason)] = []
+        self.no_estimate = "not asked for" if reason is NoValues.NOT_ASKED else "not measurable"
+
     def await_epoch(self, t: int, members: list[int]) -> None:
         """A job that is still running: nothing is known about this epoch yet."""
         self.estimator[t] = "pending"
@@ -135,7 +151,7 @@ class _Cells:
         """The answer of one epoch, whose values the budget may have skipped."""
         t, estimate = answer.epoch, answer.estimate
         if estimate is None:
-            self.estimator[t] = "diverged" if answer.diverged else "not computed"
+            self.estimator[t] = "diverged" if answer.diverged else self.no_estimate
             self.state[t, members] = CellState.NOT_COMPUTED
             self.values[t, members] = self.standard_errors[t, members] = np.nan
         else:

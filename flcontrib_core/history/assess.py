@@ -68,6 +68,8 @@ def assess_contributions(
     """
     settings = settings or AssessSettings()
     began = time.perf_counter()
+    if not settings.values and not isinstance(run, RunLog):
+        raise SettingsError(f"{run.name} is a table: it holds values and nothing else that could be read without them")
     if isinstance(run, ContributionTable):
         return history_from_table(run)
     if isinstance(run, UtilityTable):
@@ -81,7 +83,7 @@ def assess_contributions(
         from flcontrib_core.history.whole_run import assess_whole_run
 
         return assess_whole_run(run, settings, settings.estimator, evaluator, began, on_progress)
-    epochs = set(plan.chosen) if plan else {e.epoch for e in run.epochs}
+    epochs = set(plan.chosen) if plan else {e.epoch for e in run.epochs if settings.values}
     largest = max((len(e.participants) for e in run.epochs if e.epoch in epochs), default=0)
     if largest:  # an exponential request is refused with its price before anything starts
         cost_of(settings.estimator, largest, evaluator.multiply_adds(largest))

@@ -27,8 +27,10 @@ class AxiomCheck:
 
 
 def check_axioms(history: ContributionHistory) -> tuple[AxiomCheck, ...]:
-    """Σφ = increment, absent = 0, equal updates = equal values; (checks per utility)."""
+    """Σφ = increment, absent = 0, equal updates = equal values; (checks per utility). None without values."""
     checks = []
+    if history.without_values is not None:
+        return ()
     for utility in history.utilities:
         checks.append(_efficiency(history, utility))
         checks.append(_absent(history, utility))

@@ -11,7 +11,7 @@ import numpy as np
 
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.games.raw_channels import RawChannels
-from flcontrib_core.history.remarks import EpochRemark
+from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues
 from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.vocabulary import (
     BoolArray,
@@ -159,6 +159,12 @@ class ContributionHistory:
         """(T + 1,) epochs that a job at work has yet to compute."""
         return np.asarray((self.state == CellState.PENDING).any(axis=(1, 2)))
 
+    @cached_property
+    def without_values(self) -> NoValues | None:
+        """Why no epoch has a Shapley value; None where values were computed, or may be."""
+        facts = (entry.remark for entry in self.remarks)
+        return next((fact.reason for fact in facts if isinstance(fact, WithoutValues)), None)
+
     def server_moved(self, utility: str) -> bool:
         """Did the server move the model beyond the weighted mean of the updates?
 
@@ -174,8 +180,11 @@ class ContributionHistory:
 
         A cell that a table left empty in an otherwise known epoch counts as 0, and so does an epoch whose model
         diverged: there is no increment to share out.
+        Where the run has no values at all, nothing is filled in: NaN.
         """
         series = self.of(utility)
+        if self.without_values is not None:
+            return np.where(series.missing, np.nan, series.values)
         values = np.where(series.missing, 0.0, series.values)
         shared = series.missing.any(axis=1) & ~series.computed.any(axis=1) & np.isfinite(series.increments)
         for t in np.flatnonzero(shared):
@@ -197,7 +206,9 @@ class ContributionHistory:
         return total
 
     def ranks(self, utility: str) -> dict[str, int]:
-        """1 = helped most. Clients that never took part have no rank."""
+        """1 = helped most. Clients that never took part have no rank, and nobody has one without values."""
+        if self.without_values is not None:
+            return {}
         help_up = -self.harm_sign(utility) * self.totals(utility)
         active = [i for i in range(len(self.client_ids)) if self.participated[:, i].any()]
         order = sorted(active, key=lambda i: (-help_up[i], self.client_ids[i]))
@@ -213,6 +224,8 @@ class ContributionHistory:
 
     def _known_errors(self, utility: str) -> EpochByClient:
         series = self.of(utility)
+        if self.without_values is not None:
+            return np.where(self.participated, np.nan, 0.0)
         return np.where(series.computed & self.participated, series.standard_errors, 0.0)
 
     def cumulative(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:

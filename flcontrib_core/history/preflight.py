@@ -82,20 +82,22 @@ def problem_of(measurement: RunMeasurement, settings: AssessSettings) -> Schedul
 
 def price(measurement: RunMeasurement, settings: AssessSettings, epochs: Collection[int], workers: int = 1) -> Price:
     """What computing these epochs (1-based) costs with these settings on so many processes."""
-    costs = epoch_costs(measurement, settings)
+    costs = epoch_costs(measurement, settings) if epochs else ()
     chosen = {t: costs[t - 1] for t in epochs if measurement.sizes[t - 1]}
     likely = sum(c.likely for c in chosen.values())
     most = sum(c.most for c in chosen.values())
     largest = max((measurement.sizes[t - 1] for t in chosen), default=0)
     pace = measurement.pace
-    plain = sum(measurement.sizes) + 2 * len(costs)
+    plain = sum(measurement.sizes) + 2 * len(measurement.sizes)
     if settings.fill is FillPolicy.LEAVE_ONE_OUT:
         plain += sum(n for t, n in enumerate(measurement.sizes, 1) if t not in chosen)
     seconds = memory = None
     if pace is not None:
         regressed = sum(c.regressed for c in chosen.values())
         alone = likely * pace.evaluation_seconds + regressed * pace.regression_seconds
-        alone += 2 * len(costs) * pace.evaluation_seconds + sum(measurement.sizes) * pace.observation_seconds
+        alone += (
+            2 * len(measurement.sizes) * pace.evaluation_seconds + sum(measurement.sizes) * pace.observation_seconds
+        )
         seconds = alone / max(1, min(workers, len(chosen))) + (START_SECONDS if workers > 1 else 0.0)
         memory = max(1, workers) * (pace.base_bytes + _epoch_bytes(measurement, settings, chosen))
     return Price(
@@ -139,5 +141,7 @@ def price_of(
     if isinstance(run, ContributionTable):
         return Price(run.epoch_count, None, None, None, None, 0, int(run.participated.sum(axis=1).max()), 0)
     measurement = measure(run, (settings.weight_utility,), on_progress)
+    if not settings.values:
+        return price(measurement, settings, (), workers)
     schedule = choose_epochs(problem_of(measurement, settings), settings.budget)
     return price(measurement, settings, schedule.chosen, workers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, cast
 
 from flcontrib_core.shapley.remarks import EstimatorRemark
@@ -34,8 +35,29 @@ class ValuesMissing(Tagged):
     cells: int
 
 
+class NoValues(StrEnum):
+    """Why a whole history has no Shapley value."""
+
+    NOT_ASKED = "not-asked"
+    NO_MODEL = "no-model"
+    NO_VALIDATION = "no-validation"
+
+    @property
+    def measurable(self) -> bool:
+        """Could the log's own model and validation set say whether an update did harm?"""
+        return self is NoValues.NOT_ASKED
+
+
+@dataclass(frozen=True)
+class WithoutValues(Tagged):
+    """No epoch of the run has a Shapley value: there are no totals, and nothing is filled in."""
+
+    tag: ClassVar[str] = "without-values"
+    reason: NoValues
+
+
 DivergedRemark = Diverged | StartDiverged
-HistoryRemark = EstimatorRemark | DivergedRemark | ValuesMissing
+HistoryRemark = EstimatorRemark | DivergedRemark | ValuesMissing | WithoutValues
 REMARKS = by_tag(typing.get_args(HistoryRemark))
 """tag -> class, of every remark there is"""
 

@@ -35,10 +35,17 @@ class AssessSettings:
     seed: int = 0
     observe: bool = True
     """Record the cheap detection channels in the same pass."""
+    values: bool = True
+    """Compute Shapley values. Without them an audit costs about n + 2 evaluations per epoch of n participants."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "estimator", _as_estimator(self.estimator))
         limited = self.budget.budget is not None or self.budget.epochs is not None
+        if not self.values and (limited or isinstance(self.estimator, RunEstimator)):
+            raise SettingsError(
+                "no values are asked for: leave out the budget, which chooses epochs to value, and estimators of the "
+                "whole run, which give nothing else"
+            )
         if limited and isinstance(self.estimator, RunEstimator):
             raise SettingsError(
                 f"{self.estimator.name} values the run as a whole, so a budget of epochs cannot limit it. Leave the "
@@ -89,6 +96,7 @@ class AssessOptions(TypedDict, total=False):
     nonfinite: str
     seed: int
     observe: bool
+    values: bool
 
 
 _CHOICES: dict[str, type[FairnessMode] | type[AuditSpread] | type[WeightMode] | type[FillPolicy]] = {

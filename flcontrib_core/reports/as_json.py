@@ -169,6 +169,7 @@ def audit_json(report: AuditReport) -> dict[str, Any]:
     return {
         "digest": history.run_digest,
         "run": report.run_name,
+        "without_values": None if history.without_values is None else history.without_values.value,
         **detection_json(report.detection, totals_by_client(history, fill)),
         "schedule": schedule_record(history.schedule),
         "axioms": [axiom_json(a) for a in report.axioms],

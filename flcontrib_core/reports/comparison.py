@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json
 
 
@@ -17,7 +18,7 @@ def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
     utilities: dict[str, Any] = {}
     for u in shared:
         ranking = [r.history.ranks(u) for r in reports]
-        totals = [dict(zip(r.history.client_ids, r.history.totals(u).tolist(), strict=True)) for r in reports]
+        totals = [_totals(r.history, u) for r in reports]
         utilities[u] = {
             c: [
                 None if c not in t or c not in k else {"total": t[c], "rank": k[c], "change": _change(totals[0], t, c)}
@@ -34,6 +35,13 @@ def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
         "alert_agreement": [_agreement(flagged[0], f) for f in flagged],
         "rank_correlation": {u: [_spearman(utilities[u], i) for i in range(len(reports))] for u in shared},
     }
+
+
+def _totals(history: ContributionHistory, utility: str) -> dict[str, float]:
+    """By client; none without values."""
+    if history.without_values is not None:
+        return {}
+    return dict(zip(history.client_ids, history.totals(utility).tolist(), strict=True))
 
 
 def _change(baseline: dict[str, float], totals: dict[str, float], client: str) -> float | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from flcontrib_core.charts import Chart, OwnSeriesFacts, draw_own_series, own_series_alt
 from flcontrib_core.detection.findings import VerdictKind
+from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.reports.page import (
     badge,
     bullets,
@@ -25,6 +26,7 @@ from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
 from flcontrib_core.words import OBSERVED_ONLY, verdict_name
 from flcontrib_core.words.numbers import credited, half_width, probability, several, signed, span
+from flcontrib_core.words.remarks import WITHOUT_VALUES
 
 _RIGHTS = (
     "You can compare the sha256 of every update below with what you sent. If one differs, the log does not hold your "
@@ -86,6 +88,9 @@ def _series(content: dict[str, Any]) -> str:
     for utility in content["utilities"]:
         chart = own_chart(content, utility)
         parts.append(f'<div class="card"><h3>{markup(chart.title)}</h3>{drawn(chart)}</div>')
+    if content["without_values"] is not None:
+        said = WITHOUT_VALUES[NoValues(content["without_values"])]
+        return section("Your contributions", paragraph(f"{said[0].upper()}{said[1:]}."), _states(content))
     words = (
         "Help is up. Bars: your values ± 95%. Hatched: took part, not computed. Dot: absent. Grey: the mean of the "
         "lowest and of the highest third of the others, only in epochs with at least five others."
@@ -120,6 +125,14 @@ def own_chart(content: dict[str, Any], utility: str) -> Chart:
     )
     title = f"{facts.axis.capitalize()} per epoch"
     return Chart(f"own-{utility}", title, own_series_alt(facts), draw_own_series(facts, "light"))
+
+
+def _states(content: dict[str, Any]) -> str:
+    """Where there are no values: in which epochs the client took part, and how probable a change is there."""
+    rows = [
+        [str(t), content["state"][t], probability(content["change_points"][t])] for t in range(1, content["epochs"] + 1)
+    ]
+    return grid(["Epoch", "State", "Probability of a change"], rows, words=3)
 
 
 def _table(content: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from flcontrib_core.words import (
     OBSERVED_ONLY,
     alert_line,
     alert_title,
+    computed_badge,
     context,
     counter_evidence,
     false_alarm_sentence,
@@ -29,6 +30,7 @@ from flcontrib_core.words import (
     verdict_name,
     visible_shift,
     why,
+    without_values,
 )
 from flcontrib_core.words.numbers import count, probability, several, signed
 
@@ -42,7 +44,7 @@ def html_report(report: AuditReport, seal: Seal) -> str:
             _head(report),
             _alerts(report, charts),
             _run_charts(report, charts),
-            totals_section(report, charts.get("ranking")),
+            totals_section(report, charts.get("ranking")) if report.history.without_values is None else "",
             verdicts_section(report),
             schedule_section(report),
             server_share_section(report),
@@ -62,9 +64,7 @@ def _head(report: AuditReport) -> str:
     badges = [
         badge(f"{several(len(history.client_ids), 'client')} · {several(history.epoch_count, 'epoch')}"),
         badge(
-            f"{computed} of {history.epoch_count} epochs computed"
-            if computed < history.epoch_count
-            else "all epochs computed",
+            computed_badge(history) if computed < history.epoch_count else "all epochs computed",
             "care" if computed < history.epoch_count else "",
         ),
         badge(f"{report.detection.preset} threshold"),
@@ -120,6 +120,8 @@ def alert_card(alert: Alert, chart: Chart | None) -> str:
 
 def _run_charts(report: AuditReport, charts: dict[str, Chart]) -> str:
     parts = []
+    if (lacking := without_values(report.history)) is not None:
+        return section("Contributions", paragraph(lacking))
     if not has_epoch_values(report):
         return section("Contributions", paragraph("This method gives totals only: there are no values per epoch."))
     for name, words in (

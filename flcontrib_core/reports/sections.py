@@ -148,6 +148,8 @@ def axioms_section(report: AuditReport) -> str:
         ]
         for a in report.axioms
     ]
+    if not rows:
+        return ""
     words = "Checked on these very values: what the Shapley value promises, and by how much the method misses it."
     table = grid(["Promise", "Utility", "Result", "Largest gap", "Epoch"], rows, words=3)
     return section("Checks of the values", paragraph(words, "second small"), table)

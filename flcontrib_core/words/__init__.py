@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from flcontrib_core.words.headlines import undecided_sentence as undecided_sentence
     from flcontrib_core.words.headlines import visible_shift as visible_shift
     from flcontrib_core.words.planning import price_notes as price_notes
+    from flcontrib_core.words.remarks import computed_badge as computed_badge
     from flcontrib_core.words.remarks import history_remarks as history_remarks
     from flcontrib_core.words.remarks import remark_line as remark_line
+    from flcontrib_core.words.remarks import without_values as without_values
     from flcontrib_core.words.results import budget as budget
     from flcontrib_core.words.results import credited as credited
     from flcontrib_core.words.results import methods as methods
@@ -67,7 +69,7 @@ __getattr__, __dir__, __all__ = lazy_names(
             "visible_shift",
         ],
         "planning": ["price_notes"],
-        "remarks": ["history_remarks", "remark_line"],
+        "remarks": ["computed_badge", "history_remarks", "remark_line", "without_values"],
         "results": [
             "budget",
             "credited",

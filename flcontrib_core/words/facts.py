@@ -18,6 +18,7 @@ from flcontrib_core.detection.facts import Fact, Unavailable
 from flcontrib_core.detection.findings import Alert, ClientVerdict
 from flcontrib_core.detection.objections import Alternative, Objection, OrdinaryCause
 from flcontrib_core.detection.reasons import ExactFact, Reason
+from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.tagged import Others
 from flcontrib_core.words.numbers import (
     credited,
@@ -61,6 +62,15 @@ UNAVAILABLE = {
     Unavailable.NOT_RECORDED: "it was not recorded in this run",
     Unavailable.NO_PEERS: "no epoch after the second has two participants with this observation",
     Unavailable.LEFT_OUT: "it was left out to test a finding",
+}
+
+
+VALUES_UNKNOWN = {
+    NoValues.NOT_ASKED: "No Shapley values were asked for: harm is judged by what its own step does to the model.",
+    NoValues.NO_MODEL: "Harm is not measurable: the log has no model, so nothing says whether the model got worse.",
+    NoValues.NO_VALIDATION: (
+        "Harm is not measurable: the log has no validation set, so nothing says whether the model got worse."
+    ),
 }
 
 
@@ -181,6 +191,8 @@ def _objection(fact: Objection, client: str) -> str:
         case o.FewComputed():
             number = f"Only {fact.computed}" if fact.computed else "None"
             return f"{number} of its epochs there {'is' if fact.computed == 1 else 'are'} computed."
+        case o.ValuesUnknown():
+            return VALUES_UNKNOWN[fact.reason]
         case o.OthersMovedToo():
             return f"{_capital(others(fact.clients))} moved in the same epochs."
         case o.NotHarmfulOnAverage():

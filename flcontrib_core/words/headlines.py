@@ -38,7 +38,7 @@ def headline(report: AuditReport, above: float | None = None) -> str:
     alerts = alerts_above(report, above)
     clients = len(report.history.client_ids)
     accusing = [a for a in alerts if a.accuses]
-    return so_far(report) + (_accused(accusing, clients) if accusing else _nobody(alerts, clients))
+    return so_far(report) + (_accused(accusing, clients) if accusing else _nobody(alerts, report))
 
 
 def _accused(alerts: Sequence[Alert], clients: int) -> str:
@@ -50,13 +50,17 @@ def _accused(alerts: Sequence[Alert], clients: int) -> str:
     return f"{subject} {verb} during this run. Strongest: {alert_line(alerts[0])}"
 
 
-def _nobody(alerts: Sequence[Alert], clients: int) -> str:
-    """Nobody is accused: questions are named as such."""
+def _nobody(alerts: Sequence[Alert], report: AuditReport) -> str:
+    """Nobody is accused: questions are named as such, and harm that could not be measured is not called none."""
+    clients, lacking = len(report.history.client_ids), report.history.without_values
     if not alerts:
         return f"None of the {numbers.several(clients, 'client')} changed above the threshold"
     asked = len({a.client for a in alerts})
     subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
-    return f"No harm found; {subject} changed without it. Ask first about: {alert_line(alerts[0])}"
+    found = f"No harm found; {subject} changed without it"
+    if lacking is not None and not lacking.measurable:
+        found = f"{subject} changed; harm is not measurable in this log"
+    return f"{found}. Ask first about: {alert_line(alerts[0])}"
 
 
 def quiet_sentence(report: AuditReport) -> str:

@@ -13,6 +13,12 @@ def price_notes(price: Price, epoch_count: int, estimator: str) -> tuple[str, ..
         return ("The table holds the values already; only reading them takes a moment.",)
     if price.seconds is None:
         return ("Utilities come from the table; nothing is evaluated.",)
+    if not price.epochs:
+        observations = numbers.count(price.observations)
+        return (
+            f"No Shapley values: {observations} evaluations, one per participation and two per epoch. "
+            "Detection does not need more.",
+        )
     notes = [
         f"{estimator}: up to {several(price.largest, 'participant')} per epoch; {numbers.count(price.observations)} "
         "cheap observations come on top."

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from flcontrib_core.history import remarks as h
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.history.remarks import EpochRemark, HistoryRemark
+from flcontrib_core.history.remarks import EpochRemark, HistoryRemark, NoValues
 from flcontrib_core.shapley import remarks as s
 from flcontrib_core.shapley.remarks import EstimatorRemark, Handling, Stop
 from flcontrib_core.words.facts import others
@@ -22,6 +22,35 @@ _STOPPED = {
     Stop.MOST_ORDERS: "not converged after",
     Stop.EVALUATIONS: "not converged within the evaluations, after",
 }
+
+
+WITHOUT_VALUES = {
+    NoValues.NOT_ASKED: "Shapley values were not asked for: this result says who changed, not who contributed what",
+    NoValues.NO_MODEL: "the log has no architecture (model.json): neither values nor harm can be measured",
+    NoValues.NO_VALIDATION: "the log has no validation set: neither values nor harm can be measured",
+}
+_NO_VALUES_BADGE = {
+    NoValues.NOT_ASKED: "values not asked for",
+    NoValues.NO_MODEL: "values not measurable: no model",
+    NoValues.NO_VALIDATION: "values not measurable: no validation set",
+}
+
+
+def without_values(history: ContributionHistory) -> str | None:
+    """Why there is no value in the whole result, as a sentence; None where there are values."""
+    reason = history.without_values
+    if reason is None:
+        return None
+    said = WITHOUT_VALUES[reason]
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def computed_badge(history: ContributionHistory) -> str:
+    """'12 of 30 epochs computed', or why no value is there."""
+    if history.without_values is not None:
+        return _NO_VALUES_BADGE[history.without_values]
+    done = int(history.computed[1:].sum())
+    return f"{done} of {history.epoch_count} epochs computed"
 
 
 def history_remarks(history: ContributionHistory) -> list[str]:
@@ -46,6 +75,8 @@ def remark_phrase(remark: HistoryRemark) -> str:
         case h.ValuesMissing():
             cells = several(remark.cells, "participant has", "participants have")
             return f"{cells} no value there; totals leave those cells out"
+        case h.WithoutValues():
+            return WITHOUT_VALUES[remark.reason]
         case _:
             return _estimator_phrase(remark)
 

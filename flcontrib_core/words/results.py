@@ -36,6 +36,8 @@ def methods(history: ContributionHistory) -> str:
 
 def worst_status(history: ContributionHistory, utility: str) -> str:
     """Exact, with an error, or partly not computed: what may be said of the totals as a whole."""
+    if history.without_values is not None:
+        return "no values"
     series = history.of(utility)
     errors = series.standard_errors[history.participated & series.computed]
     how = "exact values" if not errors.any() else "values ± 95%"
@@ -46,7 +48,9 @@ def worst_status(history: ContributionHistory, utility: str) -> str:
 
 
 def budget(settings: Mapping[str, Any]) -> str:
-    """Which epochs a result was asked to compute: 'all epochs', '18 epochs', '60% of the epochs'."""
+    """Which epochs a result was asked to compute: 'all epochs', '18 epochs', '60% of the epochs', 'without values'."""
+    if settings.get("values") is False:
+        return "without values"
     asked = settings.get("budget") or {}
     if asked.get("epochs"):
         return several(len(asked["epochs"]), "epoch")

@@ -6,6 +6,7 @@ The tool never calls a client dishonest: it says what was observed.
 from __future__ import annotations
 
 from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.objections import ValuesUnknown
 from flcontrib_core.words.numbers import listing, probability, several, span, window
 
 OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
@@ -83,6 +84,8 @@ def how_sure(alert: Alert) -> str:
 
 def values_behind(alert: Alert) -> str:
     """'7 of its 8 participations there have a value': what the alert's numbers rest on."""
+    if any(isinstance(fact, ValuesUnknown) for fact in alert.evidence_against):
+        return f"{several(alert.participated_in_window, 'participation')} there, without values"
     times = several(alert.participated_in_window, "participation")
     return f"{alert.computed_in_window} of its {times} there have a value"
 

@@ -83,3 +83,9 @@ def test_messages_below_the_commands_name_no_flags() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
                 assert not re.search(r"(^|\s|\()--[a-z]", node.value), f"{file.name} line {node.lineno}"
+
+
+def test_no_values_takes_no_estimator() -> None:
+    assert not settings_from({"no_values": True}).values
+    with pytest.raises(SettingsError, match="--evaluations"):
+        settings_from({"no_values": True, "evaluations": 40})

@@ -13,6 +13,7 @@ from flcontrib_core.detection.facts import Fact, Quiet
 from flcontrib_core.detection.findings import ALERT_KINDS, Alert, ClientVerdict, VerdictKind
 from flcontrib_core.detection.objections import Context, Objection
 from flcontrib_core.detection.reasons import ChannelScore, ExactFact, Reason
+from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.tagged import Others
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
@@ -48,6 +49,7 @@ def examples(others: tuple[str, ...]) -> dict[type, Fact]:
         r.CopiedClient((11,), Others.named(others[:1])),
         o.NotComputedInside((9, 11), 3, 5),
         o.FewComputed(2),
+        o.ValuesUnknown(NoValues.NO_MODEL),
         o.OthersMovedToo(them),
         o.NotHarmfulOnAverage("loss", True, -0.0042, 0.0019),
         o.IntervalCoversZero("loss", True, 0.0042, 0.0061),

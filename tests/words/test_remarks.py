@@ -35,6 +35,7 @@ MADE: list[HistoryRemark] = [
     h.Diverged(WHO),
     h.StartDiverged(),
     h.ValuesMissing(2),
+    h.WithoutValues(h.NoValues.NOT_ASKED),
 ]
 
 

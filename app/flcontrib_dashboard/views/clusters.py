@@ -103,7 +103,10 @@ if shown is not None:
     facts = state.cached(
         (shown.result.digest, utility, followed, "groups"), lambda: cluster_facts(report, utility, followed)
     )
-    if found is None or facts is None:
+    if report.history.without_values is not None:
+        st.title("There are no values whose series could be grouped")
+        controls.no_values(shown)
+    elif found is None or facts is None:
         st.title("Too few different series to group")
         st.text("Grouping needs at least four clients whose series differ.")
     else:

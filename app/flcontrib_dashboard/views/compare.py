@@ -19,7 +19,7 @@ from flcontrib_core.charts import (
     rank_rows,
 )
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import budget, numbers, verdict_name
+from flcontrib_core.words import budget, numbers, verdict_name, without_values
 from flcontrib_core.workspace import ResultEntry
 from flcontrib_dashboard import client_table, controls, selection, state
 
@@ -183,6 +183,26 @@ def title_of(reports: list[AuditReport], moved: int) -> str:
     return f"{moved_words(moved)}; {alerts}"
 
 
+def alerts_alone(
+    results: list[ResultEntry],
+    reports: list[AuditReport],
+    top: st.delta_generator.DeltaGenerator,
+    titles: tuple[str, ...],
+    names: Mapping[str, str],
+) -> None:
+    """What can be compared where a result has no values: the alerts and the settings."""
+    share = agreement(reports)
+    top.title("The alerts agree" if share == 1 else f"{share:.0%} of the alerts agree")
+    for title, report in zip(titles, reports, strict=True):
+        if (lacking := without_values(report.history)) is not None:
+            st.caption(f"{title}: {controls.text_of(lacking)}")
+    with st.container(border=True, gap="xsmall"):
+        controls.card_title("Alerts in each result", "epochs")
+        alerts_table(reports, titles, st.toggle("Only differences", key="only-differences"))
+    with st.container(border=True, gap="xsmall"):
+        settings_table(results, titles, names)
+
+
 def board(
     results: list[ResultEntry],
     reports: list[AuditReport],
@@ -194,6 +214,9 @@ def board(
     shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
     if not shared:
         top.title("These results share no utility")
+        return
+    if any(r.history.without_values is not None for r in reports):
+        alerts_alone(results, reports, top, titles, names)
         return
     following = selection.follow_bar(reports[0])
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):

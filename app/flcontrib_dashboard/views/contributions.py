@@ -102,7 +102,11 @@ def totals(shown: state.Shown, utility: str, following: Following) -> None:
 
 
 shown = controls.need_report("Contributions", unfinished=True)
-if shown is not None:
+if shown is not None and shown.report.history.without_values is not None:
+    st.title("This result has no Shapley values")
+    controls.no_values(shown)
+    controls.next_steps(("change_points", "When did a client change?"), ("alerts", "What was alerted"))
+elif shown is not None:
     report = shown.report
     top = st.container()
     following = selection.follow_bar(report)

@@ -10,9 +10,13 @@ from flcontrib_core.charts import (
     CumulativeFacts,
     Following,
     RankingFacts,
+    change_point_alt,
+    change_point_facts,
+    change_point_rows,
     cumulative_alt,
     cumulative_facts,
     cumulative_rows,
+    draw_change_points,
     draw_cumulative,
     draw_group_means,
     draw_ranking,
@@ -49,9 +53,11 @@ def cards(shown: state.Shown) -> None:
     alerts = report.detection.alerts
     marked = tuple(dict.fromkeys(a.client for a in alerts))
     first = report.history.utilities[0]
-    small = state.cached(
-        (shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked)
-    )
+    small = None
+    if report.history.without_values is None:
+        small = state.cached(
+            (shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked)
+        )
     top = alerts[:MOST_CARDS]
     beside = len(top) < MOST_CARDS  # the others' card stands in the alerts' row, or below a full one
     places = st.columns(len(top) + beside, gap="small")
@@ -64,11 +70,11 @@ def cards(shown: state.Shown) -> None:
         st.page_link("views/alerts.py", label=f"All {len(alerts)} alerts", icon=":material/flag:")
 
 
-def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts, mode: str) -> None:
+def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, mode: str) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         controls.card_title(controls.text_of(alert.client), width="content")
         controls.verdict_badge(alert, verdict_badge(alert))
-    if alert.client in [c.client for c in small.focus]:
+    if small is not None and alert.client in [c.client for c in small.focus]:
         show_picture(
             state.cached(
                 (shown.result.digest, "spark", small.utility, alert.client, alert.window, mode),
@@ -136,6 +142,26 @@ def curves(shown: state.Shown, following: Following) -> str:
     return utility
 
 
+def changes(shown: state.Shown, following: Following) -> None:
+    """What stands for the curves where there are no values: when each client changed."""
+    report, mode = shown.report, state.theme()
+    controls.card_title("Probability of a change")
+    controls.no_values(shown)
+    focus = selection.in_focus(report, following)
+    key = (shown.result.digest, 0.5, focus)
+    facts = state.cached((*key, "changes"), lambda: change_point_facts(report, 0.5, focus))
+    controls.chart(
+        lambda: draw_change_points(facts, mode, following=following),
+        change_point_alt(facts),
+        lambda: change_point_rows(facts),
+        "changes",
+        name="change-points",
+        cache_key=(*key, following, mode),
+        report=report,
+        row_clients=facts.clients,
+    )
+
+
 def ranking(shown: state.Shown, utility: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, following.client)
@@ -170,13 +196,15 @@ def next_card(shown: state.Shown) -> None:
     report = shown.report
     controls.card_title("What to do next")
     links = [("contributions", "See every epoch's values")]
+    if report.history.without_values is not None:
+        links = [("change_points", "See when each client changed")]
     if report.detection.alerts:
         links = [
             ("alerts", "Read the evidence and decide"),
             ("report", "Give a client its extract"),
             *links,
         ]
-    if (~report.history.computed[1:]).any() and shown.job is None:
+    if report.history.without_values is None and (~report.history.computed[1:]).any() and shown.job is None:
         links.append(("scheduler", "Compute skipped epochs"))
     links.append(("upload", "Bring in your own run") if state.is_sample(shown.entry) else ("report", "Keep the report"))
     for view, label in links:
@@ -221,17 +249,23 @@ if shown is not None:
         st.caption(controls.text_of(said))
     following = selection.follow_bar(report)
     cards(shown)
-    many = len(report.history.client_ids) > MANY_CLIENTS
+    valued = report.history.without_values is None
+    many = valued and len(report.history.client_ids) > MANY_CLIENTS
+    utility = report.history.utilities[0]
     wide, side = st.columns([1.75, 1], gap="small")
     with wide:
         with st.container(border=True, height="content" if many else "stretch", gap="xsmall"):
-            utility = curves(shown, following)
+            if valued:
+                utility = curves(shown, following)
+            else:
+                changes(shown, following)
         if many:
             with st.container(border=True, gap="xsmall"):
                 group_means(shown, utility, following)
     with side:
-        with st.container(border=True, gap="xsmall"):
-            ranking(shown, utility, following)
+        if valued:
+            with st.container(border=True, gap="xsmall"):
+                ranking(shown, utility, following)
         with st.container(border=True, height="stretch", gap="xsmall"):
             next_card(shown)
     if many:

@@ -235,7 +235,7 @@ def compute_button(answer: Answer) -> None:
     if st.button(words, type="primary", help="Only epochs that were never computed are computed."):
         wanted = settings_from_record(dict(shown.report.provenance.settings))
         budget = replace(answer.settings, epochs=plan.chosen)
-        record = replace(wanted, assess=replace(wanted.assess, budget=budget)).record()
+        record = replace(wanted, assess=replace(wanted.assess, budget=budget, values=True)).record()
         state.workspace().jobs.submit(shown.entry.digest, record)
         st.rerun(scope="app")
 

@@ -21,6 +21,10 @@ from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, Delivery, UploadToken, upload_route
 
+VALUES_HELP = (
+    "They say who contributed what. Detection does not need them: without them the audit costs about one evaluation "
+    "per participation, and the budget above has no effect."
+)
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
 PIECE_BYTES = 1 << 20
 MOST_PROBLEM_CARDS = 8
@@ -162,7 +166,9 @@ def preflight(entry: RunEntry) -> None:
         share = st.select_slider(
             "Budget: share of the epochs to compute", [0.25, 0.5, 0.6, 0.75, 0.9, 1.0], 1.0, format_func=numbers.share
         )
-        assess = AssessSettings(budget=BudgetSettings(budget=None if share == 1.0 else float(share)))
+        values = st.toggle("Compute Shapley values", value=True, help=VALUES_HELP)
+        budget = None if share == 1.0 or not values else float(share)
+        assess = AssessSettings(budget=BudgetSettings(budget=budget), values=values)
         settings = replace(AuditSettings(), assess=assess)
         try:
             price = state.price(entry.digest, settings)

@@ -1,0 +1,73 @@
+"""Does every page show a result without Shapley values, say so, and invent nothing?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.history import AssessSettings
+from flcontrib_core.workspace import Workspace
+from flcontrib_core.workspace.audit_jobs import audit_in_workspace
+from tests.app.filled_workspace import Filled, make_tiny_log
+from tests.app.test_pages import PAGES, WITHOUT_RUN, _own_caches, opened, title, words
+from tests.workspace.recorded import scratch_folder
+
+__all__ = ["_own_caches"]
+TITLES = {
+    "overview": "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–8, a fact about the file",
+    "alerts": "1 of 6 clients stands out",
+    "contributions": "This result has no Shapley values",
+    "change_points": "at or above 0.50",
+    "clusters": "There are no values whose series could be grouped",
+    "compare": "The alerts agree",
+    "scheduler": "Computing 7 of 12 epochs covers",
+    "report": "Take the result with you",
+}
+
+
+@pytest.fixture(scope="module")
+def unvalued() -> Iterator[Filled]:
+    """A run with a result without values (the newest) and one with."""
+    with scratch_folder() as folder, Workspace(folder / "workspace") as workspace:
+        entry = workspace.add_run(make_tiny_log(folder / "tiny.flrun"))
+        for values in (True, False):
+            audit_in_workspace(workspace, entry.digest, AuditSettings(AssessSettings(values=values)).record())
+        yield Filled(folder / "workspace", {"run": entry})
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_without_values(unvalued: Filled, view: str) -> None:
+    shown = opened(unvalued.folder, view, unvalued.runs["run"])
+    assert {**WITHOUT_RUN, **TITLES}[view] in title(shown)
+    if view in ("overview", "contributions", "clusters", "compare"):
+        assert "Shapley values were not asked for" in words(shown)
+    assert "nan" not in words(shown).lower().split()
+
+
+def test_evidence_without_values(unvalued: Filled) -> None:
+    shown = opened(unvalued.folder, "alerts", unvalued.runs["run"], client="client-03", window="5-8")
+    assert "Shapley values were not asked for" in words(shown)
+
+
+def test_the_values_can_be_asked_for_later(unvalued: Filled) -> None:
+    shown = opened(unvalued.folder, "contributions", unvalued.runs["run"])
+    assert "Compute the values" in [b.label for b in shown.button]
+
+
+def test_the_switch_stands_where_an_audit_is_started(tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    log = make_tiny_log(tmp_path / "tiny.flrun")
+    shown = opened(folder, "upload")
+    path = next(t for t in shown.text_input if t.label == "A path on the server")
+    path.set_value(str(log))
+    next(b for b in shown.button if b.label == "Take it in").click().run()
+    switch = next(t for t in shown.toggle if t.label == "Compute Shapley values")
+    assert switch.value
+    evaluations = next(m.value for m in shown.metric if m.label == "Evaluations")
+    switch.set_value(False).run()
+    assert not shown.exception
+    assert next(m.value for m in shown.metric if m.label == "Evaluations") != evaluations
+    assert "Detection does not need more" in words(shown)
