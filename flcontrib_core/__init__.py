@@ -43,23 +43,4 @@ if TYPE_CHECKING:
     from flcontrib_core.shapley.surrogate import Surrogate as Surrogate
     from flcontrib_core.workspace import Workspace as Workspace
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "auditing": ["AuditSettings"],
-        "errors": ["FLContribError"],
-        "games": ["ModuleEvaluator"],
-        "history": ["AssessSettings", "assess_contributions", "scheduling_problem"],
-        "laboratory.simulation": ["SimulationSettings", "simulate"],
-        "notebook": ["assess", "audit", "change_points", "verify"],
-        "runs.bundle": ["check_run_log", "read_run_log"],
-        "runs.recorder": ["RunRecorder"],
-        "scheduling": ["BudgetSettings", "choose_epochs"],
-        "shapley": [
-            *("Auto", "ComFedSV", "Complementary", "Exact", "FedSV", "GTG", "MonteCarlo", "OneRound"),
-            *("Shapiq", "Surrogate", "TruncatedMultiRound", "shapley_values"),
-        ],
-        "workspace": ["Workspace"],
-    },
-    here=["__version__"],
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__, here=["__version__"])

@@ -25,27 +25,4 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.reasons import ChannelScore as ChannelScore
     from flcontrib_core.detection.separation import separate as separate
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "alerts": ["read_verdicts"],
-        "change_points": ["mass_in_window"],
-        "facts": ["Fact", "fact_from_json"],
-        "findings": [
-            "ACCUSING_KINDS",
-            "ALERT_KINDS",
-            "Alert",
-            "ChangePoints",
-            "ClientVerdict",
-            "Detection",
-            "JaccardScore",
-            "Separation",
-            "VerdictKind",
-        ],
-        "objections": ["FalseAlarmRate"],
-        "online": ["OnlineReader"],
-        "presets": ["PresetRate", "preset_rates"],
-        "reasons": ["ChannelScore"],
-        "separation": ["separate"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

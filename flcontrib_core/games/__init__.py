@@ -14,13 +14,4 @@ if TYPE_CHECKING:
     from flcontrib_core.games.utilities import lower_is_better as lower_is_better
     from flcontrib_core.games.utilities import parse_utility as parse_utility
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "architecture": ["Architecture"],
-        "evaluator": ["Evaluator"],
-        "module_evaluator": ["ModuleEvaluator"],
-        "submodels": ["EpochGame", "WholeRunGame", "aggregate"],
-        "utilities": ["lower_is_better", "parse_utility"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -22,16 +22,4 @@ if TYPE_CHECKING:
     from flcontrib_core.history.trajectory import problem_of_history as problem_of_history
     from flcontrib_core.history.trajectory import scheduling_problem as scheduling_problem
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "assess": ["assess_contributions"],
-        "budget_errors": ["BudgetError", "budget_error"],
-        "contribution_history": ["ContributionHistory"],
-        "measurement": ["RunMeasurement", "measure"],
-        "preflight": ["Price", "price", "price_of", "problem_of"],
-        "remarks": ["NoValues"],
-        "settings": ["PAPER_SETTINGS", "AssessSettings", "assess_settings_from_record"],
-        "trajectory": ["problem_of_history", "scheduling_problem"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -18,14 +18,4 @@ if TYPE_CHECKING:
     from flcontrib_core.reports.verify import Verification as Verification
     from flcontrib_core.reports.verify import verify_report as verify_report
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "as_json": ["alert_json", "audit_json", "history_json"],
-        "comparison": ["compare_reports"],
-        "extract": ["extract_json", "write_extract"],
-        "tables": ["csv_safe", "write_history_tables"],
-        "twin": ["report_json", "write_report"],
-        "verify": ["Verification", "verify_report"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -38,21 +38,4 @@ if TYPE_CHECKING:
     from flcontrib_core.runs.strict_json import parse_json as parse_json
     from flcontrib_core.runs.tables import companion as companion
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "bundle": ["STAGES", "CheckResult", "check_run_log", "read_run_log"],
-        "bundle_reader": ["NonFinite"],
-        "bundle_writer": ["write_bundle"],
-        "encoding": ["split_flat"],
-        "flower": ["record"],
-        "model_spec": ["INPUT", "KNOWN_OPS", "Node", "check_model_spec", "normalise_spec", "reads_tokens"],
-        "recorder": ["RunRecorder"],
-        "run_log": [
-            *("Client", "ContributionTable", "DishonestTruth", "EpochData", "EpochRecord", "ParameterSpec"),
-            *("Run", "RunLog", "Truth", "UtilityTable", "Validation", "participants_per_epoch"),
-        ],
-        "strict_json": ["parse_json"],
-        "tables": ["companion"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

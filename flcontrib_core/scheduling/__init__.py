@@ -15,13 +15,4 @@ if TYPE_CHECKING:
     from flcontrib_core.scheduling.schedule import Schedule as Schedule
     from flcontrib_core.scheduling.schedule import SchedulingProblem as SchedulingProblem
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "budget": ["resolve_budget"],
-        "choose": ["choose_epochs", "schedule_json"],
-        "explorer": ["ScheduleExplorer"],
-        "frontier": ["Frontier"],
-        "schedule": ["BudgetSettings", "FairnessMode", "Schedule", "SchedulingProblem"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

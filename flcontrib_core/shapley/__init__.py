@@ -32,26 +32,4 @@ if TYPE_CHECKING:
     from flcontrib_core.shapley.shapiq_adapter import Shapiq as Shapiq
     from flcontrib_core.shapley.surrogate import Surrogate as Surrogate
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "auto": ["Auto"],
-        "base": ["BaseEstimator", "SamplingEstimator"],
-        "comfedsv": ["ComFedSV"],
-        "complementary": ["Complementary"],
-        "costs": ["Cost", "cost_of"],
-        "estimate": ["EpochEstimator", "Estimator", "RunEstimator", "ShapleyEstimate"],
-        "exact": ["Exact"],
-        "exact_values": ["shapley_from_table"],
-        "fedsv": ["FedSV"],
-        "function_game": ["ShapleyValues", "shapley_values"],
-        "gtg": ["GTG"],
-        "monte_carlo": ["MonteCarlo"],
-        "multi_round": ["MultiRound", "TruncatedMultiRound"],
-        "one_round": ["OneRound"],
-        "oracle": ["CoalitionOracle"],
-        "registry": ["estimator_by_name", "register"],
-        "shapiq_adapter": ["Shapiq"],
-        "surrogate": ["Surrogate"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -65,18 +65,4 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.stored_runs import DeletedRun as DeletedRun
     from flcontrib_core.workspace.stored_runs import RunEntry as RunEntry
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "audit_jobs": ["audit_in_workspace", "preview_of", "sample_digests", "stored_report", "take_in_samples"],
-        "audit_log": ["BrokenLink", "ChainCheck", "ChainHead", "LogEntry"],
-        "decisions": ["AlertEntry", "AlertState", "Decision", "alert_identity"],
-        "faults": ["BrokenChain", "DamagedIndex", "DamagedObject", "NoSpaceLeft", "ReadOnlyWorkspace"],
-        "import_run": ["TooLarge"],
-        "job": ["Job", "JobState"],
-        "job_status": ["Progress"],
-        "results": ["ResultEntry"],
-        "store": ["Workspace", "check_log", "default_path"],
-        "stored_runs": ["DeletedRun", "RunEntry"],
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
