@@ -5,8 +5,11 @@ exactly first, 2n + 1 evaluations in all, and the other sizes share the rest by 
 proportion to what a pilot says about their spread (Neyman, the original's CCN).
 
 Departure: the original draws the size uniformly from 1 … n and leaves empty strata at 0, which biases small budgets.
-Here the borders are exact, only sizes ≥ n/2 are drawn (a pair serves both its halves), no pair is drawn twice, and an
-empty stratum of a player takes the mean of its size.
+Here the borders are exact, only sizes ≥ n/2 are drawn (a pair serves both its halves) and no pair is drawn twice. The
+inner sizes begin with pairs that tile a random order of the players, so that nobody has an empty stratum: a player's
+mean over a stratum that is never empty is unbiased, because the design treats all players alike; one that takes the
+mean of its size where it is empty is not (at 60 of 255 coalitions that bias was 5 to 6 standard errors of a mean over
+many seeds). Where the budget does not pay for the tiles, empty strata remain, and a note calls the values biased.
 A budget below 2n + 1 cannot pay for the borders: then all sizes are drawn alike, there is no standard error, and a
 note says so.
 
@@ -62,7 +65,8 @@ class Complementary(SamplingEstimator):
             if self.allocation == "neyman":
                 remarks = (draw_by_spread(sample, rng, ledger.left // 2),)
             else:
-                _share(sample, rng, ledger.left // 2, dict.fromkeys(pair_sizes(n)[:-1], 1.0))
+                pairs = _tile(sample, rng, ledger.left // 2)
+                _share(sample, rng, pairs, dict.fromkeys(pair_sizes(n)[:-1], 1.0))
         values, errors, empty = sample.values()
         if budget < 2 * n + 1:
             errors = np.full_like(errors, np.nan)  # a border cell is its own population: nothing tells an empty one's
@@ -87,6 +91,15 @@ def _share(sample: PairSample, rng: np.random.Generator, pairs: int, weights: di
     sizes = list(weights)
     given = apportion(pairs, np.array([weights[size] for size in sizes]), [sample.room(size) for size in sizes])
     sample.draw(rng, dict(zip(sizes, given, strict=True)))
+
+
+def _tile(sample: PairSample, rng: np.random.Generator, pairs: int) -> int:
+    """Tiles every inner size once where the pairs pay for it; returns the pairs left."""
+    n = sample.players
+    tiles = {size: tiled_halves(rng, n, size) for size in pair_sizes(n)[:-1]}
+    if sum(len(tile) for tile in tiles.values()) > pairs:
+        return pairs
+    return pairs - sum(sample.add(size, tile) for size, tile in tiles.items())
 
 
 def tiled_halves(rng: np.random.Generator, players: int, size: int) -> CoalitionMatrix:

@@ -212,3 +212,21 @@ def test_neyman_beats_equal_shares_where_one_size_holds_the_variance() -> None:
 
     neyman, equal = Complementary(evaluations=220, allocation="neyman"), Complementary(evaluations=220)
     assert error(neyman) < 0.6 * error(equal)
+
+
+@pytest.mark.parametrize("evaluations", [34, 60])
+def test_small_budgets_are_unbiased_because_no_cell_is_empty(evaluations: int) -> None:
+    """From the tiles' price on; one evaluation pair less, and a remark calls the values biased."""
+    table = random_table(2, 8) + np.bitwise_count(np.arange(256))[:, None] ** 2 / 20
+    table[0] = 0.0
+    game, truth = table_game(table), shapley_from_table(table)
+    runs = [
+        Complementary(evaluations=evaluations).estimate(game.oracle(), np.random.default_rng(seed))
+        for seed in range(400)
+    ]
+    values = np.array([run.values for run in runs])
+    z = (values.mean(axis=0) - truth) / (values.std(axis=0, ddof=1) / np.sqrt(len(runs)))
+    assert np.abs(z).max() < 4
+    assert not any(isinstance(remark, EmptyCells) for run in runs for remark in run.remarks)
+    below = Complementary(evaluations=30).estimate(game.oracle(), np.random.default_rng(0))
+    assert any(isinstance(remark, EmptyCells) for remark in below.remarks)
