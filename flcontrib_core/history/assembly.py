@@ -18,6 +18,7 @@ from flcontrib_core.history.remarks import (
     EpochRemark,
     HistoryRemark,
     NoValues,
+    ScheduleEmpty,
     ValuesMissing,
     WithoutValues,
     grouped,
@@ -85,7 +86,7 @@ def assemble_history(
         best_subset=tuple(cells.best_subset),
         leave_one_out=cells.leave_one_out,
         unreliable=np.array([[u in marks for u in names] for marks in cells.unreliable]),
-        remarks=grouped(cells.remarks),
+        remarks=(*_on_schedule(plan), *grouped(cells.remarks)),
         channels=_channels(run, answers, settings),
         settings=settings.record(),
         schedule=plan,
@@ -234,9 +235,17 @@ def history_from_utilities(
         lower_is_better=table.lower_is_better,
         best_subset=tuple(cells.best_subset),
         leave_one_out=cells.leave_one_out,
+        remarks=_on_schedule(schedule),
         settings=settings.record(),
         schedule=schedule,
     )
+
+
+def _on_schedule(plan: Schedule | None) -> tuple[EpochRemark, ...]:
+    """An empty schedule always says so."""
+    if plan is None or plan.chosen:
+        return ()
+    return (EpochRemark((), ScheduleEmpty(plan.fairness.value, plan.k)),)
 
 
 def _table_answer(t: int, utilities: UtilityMatrix, players: int, chosen: bool, best: int) -> EpochAnswer:

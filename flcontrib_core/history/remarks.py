@@ -56,8 +56,18 @@ class WithoutValues(Tagged):
     reason: NoValues
 
 
+@dataclass(frozen=True)
+class ScheduleEmpty(Tagged):
+    """The schedule holds no epoch: every one takes away more than it adds to the objective."""
+
+    tag: ClassVar[str] = "schedule-empty"
+    fairness: str
+    budget: int
+    """epochs that could have been computed"""
+
+
 DivergedRemark = Diverged | StartDiverged
-HistoryRemark = EstimatorRemark | DivergedRemark | ValuesMissing | WithoutValues
+HistoryRemark = EstimatorRemark | DivergedRemark | ValuesMissing | WithoutValues | ScheduleEmpty
 REMARKS = by_tag(typing.get_args(HistoryRemark))
 """tag -> class, of every remark there is"""
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.scheduling.schedule import AuditSpread, BudgetSettings, FairnessMode
+from flcontrib_core.scheduling.schedule import AuditSpread, BudgetSettings, FairnessMode, Normalisation
 from flcontrib_core.shapley.auto import Auto
 from flcontrib_core.shapley.complementary import Complementary
 from flcontrib_core.shapley.estimate import EpochEstimator, Estimator, RunEstimator
@@ -86,6 +86,7 @@ class AssessOptions(TypedDict, total=False):
     gamma: float
     at_most: bool
     paper_denominator: bool
+    normalise: Normalisation | str
     audit_share: float
     audit_spread: AuditSpread | str
     prove: bool
@@ -99,9 +100,12 @@ class AssessOptions(TypedDict, total=False):
     values: bool
 
 
-_CHOICES: dict[str, type[FairnessMode] | type[AuditSpread] | type[WeightMode] | type[FillPolicy]] = {
+_CHOICES: dict[
+    str, type[FairnessMode] | type[AuditSpread] | type[Normalisation] | type[WeightMode] | type[FillPolicy]
+] = {
     "fairness": FairnessMode,
     "audit_spread": AuditSpread,
+    "normalise": Normalisation,
     "weights": WeightMode,
     "fill": FillPolicy,
 }
@@ -184,7 +188,8 @@ def _from_shared_options(name: str, estimation: dict[str, Any]) -> Estimator:
 
 PAPER_SETTINGS = AssessSettings(
     estimator=Complementary(),
-    budget=BudgetSettings(gamma=1.0, at_most=True, paper_denominator=True),
+    budget=BudgetSettings(gamma=1.0, at_most=True, paper_denominator=True, normalise=Normalisation.SUM),
     fill=FillPolicy.ZERO,
 )
-"""The paper's reading: complementary contributions, at most k, its denominator, zero fill, γ = 1."""
+"""The paper's reading: complementary contributions, at most k, its denominator in the weights shown, each term of the
+objective divided by its own sum, zero fill, γ = 1."""

@@ -39,7 +39,7 @@ def choose_epochs(
     """
     settings = settings or BudgetSettings()
     check_settings(settings)
-    terms = program_terms(problem, settings.paper_denominator)
+    terms = program_terms(problem, settings.paper_denominator, settings.normalise)
     settings, k, answer = answer_settings(terms, settings, on_progress)
     on_progress(2, 3, "blind spots")
     schedule = measured_schedule(problem, terms, settings, k, answer, lambda: answer_every_budget(terms, settings))
@@ -51,7 +51,7 @@ def trace_frontier(problem: SchedulingProblem, settings: BudgetSettings | None =
     """What would each budget k = 1 … T buy under these settings? (Their own budget is not read.)"""
     settings = settings or BudgetSettings()
     check_settings(settings)
-    terms = program_terms(problem, settings.paper_denominator)
+    terms = program_terms(problem, settings.paper_denominator, settings.normalise)
     return frontier_of(problem, terms, settings, answer_every_budget(terms, settings))
 
 

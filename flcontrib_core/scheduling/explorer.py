@@ -22,7 +22,13 @@ from flcontrib_core.scheduling.every_budget import (
 from flcontrib_core.scheduling.frontier import Frontier, answer_every_budget, frontier_of
 from flcontrib_core.scheduling.measures import measured_schedule
 from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, program_terms
-from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule, SchedulingProblem
+from flcontrib_core.scheduling.schedule import (
+    BudgetSettings,
+    FairnessMode,
+    Normalisation,
+    Schedule,
+    SchedulingProblem,
+)
 from flcontrib_core.scheduling.sorting import best_of_every_size
 from flcontrib_core.vocabulary import FloatArray, OnProgress, no_progress
 
@@ -48,8 +54,8 @@ class ScheduleExplorer:
 
     def __init__(self, problem: SchedulingProblem) -> None:
         self._problem = problem
-        self._terms: dict[bool, ProgramTerms] = {}
-        self._solved: dict[tuple[bool, int, int], EveryBudget] = {}
+        self._terms: dict[tuple[bool, Normalisation], ProgramTerms] = {}
+        self._solved: dict[tuple[bool, Normalisation, int, int], EveryBudget] = {}
         self._recent: OrderedDict[BudgetSettings, EveryBudget] = OrderedDict()
         self._answers: OrderedDict[BudgetSettings, Schedule] = OrderedDict()
         self._lock = RLock()
@@ -147,7 +153,7 @@ class ScheduleExplorer:
 
     def _solve(self, settings: BudgetSettings, place: int) -> EveryBudget:
         """Place 0 is γ = 0; place n is the n-th of the nine."""
-        key = (settings.paper_denominator, settings.seed, place)
+        key = (settings.paper_denominator, settings.normalise, settings.seed, place)
         if key not in self._solved:
             terms = self._terms_for(settings)
             if place == 0:  # coverage alone: sorting is exact, and the middle of all orders pulls nowhere
@@ -160,10 +166,10 @@ class ScheduleExplorer:
         return self._solved[key]
 
     def _terms_for(self, settings: BudgetSettings) -> ProgramTerms:
-        flag = settings.paper_denominator
-        if flag not in self._terms:
-            self._terms[flag] = program_terms(self._problem, flag)
-        return self._terms[flag]
+        reading = settings.paper_denominator, settings.normalise
+        if reading not in self._terms:
+            self._terms[reading] = program_terms(self._problem, *reading)
+        return self._terms[reading]
 
 
 def _without_budget(settings: BudgetSettings) -> BudgetSettings:

@@ -100,7 +100,7 @@ def frontier_of(
         objective=answers.values,
         bound=answers.bounds,
         coverage=schedules @ problem.movement / total if total > 0 else np.zeros(len(schedules)),
-        exposure_gap=terms.gap(exposures),
+        exposure_gap=terms.exposure_gap(exposures),
         lowest_exposure=exposures.min(axis=1) if terms.client_count else np.full(len(schedules), np.nan),
         evaluations=None if counts is None else np.asarray(schedules.astype(np.int64) @ counts),
         full_evaluations=None if counts is None else int(counts.sum()),

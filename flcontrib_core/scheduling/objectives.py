@@ -5,9 +5,13 @@ Every number that a schedule shows is computed here, for any set of epochs, whic
 Departure: the text leaves four things open; the readings are
   * p_t: the text says Σp = 1 but its denominator also holds |v(F⁰)|. By default that term is dropped, so that Σp = 1;
     ``paper_denominator`` keeps it (and the utility term is then not divided again).
-  * "we normalise each term": coverage U by Σp, exposure by the number of clients m, pairwise differences G by
-    ⌊m²/4⌋, the largest value Σ_{i<j}|E_i − E_j| can take. The lower bound takes G's divisor, so that it stays below
-    the two-sided objective; it may exceed 1.
+  * "we normalise each term" (``Normalisation``). By default each is divided by the largest value it can take:
+    coverage U by Σp, exposure by the number of clients m, pairwise differences G by ⌊m²/4⌋. The lower bound takes G's
+    divisor, so that it stays below the two-sided objective; at γ = 1 it then falls with almost every epoch, and "at
+    most k" keeps 0 of 40 at 50 % participation, whatever k. The paper's lower bound moves with k, so paper mode
+    divides each term by its own sum over all epochs: Σp = 1 as the text says, exposure by m as before, both pairwise
+    terms by Σ_t Σ_{i<j}|x_it − x_jt|. At γ = 1 the lower bound's coefficients then add up to 0, so that it is empty
+    only where every epoch moves the model exactly as much as it divides the clients.
   * pairs (i, i′): each is counted once (the text's ordered pairs would double γ).
   * m counts the clients that took part at least once; the others have no participation rate (0/0).
 """
@@ -18,7 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flcontrib_core.scheduling.schedule import FairnessMode, SchedulingProblem
+from flcontrib_core.scheduling.schedule import FairnessMode, Normalisation, SchedulingProblem
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 ScheduleMatrix = BoolArray
@@ -33,22 +37,34 @@ class ProgramTerms:
     """The numbers all programs of one run share: p, x and the divisors of their terms."""
 
     weights: FloatArray
-    """(T,) p_t"""
+    """(T,) p_t as the objectives add it"""
     rates: FloatArray
     """(T, m) x_it = 1/n_i where client i took part, n_i its number of participations."""
     present: IntArray
     """(m,) positions of the clients that took part at least once."""
     pair_divisor: float
-    """⌊m²/4⌋, at least 1"""
+    """What Σ_{i<j}|E_i − E_j| is divided by in the objectives"""
     rank_weights: FloatArray
     """(m,) 2r − m − 1: Σ_{i<j}|E_i − E_j| = Σ_r (2r − m − 1)·E_(r) with E ascending."""
 
+    epoch_weights: FloatArray
+    """(T,) p_t as it is shown: the paper's denominator stays in it where it was asked for."""
+
     @classmethod
-    def of(cls, weights: FloatArray, rates: FloatArray, present: IntArray) -> ProgramTerms:
-        """The terms of p (T,) and x (T, m); what depends on m alone is filled in."""
+    def of(
+        cls,
+        weights: FloatArray,
+        rates: FloatArray,
+        present: IntArray,
+        normalisation: Normalisation = Normalisation.LARGEST,
+    ) -> ProgramTerms:
+        """The terms of p (T,) and x (T, m), with their divisors."""
         m = len(present)
         rank_weights = 2.0 * np.arange(1, m + 1, dtype=np.float64) - m - 1
-        return cls(weights, rates, present, float(max(1, m * m // 4)), rank_weights)
+        if normalisation is Normalisation.LARGEST:
+            return cls(weights, rates, present, largest_gap(m), rank_weights, weights)
+        covered, apart = float(weights.sum()), float((np.sort(rates, axis=1) @ rank_weights).sum())
+        return cls(weights / (covered or 1.0), rates, present, apart or 1.0, rank_weights, weights)
 
     @property
     def epoch_count(self) -> int:
@@ -67,8 +83,12 @@ class ProgramTerms:
         return np.asarray(schedules.astype(np.float64) @ self.rates)
 
     def gap(self, exposures: FloatArray) -> FloatArray:
-        """(schedules,) Σ_{i<j}|E_i − E_j| / ⌊m²/4⌋ in [0, 1], by one sort per schedule."""
+        """(schedules,) the objectives' pairwise term: Σ_{i<j}|E_i − E_j| over its divisor, by one sort per schedule."""
         return np.asarray(np.sort(exposures, axis=-1) @ self.rank_weights) / self.pair_divisor
+
+    def exposure_gap(self, exposures: FloatArray) -> FloatArray:
+        """(schedules,) Σ_{i<j}|E_i − E_j| / ⌊m²/4⌋ in [0, 1], as it is shown whatever the objective divides by."""
+        return self.gap(exposures) * (self.pair_divisor / largest_gap(self.client_count))
 
     def epoch_coefficients(self, fairness: FairnessMode, gamma: float) -> FloatArray:
         """(T,) what each epoch adds to a separable objective: one-sided, lower bound, or coverage alone."""
@@ -81,11 +101,20 @@ class ProgramTerms:
         raise ValueError(f"{fairness} is not a sum over epochs")
 
     def two_sided(self, schedules: ScheduleMatrix, gamma: float) -> FloatArray:
-        """(schedules,) U − γ·G/⌊m²/4⌋ – eq. (two_sided_fairness)"""
+        """(schedules,) U − γ·G over its divisor – eq. (two_sided_fairness)"""
         return self.covered(schedules) - gamma * self.gap(self.exposures(schedules))
 
 
-def program_terms(problem: SchedulingProblem, paper_denominator: bool = False) -> ProgramTerms:
+def largest_gap(clients: int) -> float:
+    """⌊m²/4⌋, the largest Σ_{i<j}|E_i − E_j| of m exposures in [0, 1]; at least 1."""
+    return float(max(1, clients * clients // 4))
+
+
+def program_terms(
+    problem: SchedulingProblem,
+    paper_denominator: bool = False,
+    normalisation: Normalisation = Normalisation.LARGEST,
+) -> ProgramTerms:
     """Which weights p and participation rates x does this run give?
 
     When nothing moved at all, every p_t is 0 and fairness alone decides.
@@ -98,12 +127,13 @@ def program_terms(problem: SchedulingProblem, paper_denominator: bool = False) -
         weights=movement / total if total > 0 else np.zeros_like(movement),
         rates=problem.participated[:, present] / participations[present],
         present=present,
+        normalisation=normalisation,
     )
 
 
 @dataclass(frozen=True)
 class TwoSidedProgram:
-    """The one hard question: max U − γG/⌊m²/4⌋ over schedules of exactly (or at most) k epochs."""
+    """The one hard question: max U − γ·G over its divisor over schedules of exactly (or at most) k epochs."""
 
     terms: ProgramTerms
     gamma: float

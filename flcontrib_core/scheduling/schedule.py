@@ -34,6 +34,15 @@ class AuditSpread(StrEnum):
     RANDOM = "random"
 
 
+class Normalisation(StrEnum):
+    """What each term of an objective is divided by ("we normalise each term")."""
+
+    LARGEST = "largest"
+    """The largest value the term can take."""
+    SUM = "sum"
+    """The term's own sum over all epochs: paper mode."""
+
+
 @dataclass(frozen=True)
 class SchedulingProblem:
     """What a schedule is chosen from. Built from a run's participation and its per-epoch movement.
@@ -95,6 +104,7 @@ class BudgetSettings:
     audit_spread: AuditSpread = AuditSpread.STRIDE
     proof_seconds: float = 60.0
     """PROVE: how long the solver may run; after that the answer keeps its proven gap."""
+    normalise: Normalisation = Normalisation.LARGEST
 
 
 @dataclass(frozen=True)

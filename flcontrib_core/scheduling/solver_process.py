@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,6 +40,7 @@ def solve_apart(
             "weights": program.terms.weights.tolist(),
             "rates": program.terms.rates.tolist(),
             "clients": program.terms.client_count,
+            "pair_divisor": program.terms.pair_divisor,
             "gamma": program.gamma,
             "k": program.k,
             "at_most": program.at_most,
@@ -95,6 +97,7 @@ def answer_standard_input() -> None:
     m = int(question["clients"])
     rates = np.array(question["rates"], dtype=np.float64).reshape(len(question["weights"]), m)
     terms = ProgramTerms.of(np.array(question["weights"], dtype=np.float64), rates, np.arange(m))
+    terms = replace(terms, pair_divisor=question["pair_divisor"])
     program = TwoSidedProgram(
         terms, question["gamma"], question["k"], question["at_most"], np.array(question["required"], dtype=np.bool_)
     )

@@ -37,7 +37,12 @@ def every_set(epochs: int, k: int, at_most: bool) -> BoolArray:
 
 
 def objectives_by_definition(
-    problem: SchedulingProblem, sets: BoolArray, fairness: FairnessMode, gamma: float, paper_denominator: bool = False
+    problem: SchedulingProblem,
+    sets: BoolArray,
+    fairness: FairnessMode,
+    gamma: float,
+    paper_denominator: bool = False,
+    own_sums: bool = False,
 ) -> FloatArray:
     """(sets,) the three objectives term by term, pair by pair."""
     denominator = problem.movement.sum() + (abs(problem.initial_utility) if paper_denominator else 0)
@@ -46,6 +51,10 @@ def objectives_by_definition(
     x = problem.participated[:, counts > 0] / counts[counts > 0]
     m = x.shape[1]
     pairs = list(combinations(range(m), 2))
+    pair_divisor: float = max(1, m * m // 4)
+    if own_sums:
+        p = p / p.sum()
+        pair_divisor = sum(float(np.abs(x[:, i] - x[:, j]).sum()) for i, j in pairs)
     utility = (sets * p).sum(axis=1)
     if fairness is FairnessMode.TOP_UTILITY:
         return utility
@@ -57,4 +66,4 @@ def objectives_by_definition(
             differences += np.abs((sets * (x[:, i] - x[:, j])).sum(axis=1))
         else:
             differences += (sets * np.abs(x[:, i] - x[:, j])).sum(axis=1)
-    return utility - gamma * differences / max(1, m * m // 4)
+    return utility - gamma * differences / pair_divisor

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from flcontrib_core.history.settings import PAPER_SETTINGS
 from flcontrib_core.scheduling.choose import choose_epochs
 from flcontrib_core.scheduling.objectives import program_terms
-from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, SchedulingProblem
-from tests.scheduling.instances import random_problem
+from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Normalisation, SchedulingProblem
+from tests.scheduling.instances import every_set, objectives_by_definition, random_problem
 
 
 @pytest.mark.parametrize("k", [1, 5, 12, 20])
@@ -74,9 +77,42 @@ def test_two_sided_buys_fairness_not_coverage() -> None:
         assert fair.coverage <= greedy.coverage + 1e-9
 
 
-def test_the_paper_mode_lower_bound_leaves_budget_unused() -> None:
+def test_the_lower_bound_by_largest_values_leaves_budget_unused() -> None:
     """At γ = 1, at most k, the lower bound keeps few epochs; what it leaves is shown, not hidden."""
     problem = random_problem(40, 16, 0.5, 0)
     settings = BudgetSettings(20, FairnessMode.TWO_SIDED_LB, 1.0, at_most=True, paper_denominator=True)
     schedule = choose_epochs(problem, settings)
     assert schedule.unused_budget == 20 - len(schedule.chosen) > 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_paper_mode_lower_bound_moves_with_the_budget_and_is_never_empty(seed: int) -> None:
+    """Each term over its own sum: at γ = 1 the coefficients add up to 0, so some epoch is worth its place."""
+    problem = random_problem(40, 16, 0.5, seed)
+    paper = replace(PAPER_SETTINGS.budget, fairness=FairnessMode.TWO_SIDED_LB)
+    counts = [len(choose_epochs(problem, replace(paper, budget=share)).chosen) for share in (0.05, 0.25, 0.5, 1.0)]
+    assert counts[0] == 2
+    assert counts == sorted(counts)
+    assert counts[1] > counts[0]
+    everything = choose_epochs(problem, replace(paper, budget=1.0))
+    assert 0 < len(everything.chosen) < 40
+    assert sum(everything.epoch_weights) < 1  # the paper's denominator stays in the weights that are shown
+
+
+@pytest.mark.parametrize("fairness", [FairnessMode.ONE_SIDED, FairnessMode.TWO_SIDED, FairnessMode.TWO_SIDED_LB])
+@pytest.mark.parametrize("seed", range(3))
+def test_each_term_over_its_own_sum_equals_the_definition(fairness: FairnessMode, seed: int) -> None:
+    problem = random_problem(9, 5, 0.5, seed)
+    sets = every_set(9, 5, True)
+    by_definition = objectives_by_definition(problem, sets, fairness, 1.0, own_sums=True)
+    settings = BudgetSettings(5, fairness, 1.0, at_most=True, normalise=Normalisation.SUM)
+    schedule = choose_epochs(problem, settings)
+    assert schedule.objective == pytest.approx(by_definition.max(), abs=1e-12)
+
+
+def test_a_solver_proves_the_program_whose_terms_are_over_their_own_sums() -> None:
+    problem = random_problem(22, 6, 0.5, 1)
+    settings = BudgetSettings(11, gamma=1.0, at_most=True, normalise=Normalisation.SUM, prove=True)
+    proved = choose_epochs(problem, settings)
+    assert proved.gap < 1e-5
+    assert proved.objective >= choose_epochs(problem, replace(settings, prove=False)).objective - 1e-9
