@@ -70,7 +70,18 @@ class WeightMode(StrEnum):
     ADAPTIVE = "adaptive"
     """|D_i| / Σ_{j∈S} |D_j| – eq. (fl_sub_model), the method's default."""
     FIXED = "fixed"
-    """|D_i| / Σ_{j∈I(t)} |D_j| – the ablation of Lin et al. 2023."""
+    """|D_i| / Σ_{j∈I(t)} |D_j|, over the epoch's participants: the model of everybody is the epoch's own."""
+    FIXED_ALL = "fixed-all"
+    """|D_i| / Σ_{j∈I} |D_j|, over all clients of the federation, as Lin et al. 2023 write it."""
+
+
+class Orientation(StrEnum):
+    """Which way a contribution is shown; stored values always keep the paper's."""
+
+    HELP_UP = "help-up"
+    """Loss reduction and accuracy gain are credited: up is help, whatever the utility."""
+    PAPER = "paper"
+    """The share of the utility itself: a rising share of the loss is harm, of the accuracy help."""
 
 
 class FillPolicy(StrEnum):

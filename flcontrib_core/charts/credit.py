@@ -1,4 +1,4 @@
-"""Contributions as charts show them: help up, the initial model's share left out."""
+"""Contributions as charts show them: help up and the initial model's share left out, unless asked otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.palette import ClientStyles
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.vocabulary import EpochByClient, FillPolicy, FloatArray
+from flcontrib_core.vocabulary import EpochByClient, FillPolicy, FloatArray, Orientation
 
 BAND = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Of the other clients: the middle 80% and 50%, and the median."""
@@ -33,16 +33,26 @@ def fill_of(history: ContributionHistory) -> FillPolicy:
     return FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
 
 
-def total_credit(history: ContributionHistory, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> FloatArray:
+def total_credit(
+    history: ContributionHistory,
+    utility: str,
+    fill: FillPolicy = FillPolicy.EQUAL,
+    orientation: Orientation = Orientation.HELP_UP,
+    initial: bool = False,
+) -> FloatArray:
     """(clients,) over the whole run"""
-    return np.asarray(-history.harm_sign(utility) * (history.totals(utility, fill) - history.of(utility).values[0]))
+    return history.shown_totals(utility, fill, orientation, initial)
 
 
-def running_credit(history: ContributionHistory, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> EpochByClient:
+def running_credit(
+    history: ContributionHistory,
+    utility: str,
+    fill: FillPolicy = FillPolicy.EQUAL,
+    orientation: Orientation = Orientation.HELP_UP,
+    initial: bool = False,
+) -> EpochByClient:
     """(T + 1, clients) up to each epoch"""
-    values = -history.harm_sign(utility) * history.filled(utility, fill)
-    values[0] = 0.0  # the initial model belongs to nobody in particular
-    return np.asarray(np.cumsum(values, axis=0))
+    return np.asarray(np.cumsum(history.shown(utility, fill, orientation, initial), axis=0))
 
 
 def band_of(credit: EpochByClient, clients: Sequence[int]) -> FloatArray:

@@ -16,7 +16,7 @@ from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.strip import draw_strip, strip_room
 from flcontrib_core.charts.style import base_figure, epoch_axis, last_known, plain, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
-from flcontrib_core.vocabulary import CellState, FillPolicy
+from flcontrib_core.vocabulary import CellState, FillPolicy, Orientation
 from flcontrib_core.words import numbers
 
 MOST_IN_FOCUS = 8
@@ -51,12 +51,14 @@ def cumulative_facts(
     focus: tuple[str, ...],
     fill: FillPolicy = FillPolicy.EQUAL,
     strip_rows: int = 16,
+    orientation: Orientation = Orientation.HELP_UP,
+    initial: bool = False,
 ) -> CumulativeFacts:
-    """What the picture shows, before any drawing."""
+    """What the picture shows, before any drawing; ``initial`` starts the curves at v(F⁰)/m."""
     history = report.history
     styles = client_styles(report)
     position = styles.position
-    credit = running_credit(history, utility, fill)
+    credit = running_credit(history, utility, fill, orientation, initial)
     shown = [c for c in focus if c in position][:MOST_IN_FOCUS]
     rest = [i for c, i in position.items() if c not in shown]
     state = drawn_states(history.of(utility).state)
@@ -65,7 +67,7 @@ def cumulative_facts(
     strip = order if len(order) <= strip_rows else []
     return CumulativeFacts(
         utility=utility,
-        axis=numbers.credited(utility, utility in history.lower_is_better),
+        axis=numbers.credited(utility, utility in history.lower_is_better, orientation, initial),
         epochs=history.epoch_count,
         focus=tuple(curve_of(history, utility, c, credit, windows_of(report, c)) for c in shown),
         others=len(rest),

@@ -18,6 +18,7 @@ from flcontrib_core.commands.options import (
 )
 from flcontrib_core.commands.printing import Progress, print_json, say, table
 from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.vocabulary import Orientation
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 PRESET = click.option(
@@ -63,9 +64,17 @@ def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], 
 @click.command(epilog="Example: flcontrib assess sample_runs/two-poisoned.flrun --budget 0.5 -o out")
 @RUN
 @with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
+@click.option(
+    "--orientation",
+    type=click.Choice([o.value for o in Orientation]),
+    default=Orientation.HELP_UP.value,
+    show_default=True,
+    help="The totals' sign: up is help, or the paper's (a rising share of the loss is harm). Files keep the paper's.",
+)
+@click.option("--initial", is_flag=True, help="Totals with every client's share of the initial model, v(F0)/m.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the values as Parquet, CSV and JSON.")
 @JSON
-def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
+def assess(run: Path, orientation: str, initial: bool, out: Path | None, as_json: bool, **options: Any) -> None:
     """Per-epoch Shapley values of every client."""
     from flcontrib_core.reports.as_json import history_json
     from flcontrib_core.words import history_remarks
@@ -83,7 +92,7 @@ def assess(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
     if as_json:
         print_json(history_json(history, settings.fill))
         return
-    click.echo(_totals_table(history, settings))
+    click.echo(_totals_table(history, settings, Orientation(orientation), initial))
     done = int(history.computed[1:].sum())
     methods = sorted({m for m, c in zip(history.estimator[1:], history.computed[1:], strict=True) if c})
     click.echo(f"\n{done} of {history.epoch_count} epochs computed ({', '.join(methods)}), {work_of(history)}")
@@ -100,20 +109,16 @@ def work_of(history: Any) -> str:
     return f"{asked} evaluations, {remembered} of them remembered, {history.seconds:.1f} s"
 
 
-def _totals_table(history: Any, settings: AssessSettings) -> str:
-    from flcontrib_core.words.numbers import signed
+def _totals_table(history: Any, settings: AssessSettings, orientation: Orientation, initial: bool) -> str:
+    from flcontrib_core.words.numbers import credited, signed
 
     header, columns = ["client"], []
     for u in history.utilities:
-        sign = -history.harm_sign(u)
-        total, error = sign * history.totals(u, settings.fill), history.total_standard_errors(u)
-        initial = sign * history.of(u).values[0]
-        header.append(f"{u} {'reduction' if u in history.lower_is_better else 'gain'} credited")
+        total, error = history.shown_totals(u, settings.fill, orientation, initial), history.total_standard_errors(u)
+        named = credited(u, u in history.lower_is_better, orientation, initial)
+        header.append(named if orientation is Orientation.PAPER or initial else f"{named} credited")
         columns.append(
-            [
-                signed(float(t - i)) + ("" if not e > 0 else f" ± {1.96 * e:.3f}")
-                for t, i, e in zip(total, initial, error, strict=True)
-            ]
+            [signed(float(t)) + ("" if not e > 0 else f" ± {1.96 * e:.3f}") for t, e in zip(total, error, strict=True)]
         )
     took_part = history.participated.sum(axis=0)
     header.append("epochs")
@@ -146,7 +151,10 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     if as_json:
         print_json(schedule_json(plan))
         return
-    click.echo(f"computing {len(plan.chosen)} of {plan.epoch_count} epochs: {', '.join(map(str, plan.chosen))}")
+    if plan.chosen:
+        click.echo(f"computing {len(plan.chosen)} of {plan.epoch_count} epochs: {', '.join(map(str, plan.chosen))}")
+    else:
+        click.echo("the schedule is empty: under these settings every epoch takes away more than it adds")
     proof = "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.4f} below the optimum"
     click.echo(f"objective {plan.objective:.4f} ({plan.method}, {proof}); covers {plan.coverage:.0%} of the movement")
     if plan.unused_budget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -10,7 +11,7 @@ import click
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.execution.local import usual_workers
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessOptions, AssessSettings, assess_settings
-from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
+from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Normalisation
 from flcontrib_core.shapley.auto import Auto
 from flcontrib_core.shapley.registry import BUILT_IN, estimator_by_name
 from flcontrib_core.vocabulary import FillPolicy, WeightMode
@@ -28,8 +29,11 @@ BUDGET_OPTIONS = [
     click.option("--gamma", type=float, help="Weight of fairness against coverage (0.03 to 3 is the useful range)."),
     click.option("--at-most", is_flag=True, help="Allow fewer than k epochs (the paper's reading)."),
     click.option("--paper-denominator", is_flag=True, help="Keep |v(F0)| in the epoch weights' denominator."),
+    click.option("--normalise", type=click.Choice([n.value for n in Normalisation]),
+                 help="Divide each term of the objective by the largest value it can take (the default), or by its own "
+                      "sum over all epochs (with --paper)."),
     click.option("--weight-utility", metavar="NAME", help="Utility whose movement weighs an epoch. Default: loss."),
-]
+]  # fmt: skip
 ESTIMATOR_KNOBS = ("evaluations", "precision", "truncate", "antithetic", "allow_unobserved")
 """Options of single estimators; one that the chosen estimator does not have is refused."""
 ESTIMATOR_OPTIONS = [
@@ -44,12 +48,15 @@ ESTIMATOR_OPTIONS = [
     click.option("--truncate", is_flag=True, help="monte-carlo: stop a permutation when the rest adds nothing."),
     click.option("--antithetic", is_flag=True, help="monte-carlo: use each permutation with its reverse."),
     click.option("--allow-unobserved", is_flag=True, help="comfedsv: complete columns that were never observed."),
+    click.option("--set", "own_options", multiple=True, metavar="NAME=VALUE",
+                 help="Any other option of the estimator, e.g. --estimator tmr --set decay=0.9; repeat for more "
+                      "(docs/estimators.md lists them)."),
     click.option("--utility", "utilities", multiple=True, metavar="NAME",
                  help="loss, accuracy, macro-f1, worst-class-recall, demographic-parity-gap, or a sum such as "
                       f"0.7*loss-0.3*accuracy; repeat for more. Default: {', '.join(AssessSettings().utilities)}."),
     click.option("--weights", type=click.Choice([m.value for m in WeightMode]),
-                 help="Weights inside a coalition: shared anew among its members (adaptive, the default), or kept from "
-                      "the whole epoch (fixed)."),
+                 help="Weights inside a coalition: shared anew among its members (adaptive, the default), kept from "
+                      "the whole epoch (fixed), or from all clients of the federation (fixed-all)."),
     click.option("--nonfinite", type=click.Choice(["refuse", "absent"]), default="refuse", show_default=True,
                  help="NaN or infinite updates: refuse the log, or count them as not taking part."),
     click.option("--paper", is_flag=True, help="The paper's settings throughout."),
@@ -104,6 +111,17 @@ def parse_epochs(text: str | None) -> tuple[int, ...] | None:
         raise SettingsError(f"--epochs {text}: give epoch numbers separated by commas, e.g. 1,4,7") from None
 
 
+def parse_own_option(text: str) -> tuple[str, object]:
+    """'decay=0.9' as a name and its value: a number, true, false, null, or a word."""
+    name, found, value = text.partition("=")
+    if not (found and name and value):
+        raise SettingsError(f"--set {text}: give an option and its value, e.g. decay=0.9")
+    try:
+        return name.strip().replace("-", "_"), json.loads(value)
+    except json.JSONDecodeError:
+        return name.strip().replace("-", "_"), value
+
+
 def settings_from(options: dict[str, Any]) -> AssessSettings:
     """Command-line options -> settings; what was not given keeps its default (or the paper's with --paper)."""
     base = PAPER_SETTINGS if options.get("paper") else AssessSettings()
@@ -116,6 +134,11 @@ def settings_from(options: dict[str, Any]) -> AssessSettings:
             raise SettingsError(f"--no-values leaves nothing to --{unused[0].replace('_', '-')}; leave one of them out")
         flat["values"] = False
     knobs = {name: given[name] for name in ESTIMATOR_KNOBS if name in given}
+    knobs |= dict(parse_own_option(text) for text in options.get("own_options") or ())
     if knobs or "estimator" in flat:
-        flat["estimator"] = estimator_by_name(flat.get("estimator", base.estimator.name), **knobs)
+        name = flat.get("estimator", base.estimator.name)
+        try:
+            flat["estimator"] = estimator_by_name(name, **knobs)
+        except TypeError as wrong:
+            raise SettingsError(f"an option of {name} has a value of another kind than it takes: {wrong}") from wrong
     return assess_settings(cast(AssessOptions, flat), base)

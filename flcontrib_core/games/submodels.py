@@ -34,11 +34,15 @@ _WHOLE_RUN_BYTES = 256 << 20
 
 
 def coalition_weights(
-    coalitions: CoalitionMatrix, data_sizes: Sequence[int] | FloatArray, mode: WeightMode = WeightMode.ADAPTIVE
+    coalitions: CoalitionMatrix,
+    data_sizes: Sequence[int] | FloatArray,
+    mode: WeightMode = WeightMode.ADAPTIVE,
+    federation_size: float | None = None,
 ) -> CoalitionWeights:
     """λ(i, S) for every row S: (coalitions, players), zero outside S and for the empty coalition.
 
-    Adaptive: |D_i| / Σ_{j∈S} |D_j|; fixed (Lin et al. 2023): |D_i| / Σ_j |D_j| over all players.
+    Adaptive: |D_i| / Σ_{j∈S} |D_j|; fixed: |D_i| / Σ_j |D_j| over all players; fixed-all (Lin et al. 2023):
+    |D_i| / ``federation_size``, the data of all clients whether they took part or not.
 
     >>> coalition_weights(np.array([[True, False, True]]), [10, 10, 30])
     array([[0.25, 0.  , 0.75]])
@@ -46,6 +50,13 @@ def coalition_weights(
     sizes = np.asarray(data_sizes, dtype=np.float64)
     held = np.where(coalitions, sizes, 0.0)
     total = held.sum(axis=1, keepdims=True) if mode is WeightMode.ADAPTIVE else sizes.sum()
+    if mode is WeightMode.FIXED_ALL:
+        if federation_size is None or federation_size < sizes.sum():
+            raise SettingsError(
+                f"weights over all clients need the federation's data size, at least {sizes.sum():g} here; "
+                f"found {federation_size}"
+            )
+        total = np.float64(federation_size)
     return np.asarray(np.divide(held, total, out=np.zeros_like(held), where=total > 0))
 
 
@@ -89,6 +100,7 @@ class EpochGame:
         evaluator: Evaluator,
         weights: WeightMode = WeightMode.ADAPTIVE,
         empty_value: FloatArray | None = None,
+        federation_size: float | None = None,
     ) -> None:
         if len(data_sizes) != len(updates) or any(size <= 0 for size in data_sizes):
             raise SettingsError(
@@ -99,6 +111,7 @@ class EpochGame:
         self.data_sizes = tuple(int(size) for size in data_sizes)
         self.evaluator = evaluator
         self.weight_mode = weights
+        self.federation_size = federation_size
         self._empty_value = empty_value
         self.mixture = evaluator.mixture(base, updates)
 
@@ -127,7 +140,7 @@ class EpochGame:
         return np.asarray(values[0])
 
     def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights:
-        return coalition_weights(coalitions, self.data_sizes, self.weight_mode)
+        return coalition_weights(coalitions, self.data_sizes, self.weight_mode, self.federation_size)
 
     def absolute(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
         """v(F_S), not relative to F_prev."""
@@ -176,11 +189,13 @@ class WholeRunGame:
         read_epochs: Callable[[], Iterable[tuple[Sequence[int], Sequence[int], Float32Array]]],
         evaluator: Evaluator,
         weights: WeightMode = WeightMode.ADAPTIVE,
+        federation_size: float | None = None,
     ) -> None:
         """``read_epochs()`` yields (client positions, data sizes, updates) epoch by epoch."""
         self.players = clients
         self.evaluator = evaluator
         self.weight_mode = weights
+        self.federation_size = federation_size
         self._initial = np.asarray(initial, dtype=np.float32)
         self._read_epochs = read_epochs
 
@@ -201,7 +216,8 @@ class WholeRunGame:
         models = torch.from_numpy(np.repeat(self._initial[None], len(filled), axis=0))
         with one_thread():
             for participants, sizes, updates in self._read_epochs():
-                mixed = coalition_weights(filled[:, list(participants)], sizes, self.weight_mode)
+                members = filled[:, list(participants)]
+                mixed = coalition_weights(members, sizes, self.weight_mode, self.federation_size)
                 weights, given = torch.from_numpy(mixed.astype(np.float32)), as_tensor(updates)
                 for start in range(0, len(filled), 8):
                     models[start : start + 8].addmm_(weights[start : start + 8], given)

@@ -39,6 +39,7 @@ from flcontrib_core.shapley.estimate import EpochEstimator, RunEstimator
 from flcontrib_core.vocabulary import (
     FillPolicy,
     OnProgress,
+    WeightMode,
     no_progress,
 )
 
@@ -87,7 +88,7 @@ def assess_contributions(
     largest = max((len(e.participants) for e in run.epochs if e.epoch in epochs), default=0)
     if largest:  # an exponential request is refused with its price before anything starts
         cost_of(settings.estimator, largest, evaluator.multiply_adds(largest))
-    bench = _workbench(evaluator, settings.estimator, settings)
+    bench = _workbench(evaluator, settings.estimator, settings, float(sum(run.data_sizes)))
     if not evaluator.cacheable:
         checkpoints = memory = None
     stream = _EpochStream(run, settings, evaluator, epochs, checkpoints, memory)
@@ -103,12 +104,15 @@ def assess_contributions(
     return replace(history, seconds=time.perf_counter() - began, recalled=stream.recalled)
 
 
-def _workbench(evaluator: Evaluator, estimator: EpochEstimator, settings: AssessSettings) -> Workbench:
+def _workbench(
+    evaluator: Evaluator, estimator: EpochEstimator, settings: AssessSettings, federation_size: float
+) -> Workbench:
     names = evaluator.utilities
     return Workbench(
         evaluator=evaluator,
         estimator=estimator,
         weights=settings.weights,
+        federation_size=federation_size,
         seed=settings.seed,
         weight_utility=names.index(settings.weight_utility) if settings.weight_utility in names else 0,
     )
@@ -201,7 +205,8 @@ class _EpochStream:
                 base=step.start,
                 updates=np.ascontiguousarray(step.data.updates),
                 data_sizes=record.data_sizes,
-                global_model=step.data.global_model,
+                # With weights over all clients the model of everybody is not the one the epoch ended in.
+                global_model=step.end if self.settings.weights is WeightMode.FIXED_ALL else step.data.global_model,
                 last_step=step.last_step,
                 estimate=record.epoch in self.epochs,
                 observe=self.settings.observe,
@@ -246,7 +251,8 @@ class EpochKeys:
     def __init__(self, run: RunLog, settings: AssessSettings, evaluator: Evaluator) -> None:
         self.settings = settings
         self.digests = run.epoch_digests()
-        self.recipe = digest_of(evaluator.recipe(), evaluator.utilities)
+        over_all = settings.weights is WeightMode.FIXED_ALL
+        self.recipe = digest_of(evaluator.recipe(), evaluator.utilities, *([sum(run.data_sizes)] if over_all else []))
 
     def memory(self, epoch: int) -> str:
         return digest_of("utilities", self.digests[epoch], self.settings.weights, self.recipe)

@@ -24,6 +24,7 @@ from flcontrib_core.vocabulary import (
     FillPolicy,
     FloatArray,
     IntArray,
+    Orientation,
     StateArray,
 )
 
@@ -257,6 +258,32 @@ class ContributionHistory:
                 "estimator": np.array(self.estimator, dtype=object)[epochs],
             }
         )
+
+    def shown(
+        self,
+        utility: str,
+        fill: FillPolicy = FillPolicy.EQUAL,
+        orientation: Orientation = Orientation.HELP_UP,
+        initial: bool = False,
+    ) -> EpochByClient:
+        """(T + 1, clients) values as they are shown: turned by ``orientation``, row 0 with v(F⁰)/m or zero."""
+        values = self.filled(utility, fill)
+        if not initial:
+            values[0] = 0.0  # the initial model belongs to nobody in particular
+        return values if orientation is Orientation.PAPER else np.asarray(-self.harm_sign(utility) * values)
+
+    def shown_totals(
+        self,
+        utility: str,
+        fill: FillPolicy = FillPolicy.EQUAL,
+        orientation: Orientation = Orientation.HELP_UP,
+        initial: bool = False,
+    ) -> FloatArray:
+        """(clients,) totals as they are shown; the method's own where it has no per-epoch values."""
+        total = self.totals(utility, fill)
+        if not initial:
+            total = total - self.of(utility).values[0]
+        return total if orientation is Orientation.PAPER else np.asarray(-self.harm_sign(utility) * total)
 
     def harm_sign(self, utility: str) -> float:
         """+1 where a rising value is harm (loss), −1 where it is help (accuracy)."""

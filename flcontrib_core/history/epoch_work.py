@@ -33,6 +33,8 @@ class Workbench:
     evaluator: Evaluator
     estimator: EpochEstimator
     weights: WeightMode
+    federation_size: float
+    """Data of all clients, whether they took part or not"""
     seed: int
     weight_utility: int
     """Position of the utility that orders coalitions for ``best_subset``."""
@@ -69,7 +71,7 @@ class EpochAnswer:
     increment: FloatArray
     """(U,) v(F_N) − v(F(t−1)); NaN where one of the two models diverged"""
     server_share: FloatArray
-    """(U,) v(global) − v(F_N), 0 without a stored global model; v(global) − v(F(t−1)) where F_N diverged"""
+    """(U,) v(global) − v(F_N), 0 where the epoch ends in F_N itself; v(global) − v(F(t−1)) where F_N diverged"""
     leave_one_out: PlayerByUtility
     """v(F_{N∖i}) − v(F_N); NaN where it was not evaluated"""
     best_subset: tuple[int, ...] | None
@@ -120,7 +122,14 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     from flcontrib_core.games.submodels import EpochGame
 
     began = time.perf_counter()
-    game = EpochGame(task.base, task.updates, task.data_sizes, bench.evaluator, weights=bench.weights)
+    game = EpochGame(
+        task.base,
+        task.updates,
+        task.data_sizes,
+        bench.evaluator,
+        weights=bench.weights,
+        federation_size=bench.federation_size,
+    )
     memory = _TaskMemory(task.remembered, task.remembered_logits)
     oracle = CoalitionOracle(game, memory, epoch=task.epoch, player_names=task.client_ids)
     players = len(task.data_sizes)

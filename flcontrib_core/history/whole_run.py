@@ -55,7 +55,15 @@ class EpochGames(Sequence[EpochOfRun]):
 
         record = step.record
         sizes = (1,) * len(record.participants) if self.equal_sizes else record.data_sizes
-        game = EpochGame(step.start, step.data.updates, sizes, self.evaluator, weights=self.settings.weights)
+        total = len(self.run.clients) if self.equal_sizes else sum(self.run.data_sizes)
+        game = EpochGame(
+            step.start,
+            step.data.updates,
+            sizes,
+            self.evaluator,
+            weights=self.settings.weights,
+            federation_size=float(total),
+        )
         return EpochOfRun(record.epoch, record.participants, CoalitionOracle(game))
 
 
@@ -76,7 +84,9 @@ def assess_whole_run(
         for record in games.records:
             yield record.participants, record.data_sizes, run.epoch_data(record.epoch).updates
 
-    whole = CoalitionOracle(WholeRunGame(run.initial(), len(run.clients), read_epochs, evaluator, settings.weights))
+    total = float(sum(run.data_sizes))
+    game = WholeRunGame(run.initial(), len(run.clients), read_epochs, evaluator, settings.weights, total)
+    whole = CoalitionOracle(game)
     rng = np.random.default_rng([settings.seed, 0])
     estimate = estimator.estimate_run(RunGames(games, len(run.clients), whole), rng)
     answers: dict[int, EpochAnswer] = {}

@@ -3,8 +3,9 @@
 An epoch whose increment |u(N)| ≤ ε_b is skipped: all values 0. Otherwise sweeps of n orders, each led by another
 player; an order is cut where |u(N) − u(prefix)| < ε_i, the players behind the cut counting 0. After each sweep, from
 30 orders on, it ends when the last 10 running means differ from the newest by ≤ 0.05 on average over the players,
-relative to it. ε_b = 0.01 and ε_i = 0.001 are in accuracy units (see ``thresholds``). Every utility is skipped, cut
-and tested by itself; the sweeps end when all have converged. Every constant is an option.
+relative to it. ε_b = 0.01 and ε_i = 0.001 are the published constants, taken as they are for every utility unless
+``units`` says otherwise (see ``thresholds``). Every utility is skipped, cut and tested by itself; the sweeps end when
+all have converged. Every constant is an option.
 
 Participants are positions 0 … n − 1 whatever their ids; a cut value never enters a memo; nothing is renormalised by
 sign. There is no standard error: orders share their leader, and the cuts bias the mean.
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.shapley.base import BaseEstimator
+from flcontrib_core.shapley.base import BaseEstimator, one_of
 from flcontrib_core.shapley.coalitions import distinct_coalitions, everybody, random_permutations
 from flcontrib_core.shapley.costs import Cost, refuse_too_few
 from flcontrib_core.shapley.estimate import ShapleyEstimate
@@ -28,7 +29,7 @@ from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.permutation import truncated_marginals
 from flcontrib_core.shapley.remarks import IncrementSmall, Stop, SweepEnded
-from flcontrib_core.shapley.thresholds import utility_ranges
+from flcontrib_core.shapley.thresholds import THRESHOLD_UNITS, ThresholdUnits, utility_units
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 
@@ -44,9 +45,9 @@ class GTG(BaseEstimator):
     """Guided truncation gradient Shapley, per epoch."""
 
     round_threshold: float = 0.01
-    """ε_b, in accuracy units: an epoch that moved less is skipped."""
+    """ε_b: an epoch that moved less is skipped."""
     order_threshold: float = 0.001
-    """ε_i, in accuracy units: an order is cut once it is this close to u(N)."""
+    """ε_i: an order is cut once it is this close to u(N)."""
     tolerance: float = 0.05
     """Converged where the running means differ by no more than this, relative to the newest."""
     window: int = 10
@@ -55,11 +56,14 @@ class GTG(BaseEstimator):
     """No test for convergence before this many."""
     most_orders: int | None = None
     """The end of the sweeps whatever the test says; None = max(300, 10n)."""
+    units: ThresholdUnits = "published"
+    """Thresholds as published, or multiplied by the epoch's own range of a utility outside [0, 1]."""
 
     name = "gtg"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        one_of("units", self.units, THRESHOLD_UNITS)
         if min(self.round_threshold, self.order_threshold, self.tolerance) < 0:
             raise SettingsError("gtg: thresholds and tolerance are not negative")
         if min(self.window, self.fewest_orders, self.most_orders or 1) < 1:
@@ -88,12 +92,12 @@ class GTG(BaseEstimator):
         total = ledger.evaluate(everybody(n))
         if n == 1:
             return ShapleyEstimate(total, np.zeros_like(total), ledger.spent, exact=True, method=self.name)
-        ranges = utility_ranges(ledger)
-        skipped = np.abs(total[0]) <= self.round_threshold * ranges
+        units = utility_units(ledger, self.units)
+        skipped = np.abs(total[0]) <= self.round_threshold * units
         if skipped.all():
-            values, ended = np.zeros((n, len(ranges))), None
+            values, ended = np.zeros((n, len(units))), None
         else:
-            values, ended = self._sweep(ledger, rng, total, self.order_threshold * ranges, skipped)
+            values, ended = self._sweep(ledger, rng, total, self.order_threshold * units, skipped)
         small = tuple(u for u, s in zip(oracle.utilities, skipped, strict=True) if s)
         remarks = (*(() if ended is None else (ended,)), *((IncrementSmall(small),) if small else ()))
         errors = np.full_like(values, np.nan)

@@ -1,6 +1,6 @@
 """The multi-round methods (MR: Song et al. 2019; TMR: Wei et al. 2020): exact per epoch, small epochs skipped.
 
-TMR skips an epoch whose increment |u(N)| ≤ 0.01 in accuracy units (see ``thresholds``): its values are 0. The original
+TMR skips an epoch whose increment |u(N)| ≤ 0.01, as published (see ``thresholds``): its values are 0. The original
 weighs epoch t by λ^t before it adds the epochs up; λ = 1 here, as in the paper's comparison, so a total is the plain
 sum. With another ``decay`` the epoch's values are multiplied by λ^t, and no longer add up to its increment.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.shapley.base import one_of
 from flcontrib_core.shapley.coalitions import distinct_coalitions, everybody
 from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.exact import Exact
@@ -19,7 +20,7 @@ from flcontrib_core.shapley.exact_values import exact_estimate
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.remarks import Decayed, IncrementSmall
-from flcontrib_core.shapley.thresholds import utility_ranges
+from flcontrib_core.shapley.thresholds import THRESHOLD_UNITS, ThresholdUnits, utility_units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +38,17 @@ class TruncatedMultiRound(Exact):
     """
 
     threshold: float = 0.01
-    """Increments up to this, in accuracy units, are skipped."""
+    """Increments up to this are skipped."""
     decay: float = 1.0
     """λ: the values of epoch t are multiplied by λ^t."""
+    units: ThresholdUnits = "published"
+    """The threshold as published, or multiplied by the epoch's own range of a utility outside [0, 1]."""
 
     name = "tmr"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        one_of("units", self.units, THRESHOLD_UNITS)
         if not (self.threshold >= 0 and 0 < self.decay <= 1):
             raise SettingsError(
                 f"tmr: threshold is {self.threshold} and decay {self.decay}; give a threshold ≥ 0 and 0 < decay ≤ 1"
@@ -58,7 +62,7 @@ class TruncatedMultiRound(Exact):
     def _truncated(self, oracle: CoalitionOracle) -> ShapleyEstimate:
         ledger = Ledger(oracle, distinct_coalitions(oracle.players))
         increment = np.abs(ledger.evaluate(everybody(oracle.players))[0])
-        skipped = increment <= self.threshold * utility_ranges(ledger)
+        skipped = increment <= self.threshold * utility_units(ledger, self.units)
         if not skipped.any():
             return exact_estimate(oracle, self.name)
         values = np.zeros((oracle.players, len(oracle.utilities)))

@@ -104,7 +104,7 @@ class BordersDrawn(Tagged):
 
 @dataclass(frozen=True)
 class EmptyCells(Tagged):
-    """(player, size) cells without a draw, which take the mean of their size."""
+    """(player, size) cells without a draw, which take the mean of their size: the values are biased."""
 
     tag: ClassVar[str] = "empty-cells"
     empty: int

@@ -9,6 +9,8 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
+from flcontrib_core.vocabulary import Orientation
+
 MINUS = "−"
 THIN = "\u2009"
 NO_VALUE = "–"
@@ -147,9 +149,18 @@ def moment(stamp: str) -> str:
     return f"{stamp[:16].replace('T', ' ')} UTC" if stamp else ""
 
 
-def credited(utility: str, lower_is_better: bool) -> str:
-    """What a contribution means when help is up."""
-    return f"{utility} reduction" if lower_is_better else f"{utility} gain"
+def credited(
+    utility: str, lower_is_better: bool, orientation: Orientation = Orientation.HELP_UP, initial: bool = False
+) -> str:
+    """What a contribution means: by default help is up; the paper's share of a loss rises with harm.
+
+    >>> credited("loss", True), credited("loss", True, Orientation.PAPER, initial=True)
+    ('loss reduction', 'share of the loss (up is harm), initial model included')
+    """
+    shown = f"{utility} reduction" if lower_is_better else f"{utility} gain"
+    if orientation is Orientation.PAPER:
+        shown = f"share of the {utility} (up is {'harm' if lower_is_better else 'help'})"
+    return f"{shown}, initial model included" if initial else shown
 
 
 def visible(text: str) -> str:

@@ -77,6 +77,10 @@ def remark_phrase(remark: HistoryRemark) -> str:
             return f"{cells} no value there; totals leave those cells out"
         case h.WithoutValues():
             return WITHOUT_VALUES[remark.reason]
+        case h.ScheduleEmpty():
+            budget = several(remark.budget, "epoch")
+            best = f"the best {remark.fairness} schedule of at most {budget} is empty"
+            return f"no epoch was computed: under these settings {best}"
         case _:
             return _estimator_phrase(remark)
 
@@ -136,7 +140,8 @@ def _sampling_phrase(
             spent = several(remark.evaluations, "evaluation")
             return f"{spent} cannot pay for the exact borders ({remark.needed} needed): all sizes drawn"
         case s.EmptyCells():
-            return f"{remark.empty} of {remark.cells} (player, size) cells are empty and take the mean of their size"
+            empty = f"{remark.empty} of {remark.cells} (player, size) cells are empty and take the mean of their size"
+            return f"{empty}: the values are biased"
         case s.Pilot():
             pairs = several(remark.pairs, "pair")
             if remark.shared is None:

@@ -15,7 +15,17 @@ from flcontrib_core.commands.options import settings_from
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.history import PAPER_SETTINGS, AssessSettings
 from flcontrib_core.scheduling import BudgetSettings
-from flcontrib_core.shapley import GTG, Auto, ComFedSV, Complementary, FedSV, MonteCarlo, Shapiq, Surrogate
+from flcontrib_core.shapley import (
+    GTG,
+    Auto,
+    ComFedSV,
+    Complementary,
+    FedSV,
+    MonteCarlo,
+    Shapiq,
+    Surrogate,
+    TruncatedMultiRound,
+)
 
 ROOT = Path(__file__).parents[2]
 RUN = str(ROOT / "sample_runs" / "two-poisoned.flrun")
@@ -36,6 +46,11 @@ RUN = str(ROOT / "sample_runs" / "two-poisoned.flrun")
         ({"estimator": "fedsv-group-testing"}, FedSV(sampling="group-testing")),
         ({"estimator": "comfedsv", "allow_unobserved": True}, ComFedSV(allow_unobserved=True)),
         ({"estimator": "gtg"}, GTG()),
+        (
+            {"estimator": "gtg", "own_options": ("round_threshold=0.02", "units=range")},
+            GTG(round_threshold=0.02, units="range"),
+        ),
+        ({"estimator": "tmr", "own_options": ("decay=0.9",)}, TruncatedMultiRound(decay=0.9)),
         ({"estimator": "shapiq:svarm", "evaluations": 50}, Shapiq(name="SVARM", evaluations=50)),
         ({"paper": True}, Complementary()),
         ({"paper": True, "evaluations": 90}, Complementary(evaluations=90)),
@@ -53,6 +68,12 @@ def test_what_was_not_given_keeps_its_default() -> None:
     given = settings_from({"budget": "0.5", "gamma": 0.0, "seed": 3, "fairness": "stride"}).budget
     assert (given.budget, given.gamma, given.seed, given.fairness.value) == (0.5, 0.0, 3, "stride")
     assert settings_from({"budget": "12"}).budget == BudgetSettings(budget=12)
+
+
+@pytest.mark.parametrize("text", ["decay", "decay=", "decay=soon", "=1", "momentum=1"])
+def test_an_option_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError):
+        settings_from({"estimator": "tmr", "own_options": (text,)})
 
 
 @pytest.mark.parametrize("knob", ["truncate", "antithetic", "allow_unobserved", "precision"])

@@ -110,6 +110,18 @@ def test_fixed_weights_shrink_a_coalition_towards_the_base(evaluator: Evaluator)
     np.testing.assert_allclose(fixed.absolute(one), shrunk, rtol=1e-6)
 
 
+def test_weights_over_all_clients_count_those_who_stayed_away(evaluator: Evaluator) -> None:
+    base, updates, sizes = _epoch(evaluator, 3, 5)
+    total = 3 * sum(sizes)
+    game = EpochGame(base, updates, sizes, evaluator, weights=WeightMode.FIXED_ALL, federation_size=total)
+    everyone = np.ones((1, 3), dtype=bool)
+    step = (np.array(sizes) / total) @ updates.astype(np.float64)
+    expected = evaluator.evaluate((base + step).astype(np.float32)[None])[0]
+    np.testing.assert_allclose(game.absolute(everyone), expected, rtol=1e-5)
+    with pytest.raises(SettingsError, match="data size"):
+        EpochGame(base, updates, sizes, evaluator, weights=WeightMode.FIXED_ALL).evaluate(everyone)
+
+
 def test_the_gram_matrix_is_exact_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flcontrib_core.games.submodels._BLOCK", 7)
     updates = np.random.default_rng(6).standard_normal((4, 53)).astype(np.float32)

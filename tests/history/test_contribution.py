@@ -13,13 +13,13 @@ import pytest
 from flcontrib_core.errors import CostRefusal, MissingPart, SettingsError
 from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.history.axioms import check_axioms
-from flcontrib_core.history.remarks import ValuesMissing
+from flcontrib_core.history.remarks import EpochRemark, ScheduleEmpty, ValuesMissing
 from flcontrib_core.history.trajectory import scheduling_problem, walk
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate_in_memory
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
-from flcontrib_core.scheduling import BudgetSettings
+from flcontrib_core.scheduling import BudgetSettings, FairnessMode
 from flcontrib_core.shapley import ComFedSV, Exact
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import FillPolicy, Orientation, WeightMode
 
 EXACT = AssessSettings(estimator="exact")
 
@@ -263,3 +263,32 @@ def test_comfedsv_weighs_clients_alike_but_reports_the_increments_of_the_run(run
     largest = max(run.epochs, key=lambda e: max(e.data_sizes) / min(e.data_sizes))
     assert max(largest.data_sizes) > min(largest.data_sizes)
     assert not np.isnan(completed.of("loss").values).any()
+
+
+def test_weights_over_all_clients_leave_the_rest_of_the_step_to_the_server(run: RunLog, history: Any) -> None:
+    """F_N of these weights is not F(t): clients and server together still add up to what the run reached."""
+    over_all = assess_contributions(run, replace(EXACT, weights=WeightMode.FIXED_ALL, observe=False))
+    for utility in over_all.utilities:
+        series, own = over_all.of(utility), history.of(utility)
+        np.testing.assert_allclose(series.values.sum(axis=1), series.increments, atol=1e-9)
+        np.testing.assert_allclose(series.increments + series.server_share, own.increments, atol=1e-6)
+    assert over_all.server_moved("loss")
+
+
+def test_an_empty_schedule_says_so(run: RunLog) -> None:
+    budget = BudgetSettings(budget=3, fairness=FairnessMode.TWO_SIDED_LB, gamma=50.0, at_most=True)
+    history = assess_contributions(run, replace(EXACT, budget=budget, observe=False))
+    assert history.schedule is not None
+    assert history.schedule.chosen == ()
+    assert EpochRemark((), ScheduleEmpty("two-sided-lb", 3)) in history.remarks
+
+
+def test_values_are_shown_in_either_orientation_with_or_without_the_initial_model(history: Any) -> None:
+    stored = history.filled("loss")
+    np.testing.assert_array_equal(history.shown("loss", orientation=Orientation.PAPER, initial=True), stored)
+    np.testing.assert_array_equal(history.shown("loss")[1:], -stored[1:])
+    assert not history.shown("loss")[0].any()
+    np.testing.assert_array_equal(history.shown("accuracy")[1:], history.filled("accuracy")[1:])
+    total = history.shown_totals("loss", orientation=Orientation.PAPER, initial=True)
+    np.testing.assert_allclose(total.sum(), history.of("loss").increments.sum(), rtol=1e-6)
+    np.testing.assert_allclose(history.shown_totals("loss"), -(total - stored[0]), rtol=1e-12)

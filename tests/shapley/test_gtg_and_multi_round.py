@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.multi_round import MultiRound, TruncatedMultiRound
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.remarks import IncrementSmall, Stop, SweepEnded
-from flcontrib_core.shapley.thresholds import utility_ranges
+from flcontrib_core.shapley.thresholds import utility_units
 from tests.shapley.closed_form import Game, random_table, table_game
 
 
@@ -33,25 +35,40 @@ def test_a_round_that_moves_accuracy_by_a_hundredth_is_skipped_for_one_evaluatio
     assert GTG().estimate(table_game(table, ("accuracy",)).oracle(), rng()).values.any()
 
 
-def test_thresholds_follow_the_range_of_a_loss() -> None:
+def test_the_published_thresholds_are_taken_as_they_are_for_a_loss_too() -> None:
+    """0.01 is 0.01 whatever the epoch's range: for one evaluation, and neither rescaled."""
+    table = 50 * random_table(0, 5)
+    table[-1] = 0.01
+    for kind in (GTG(), TruncatedMultiRound()):
+        skipped = kind.estimate(table_game(table, ("loss",)).oracle(), rng())
+        assert (skipped.values.any(), skipped.evaluations) == (np.False_, 1)
+    table[-1] = 0.011
+    for kind in (GTG(), TruncatedMultiRound()):
+        assert kind.estimate(table_game(table, ("loss",)).oracle(), rng()).values.any()
+        assert not replace(kind, units="range").estimate(table_game(table, ("loss",)).oracle(), rng()).values.any()
+    with pytest.raises(SettingsError, match="published, range"):
+        GTG(units="metres")  # type: ignore[arg-type]
+
+
+def test_thresholds_follow_the_range_of_a_loss_on_request() -> None:
     """The same game in other units must be skipped or kept alike."""
     for scale in (1e-6, 1.0, 1e6):
         table = scale * random_table(0, 5)
         table[-1] = 0.005 * scale
-        skipped = GTG().estimate(table_game(table, ("loss",)).oracle(), rng())
+        skipped = GTG(units="range").estimate(table_game(table, ("loss",)).oracle(), rng())
         assert not skipped.values.any()
         assert skipped.evaluations == 6  # u(N) and the singletons
         table[-1] = 0.5 * scale
-        assert GTG().estimate(table_game(table, ("loss",)).oracle(), rng()).values.any()
+        assert GTG(units="range").estimate(table_game(table, ("loss",)).oracle(), rng()).values.any()
 
 
 def test_ranges_are_one_for_utilities_between_zero_and_one() -> None:
     game = table_game(5 * random_table(3, 4, utilities=2), ("accuracy", "loss"))
-    ranges = utility_ranges(Ledger(game.oracle(), 15))
+    ranges = utility_units(Ledger(game.oracle(), 15), "range")
     seen = np.concatenate([[0.0], game.evaluate(np.vstack([np.eye(4, dtype=bool), everybody(4)]))[:, 1]])
     assert ranges.tolist() == [1.0, np.ptp(seen)]
     alone = Game(4, lambda s: s.sum(axis=1), ("accuracy",))
-    utility_ranges(Ledger(alone.oracle(), 15))
+    utility_units(Ledger(alone.oracle(), 15), "range")
     assert alone.evaluated == 0
 
 

@@ -36,6 +36,7 @@ MADE: list[HistoryRemark] = [
     h.StartDiverged(),
     h.ValuesMissing(2),
     h.WithoutValues(h.NoValues.NOT_ASKED),
+    h.ScheduleEmpty("two-sided-lb", 20),
 ]
 
 
