@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": ("assessing", "Totals, ranks and alerts side by side."),
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
+    "key": ("reporting", "Make or show the key that signs reports."),
     "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),

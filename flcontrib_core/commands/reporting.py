@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from flcontrib_core.commands.options import (
 from flcontrib_core.commands.printing import Progress, print_json, say
 from flcontrib_core.errors import SettingsError
 
+if TYPE_CHECKING:
+    from flcontrib_core.reports.signature import OperatorKey
+
 
 @click.command(epilog="Example: flcontrib report sample_runs/two-poisoned.flrun -o report.html --charts pictures")
 @RUN
@@ -30,6 +33,8 @@ from flcontrib_core.errors import SettingsError
 @click.option(
     "--tables", type=click.Path(path_type=Path), metavar="DIR", help="Also write the values as CSV and Parquet."
 )
+@click.option("--sign", is_flag=True, help="Sign the JSON with the workspace's key, or the one of --key-file.")
+@click.option("--key-file", type=click.Path(path_type=Path), metavar="FILE", help="The private key that signs.")
 @with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
 @JSON
@@ -39,6 +44,8 @@ def report(
     client: str | None,
     charts: Path | None,
     tables: Path | None,
+    sign: bool,
+    key_file: Path | None,
     preset: str,
     as_json: bool,
     **options: Any,
@@ -48,6 +55,7 @@ def report(
         raise SettingsError(f"-o {out}: name a file that ends in .html; the JSON is written beside it")
     if client is not None and (charts or tables):
         raise SettingsError("--client writes an extract of one client; --charts and --tables would show the others")
+    key = _signing_key(key_file, options) if sign or key_file is not None else None
     progress = Progress()
     log = open_run(run, options)
     found, head = _audit(log, preset, options, progress)
@@ -63,11 +71,57 @@ def report(
     for path in _more(found, charts, tables, options):
         click.echo(f"wrote {path}", err=True)
     answer = {"html": str(page), "json": str(twin), "digest": found.history.run_digest, "report_digest": _seal_of(twin)}
+    if key is not None:
+        answer |= {"signature": str(key.sign(twin)), "public_key": key.public_key}
     if as_json:
         print_json(answer)
         return
+    if key is not None:
+        click.echo(f"{answer['signature']}\nsigned with the key {key.public_key}")
     click.echo(f"{page}\n{twin}\nrun digest {answer['digest']}\nreport digest {answer['report_digest']}")
     click.echo(f"check it with: flcontrib verify {twin} {run}")
+
+
+def _signing_key(file: Path | None, options: dict[str, Any]) -> OperatorKey:
+    """Before anything is computed: a missing key must not cost an audit."""
+    from flcontrib_core.reports.signature import OperatorKey
+
+    return OperatorKey.read(_key_place(file, options.get("workspace")))
+
+
+def _key_place(file: Path | None, workspace: Path | None) -> Path:
+    from flcontrib_core.reports.signature import KEY_FILE
+    from flcontrib_core.workspace import default_path
+
+    return file or Path(workspace or default_path()) / KEY_FILE
+
+
+@click.group()
+def key() -> None:
+    """The operator's key: it signs reports, so that readers know who vouches for them."""
+
+
+@key.command(epilog="Example: flcontrib key new operator-key.pem")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--workspace", type=click.Path(path_type=Path), help="Folder of runs and results.")
+def new(file: Path | None, workspace: Path | None) -> None:
+    """Make a key in FILE, or in the workspace. Keep it secret; give the printed public key to your readers."""
+    from flcontrib_core.reports.signature import OperatorKey
+
+    place = _key_place(file, workspace)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    made = OperatorKey.create(place)
+    click.echo(f"{place}: only you can read it\npublic key {made.public_key}")
+
+
+@key.command(epilog="Example: flcontrib key show operator-key.pem")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--workspace", type=click.Path(path_type=Path), help="Folder of runs and results.")
+def show(file: Path | None, workspace: Path | None) -> None:
+    """Print the public key that belongs to a private one."""
+    from flcontrib_core.reports.signature import OperatorKey
+
+    click.echo(OperatorKey.read(_key_place(file, workspace)).public_key)
 
 
 def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -> tuple[Any, str | None]:
@@ -116,21 +170,27 @@ def _seal_of(twin: Path) -> str:
 @click.command(epilog="Example: flcontrib verify report.json sample_runs/two-poisoned.flrun")
 @click.argument("report", type=click.Path(path_type=Path))
 @RUN
+@click.option("--public-key", metavar="BASE64", help="The operator's: the report must be signed with it.")
 @JSON
-def verify(report: Path, run: Path, as_json: bool) -> int:
+def verify(report: Path, run: Path, public_key: str | None, as_json: bool) -> int:
     """Recompute a report (or a client's extract) from the log and say equal, or where it differs.
 
-    REPORT is the JSON, or the page beside it; a page is also compared with what its JSON says.
+    REPORT is the JSON, or the page beside it; a page is also compared with what its JSON says. A signature beside the
+    JSON is checked; with --public-key there must be one, made with that key.
     """
+    from flcontrib_core.reports.signature import check_signature
     from flcontrib_core.reports.verify import read_report_or_page, recorded_reading, verify_report
 
     content, page = read_report_or_page(report)
     progress = Progress()
+    twin = report if page is None else report.parent / page.twin
+    signed = check_signature(twin, public_key)
+    trusted = signed.state == "valid" or (signed.state == "absent" and public_key is None)
     answer = verify_report(content, open_run(run, recorded_reading(content)), page=page, on_progress=progress)
     progress.close()
     if as_json:
-        print_json(answer.to_json())
-        return 0 if answer.equal else 1
+        print_json({**answer.to_json(), "signature": {"state": signed.state, "public_key": signed.public_key}})
+        return 0 if answer.equal and trusted else 1
     how = "to the last bit" if answer.bit_equal else "within the stated tolerance (another platform)"
     if answer.equal:
         say(f"equal: {len(answer.epochs_replayed)} epochs computed again, every number agrees {how}")
@@ -138,5 +198,6 @@ def verify(report: Path, run: Path, as_json: bool) -> int:
         say(f"differs in {len(answer.differences)} places")
     say(*(f"  {difference.sentence()}" for difference in answer.differences))
     say(f"cannot be computed again: {', '.join(answer.unverified)}")
+    say(f"signature: {signed.state}" + (f", key {signed.public_key}" if signed.public_key else ""))
     say(*(f"this machine: {difference.sentence()}" for difference in answer.environment), err=True)
-    return 0 if answer.equal else 1
+    return 0 if answer.equal and trusted else 1

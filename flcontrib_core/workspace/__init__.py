@@ -64,5 +64,7 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.store import default_path as default_path
     from flcontrib_core.workspace.stored_runs import DeletedRun as DeletedRun
     from flcontrib_core.workspace.stored_runs import RunEntry as RunEntry
+    from flcontrib_core.workspace.time_stamps import read_stamp as read_stamp
+    from flcontrib_core.workspace.time_stamps import request_stamp as request_stamp
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -106,6 +106,8 @@ class ChainCheck:
     """Entries without a copy: a kill came between commit and copy, or another program wrote them."""
     mendable: bool
     """Do the copies know better than the index?"""
+    heads: tuple[ChainHead, ...] = ()
+    """Every end the chain has had, oldest first."""
 
 
 class AuditLog:
@@ -245,6 +247,7 @@ def check_chain(
         broken=min(breaks, key=lambda found: found.sequence, default=None),
         uncopied=tuple(sorted(sequence for sequence, _ in entries - copies)),
         mendable=unsound or any(sequence not in copied for sequence in strangers),
+        heads=tuple(ChainHead(row["sequence"], row["hash"]) for row in rows),
     )
 
 

@@ -36,7 +36,7 @@ def test_a_sound_log_is_exit_code_0(path: Path) -> None:
     answer = json.loads(told.stdout)
     assert told.returncode == 0
     assert answer.pop("head").startswith("4:")
-    assert answer == {"ok": True, "entries": 4, "broken": None, "uncopied": []}
+    assert answer == {"ok": True, "entries": 4, "broken": None, "uncopied": [], "stamp": None}
     assert "sound: every one of 4 entries" in log_verify(path).stdout
 
 
