@@ -24,6 +24,7 @@ COMMANDS = {
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
     "key": ("reporting", "Make or show the key that signs reports."),
+    "decide": ("deciding", "Record what people decide about an alert."),
     "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),

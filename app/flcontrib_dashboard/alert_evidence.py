@@ -18,7 +18,6 @@ from flcontrib_core.charts import (
     evidence_rows,
 )
 from flcontrib_core.detection import Alert
-from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import (
     OBSERVED_ONLY,
     alert_title,
@@ -30,24 +29,7 @@ from flcontrib_core.words import (
     why,
     without_values,
 )
-from flcontrib_core.workspace import AlertEntry, AlertState
-from flcontrib_dashboard import controls, selection, state
-
-STATES = {
-    AlertState.NEW: "New",
-    AlertState.ACKNOWLEDGED: "Acknowledged",
-    AlertState.DISMISSED: "Dismissed",
-    AlertState.CONFIRMED: "Confirmed",
-}
-
-
-def entry_of(alert: Alert, entries: tuple[AlertEntry, ...]) -> AlertEntry | None:
-    wanted = None if alert.window is None else list(alert.window)
-    for entry in reversed(entries):
-        found = entry.finding
-        if (found["client"], found["verdict"], found.get("window")) == (alert.client, str(alert.verdict), wanted):
-            return entry
-    return None
+from flcontrib_dashboard import controls, deciding, selection, state
 
 
 def what_if(report: AuditReport, alert: Alert) -> None:
@@ -94,34 +76,6 @@ def not_evaluated(report: AuditReport, i: int, first: int, last: int) -> str:
     if not history.evaluations.any():
         return "Not evaluated: a table holds values, and no model that could be replayed without the client."
     return "Not evaluated: the estimator did not need these coalitions. Assess with the exact estimator to see it."
-
-
-def decision(shown: state.Shown, alert: Alert) -> None:
-    entry = entry_of(alert, state.alert_entries(shown.entry))
-    controls.card_title("Decision")
-    if shown.job is not None:
-        st.caption("Provisional: a decision can be recorded when the job has ended.")
-        return
-    if entry is None:
-        st.caption("This alert is not in the inbox of this workspace; compute the run here to decide on it.")
-        return
-    with st.form(f"decision-{entry.id[:12]}", border=False):
-        options = list(STATES)
-        wanted = st.pills("State", options, default=entry.state, format_func=STATES.__getitem__, wrap=True)
-        by = st.text_input("Your name", max_chars=100, placeholder="who decides")
-        reason = st.text_area("Reason", height=70, placeholder="needed for a dismissal; stays in the log")
-        if st.form_submit_button("Record the decision"):
-            try:
-                state.workspace().alerts.decide(entry.id, wanted or entry.state, by, reason)
-            except FLContribError as refused:
-                st.error(controls.text_of(str(refused)))
-            else:
-                st.rerun()
-    for past in reversed(entry.history):
-        st.text(
-            f"{past.at[:16].replace('T', ' ')} · {STATES[past.state]} by {past.by}"
-            + (f": {past.reason}" if past.reason else "")
-        )
 
 
 def reasons(alert: Alert) -> None:
@@ -226,6 +180,7 @@ def show(shown: state.Shown, alert: Alert) -> None:
             st.rerun()
         controls.verdict_badge(alert, verdict_name(alert.verdict))
         st.badge(how_sure(alert).capitalize(), color="gray")
+        deciding.state_badge(state.reviews(shown.entry).state(alert))
     st.title(controls.text_of(alert_title(alert)))
     st.caption(OBSERVED_ONLY)
     following = selection.follow_bar(report)
@@ -245,4 +200,4 @@ def show(shown: state.Shown, alert: Alert) -> None:
         with st.container(border=True, height="stretch", gap="xsmall"):
             check_it(report)
     with side, st.container(border=True, height="stretch", gap="xsmall"):
-        decision(shown, alert)
+        deciding.card(shown, alert)

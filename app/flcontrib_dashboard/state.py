@@ -17,10 +17,10 @@ from typing import Any, TypeVar, cast
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport, AuditSettings
+from flcontrib_core.detection import Reviews
 from flcontrib_core.history import AssessSettings, ContributionHistory, Price, price_of, problem_of_history
 from flcontrib_core.scheduling import ScheduleExplorer
 from flcontrib_core.workspace import (
-    AlertEntry,
     Job,
     ResultEntry,
     RunEntry,
@@ -160,8 +160,9 @@ def jobs_of(entry: RunEntry) -> tuple[Job, ...]:
     return tuple(j for j in workspace().jobs.poll() if j.run_digest == entry.digest)
 
 
-def alert_entries(entry: RunEntry) -> tuple[AlertEntry, ...]:
-    return workspace().alerts.list(entry.digest)
+def reviews(entry: RunEntry) -> Reviews:
+    """What people recorded about the run's alerts; read anew each time, for others decide too."""
+    return workspace().alerts.reviews(entry.digest)
 
 
 _cached: OrderedDict[tuple[Hashable, ...], Any] = OrderedDict()

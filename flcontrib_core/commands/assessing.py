@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -19,6 +19,9 @@ from flcontrib_core.commands.options import (
 from flcontrib_core.commands.printing import Progress, print_json, say, table
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.vocabulary import Orientation
+
+if TYPE_CHECKING:
+    from flcontrib_core.detection import Reviews
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 PRESET = click.option(
@@ -183,10 +186,23 @@ def audit(run: Path, preset: str, as_json: bool, **options: Any) -> None:
     progress = Progress()
     report = run_audit(run, preset, options, progress)
     progress.close()
+    reviews = reviews_of(report, options)
     if as_json:
-        print_json(audit_json(report))
+        print_json({**audit_json(report), "decisions": reviews.to_json()})
         return
-    print_audit(report)
+    print_audit(report, reviews)
+
+
+def reviews_of(report: Any, options: dict[str, Any]) -> Reviews:
+    """What the workspace's log holds about this run's alerts; nothing with --no-memory."""
+    from flcontrib_core.detection import NO_REVIEWS
+
+    if options.get("no_memory"):
+        return NO_REVIEWS
+    from flcontrib_core.workspace import Workspace
+
+    with Workspace(options.get("workspace")) as workspace:
+        return workspace.alerts.reviews(report.history.run_digest)
 
 
 def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progress) -> Any:
@@ -205,18 +221,20 @@ def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progre
     )
 
 
-def print_audit(report: Any) -> None:
-    """The audit in words: what was observed, how sure, what speaks against it."""
+def print_audit(report: Any, reviews: Reviews | None = None) -> None:
+    """The audit in words: what was observed, how sure, what speaks against it, what was decided."""
     from flcontrib_core import words
+    from flcontrib_core.detection import NO_REVIEWS
     from flcontrib_core.words.numbers import several
 
+    reviews = reviews or NO_REVIEWS
     detection, history = report.detection, report.history
     size = f"{several(len(history.client_ids), 'client')}, {several(history.epoch_count, 'epoch')}"
-    say(f"{report.run_name}: {size}", f"{words.headline(report)}.")
+    say(f"{report.run_name}: {size}", f"{words.headline(report, reviews=reviews)}.")
     shift = words.visible_shift(report)
     if not detection.alerts and shift is not None:
         say(shift)
-    for alert in detection.alerts:
+    for alert in reviews.ordered(detection.alerts):
         about = f"{words.verdict_name(alert.verdict)}, {words.where_words(alert)}, {words.how_sure(alert)}"
         say("", words.alert_title(alert), f"  {about}")
         for label, lines in (
@@ -226,6 +244,8 @@ def print_audit(report: Any) -> None:
         ):
             for line in lines:
                 say(f"  {label}: {line}")
+        if (review := reviews.of(alert)) is not None:
+            say(*(f"  recorded: {words.step_line(step)}" for step in review.steps))
     undecided = words.undecided_sentence(report)
     if undecided is not None:
         say("", undecided)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from flcontrib_core.commands.printing import Progress, print_json, say
 from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
+    from flcontrib_core.reports.record import Record
     from flcontrib_core.reports.signature import OperatorKey
 
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option("--sign", is_flag=True, help="Sign the JSON with the workspace's key, or the one of --key-file.")
 @click.option("--key-file", type=click.Path(path_type=Path), metavar="FILE", help="The private key that signs.")
+@click.option("--by", default="", metavar="NAME", help="Who writes it; stands in the report beside the date.")
 @with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
 @JSON
@@ -46,11 +49,15 @@ def report(
     tables: Path | None,
     sign: bool,
     key_file: Path | None,
+    by: str,
     preset: str,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """One self-contained HTML page and its JSON twin; with --client that client's extract."""
+    """One self-contained HTML page and its JSON twin; with --client that client's extract.
+
+    Both carry the date, the decisions that the workspace's sealed log holds about this run, and where that log ends.
+    """
     if out.suffix.lower() not in (".html", ".htm"):
         raise SettingsError(f"-o {out}: name a file that ends in .html; the JSON is written beside it")
     if client is not None and (charts or tables):
@@ -58,16 +65,17 @@ def report(
     key = _signing_key(key_file, options) if sign or key_file is not None else None
     progress = Progress()
     log = open_run(run, options)
-    found, head = _audit(log, preset, options, progress)
+    found, record = _audit(log, preset, options, progress)
+    record = replace(record, written_by=by.strip())
     progress.close()
     if client is not None:
         from flcontrib_core.reports.extract import write_extract
 
-        page, twin = write_extract(found, client, out, log)
+        page, twin = write_extract(found, client, out, log, record)
     else:
         from flcontrib_core.reports.twin import write_report
 
-        page, twin = write_report(found, out, chain_head=head)
+        page, twin = write_report(found, out, record)
     for path in _more(found, charts, tables, options):
         click.echo(f"wrote {path}", err=True)
     answer = {"html": str(page), "json": str(twin), "digest": found.history.run_digest, "report_digest": _seal_of(twin)}
@@ -124,9 +132,10 @@ def show(file: Path | None, workspace: Path | None) -> None:
     click.echo(OperatorKey.read(_key_place(file, workspace)).public_key)
 
 
-def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -> tuple[Any, str | None]:
-    """The audit, and the head of the workspace's log where one stands behind it."""
+def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -> tuple[Any, Record]:
+    """The audit, and what the workspace's log holds about the run where one stands behind it."""
     from flcontrib_core.auditing import AuditSettings, audit
+    from flcontrib_core.reports.record import Record
 
     kept: dict[str, Any] = {}
     workspace = None
@@ -144,7 +153,9 @@ def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -
         on_progress=progress,
         **kept,
     )
-    return found, None if workspace is None else str(workspace.head())
+    if workspace is None:
+        return found, Record()
+    return found, Record(chain_head=str(workspace.head()), reviews=workspace.alerts.reviews(found.history.run_digest))
 
 
 def _more(found: Any, charts: Path | None, tables: Path | None, options: dict[str, Any]) -> list[Path]:

@@ -47,10 +47,9 @@ def verify(workspace: Path | None, head: str | None, stamp: Path | None, roots: 
             }
         )
         return 0 if broken is None else 1
+    click.echo(str(chain))
     if broken is None:
-        click.echo(f"sound: every one of {chain.head.sequence} entries follows the one before it\nhead {chain.head}")
-    else:
-        click.echo(f"broken: {broken}")
+        click.echo(f"head {chain.head}")
     if stamped is not None:
         checked = "signature checked" if stamped.authority_checked else "signature not checked: give --roots"
         click.echo(f"the first {stamped.head.sequence} entries existed at {stamped.at.isoformat()} ({checked})")

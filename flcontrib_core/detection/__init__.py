@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.presets import PresetRate as PresetRate
     from flcontrib_core.detection.presets import preset_rates as preset_rates
     from flcontrib_core.detection.reasons import ChannelScore as ChannelScore
+    from flcontrib_core.detection.review import NO_REVIEWS as NO_REVIEWS
+    from flcontrib_core.detection.review import AlertReview as AlertReview
+    from flcontrib_core.detection.review import AlertState as AlertState
+    from flcontrib_core.detection.review import Reviews as Reviews
+    from flcontrib_core.detection.review import ReviewStep as ReviewStep
+    from flcontrib_core.detection.review import StepKind as StepKind
     from flcontrib_core.detection.separation import separate as separate
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from flcontrib_core.reports.comparison import compare_reports as compare_reports
     from flcontrib_core.reports.extract import extract_json as extract_json
     from flcontrib_core.reports.extract import write_extract as write_extract
+    from flcontrib_core.reports.record import Record as Record
     from flcontrib_core.reports.tables import csv_safe as csv_safe
     from flcontrib_core.reports.tables import write_history_tables as write_history_tables
     from flcontrib_core.reports.twin import report_json as report_json

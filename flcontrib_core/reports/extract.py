@@ -8,6 +8,7 @@ about them is a band per epoch, and only where at least five others have a value
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json, numbers, provenance_json, verdict_json
+from flcontrib_core.reports.record import NO_RECORD, Record, written_now
 from flcontrib_core.reports.tables import state_names
 from flcontrib_core.reports.twin import LAYOUT, SEAL_KEY, sealed, write_pair
 from flcontrib_core.runs.run_log import Run, RunLog
@@ -27,8 +29,13 @@ EXTRACT_FORMAT = "flcontrib-extract"
 FEWEST_OTHERS = 5
 
 
-def extract_json(report: AuditReport, client: str, run: Run | None = None) -> dict[str, Any]:
+def extract_json(
+    report: AuditReport, client: str, run: Run | None = None, record: Record = NO_RECORD
+) -> dict[str, Any]:
     """The extract of one client, sealed. ``run``: the log, for the sha256 of the client's own recorded updates.
+
+    Of what people recorded it repeats the decisions on this client's alerts, and texts only where they were meant for
+    the client: a reason may name others.
 
     Departures: totals run over computed epochs only, because a filled epoch would tell the sum over the others; the
     model's increments are left out for the same reason.
@@ -62,15 +69,18 @@ def extract_json(report: AuditReport, client: str, run: Run | None = None) -> di
         "updates": own_updates(run, client) if isinstance(run, RunLog) else None,
         "provenance": provenance_json(report.provenance),
         "settings": report.provenance.settings,
+        **replace(record, reviews=record.reviews.for_client(client)).to_json(),
     }
     return sealed(content)
 
 
-def write_extract(report: AuditReport, client: str, path: Path, run: Run | None = None) -> tuple[Path, Path]:
-    """Writes the client's page to ``path`` and its JSON beside it; (html, json)."""
+def write_extract(
+    report: AuditReport, client: str, path: Path, run: Run | None = None, record: Record = NO_RECORD
+) -> tuple[Path, Path]:
+    """Writes the client's page to ``path`` and its JSON beside it, dated now unless the record is; (html, json)."""
     from flcontrib_core.reports.extract_page import extract_page
 
-    content = extract_json(report, client, run)
+    content = extract_json(report, client, run, replace(record, written_at=record.written_at or written_now()))
     twin = path.with_suffix(".json")
     write_pair(content, twin, extract_page(content, twin.name), path)
     return path, twin

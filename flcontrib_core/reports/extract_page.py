@@ -8,6 +8,7 @@ import numpy as np
 
 from flcontrib_core.charts import Chart, OwnSeriesFacts, draw_own_series, own_series_alt
 from flcontrib_core.detection.findings import VerdictKind
+from flcontrib_core.detection.review import Reviews
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.reports.page import (
     badge,
@@ -22,10 +23,12 @@ from flcontrib_core.reports.page import (
     paragraph,
     section,
 )
+from flcontrib_core.reports.record import Record, record_of
 from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
-from flcontrib_core.words import OBSERVED_ONLY, verdict_name
-from flcontrib_core.words.numbers import credited, half_width, probability, several, signed, span
+from flcontrib_core.words import OBSERVED_ONLY, step_line, verdict_name
+from flcontrib_core.words.decisions import NOT_DECIDED
+from flcontrib_core.words.numbers import credited, half_width, moment, probability, several, signed, span
 from flcontrib_core.words.remarks import WITHOUT_VALUES
 
 _RIGHTS = (
@@ -37,12 +40,12 @@ _RIGHTS = (
 
 def extract_page(content: dict[str, Any], json_name: str) -> str:
     """The page of one client, from the extract's JSON and nothing else."""
-    client = content["client"]
+    client, record = content["client"], record_of(content)
     return page(
         f"Extract for {client}",
         [
-            _head(content),
-            *(_alert(alert) for alert in content["alerts"]),
+            _head(content, record),
+            *(_alert(alert, record.reviews) for alert in content["alerts"]),
             _series(content),
             _updates(content),
             _origin(content, json_name),
@@ -52,7 +55,7 @@ def extract_page(content: dict[str, Any], json_name: str) -> str:
     )
 
 
-def _head(content: dict[str, Any]) -> str:
+def _head(content: dict[str, Any], record: Record) -> str:
     alerts, client = content["alerts"], content["client"]
     said = f"{client}: {verdict_name(VerdictKind(content['verdict'])).lower()}"
     if alerts:
@@ -61,16 +64,21 @@ def _head(content: dict[str, Any]) -> str:
     if content["warnings"]:
         badges.append(badge(several(len(content["warnings"]), "warning") + " about the log", "care"))
     warned = bullets(content["warnings"]) if content["warnings"] else ""
+    written = f" · written {moment(record.written_at)}" if record.written_at else ""
     return (
-        f'<header><p class="crumbs">run {markup(content["digest"][:12])}…</p>'
+        f'<header><p class="crumbs">run {markup(content["digest"][:12])}…{markup(written)}</p>'
         f"<h1>{markup(said)}</h1>{paragraph('' if alerts else content['why'])}"
         f"{paragraph(f'{OBSERVED_ONLY} This page shows nothing of other clients but an anonymous band.', 'second')}"
         f'<div class="badges">{"".join(badges)}</div>{warned}</header>'
     )
 
 
-def _alert(alert: dict[str, Any]) -> str:
+def _alert(alert: dict[str, Any], reviews: Reviews) -> str:
     kind = VerdictKind(alert["verdict"])
+    window = None if alert["window"] is None else (alert["window"][0], alert["window"][1])
+    key = (alert["client"], kind.value, window, alert.get("finding") or "")
+    steps = [step_line(step) for review in reviews.entries if review.key == key for step in review.steps]
+    decided = bullets(steps) if steps else paragraph(NOT_DECIDED)
     where = "" if alert["window"] is None else f", {span((alert['window'][0], alert['window'][1]))}"
     sure = "exact: a fact about the file"
     if alert["probability"] is not None:
@@ -79,7 +87,7 @@ def _alert(alert: dict[str, Any]) -> str:
         f'<div class="card"><h3>{markup(verdict_name(kind) + where)}</h3><div class="badges">{badge(sure)}</div>'
         f'<div class="pair"><div><h3>What was observed</h3>{paragraph(alert["why"])}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(alert['counter_evidence'])}</div></div>"
-        f"{paragraph(' '.join(alert['context']), 'second small')}</div>"
+        f"{paragraph(' '.join(alert['context']), 'second small')}<h3>What was decided</h3>{decided}</div>"
     )
 
 
@@ -174,6 +182,7 @@ def _origin(content: dict[str, Any], json_name: str) -> str:
     lines = [
         ("run digest", content["digest"]),
         ("extract digest", content["report_digest"]),
+        *([("audit-log head", content["chain_head"])] if content.get("chain_head") else []),
         ("version", f"flcontrib {origin['version']}, seed {origin['seed']}, {origin['platform']}"),
     ]
     return section(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import MOST_ALERTS_DRAWN, MOST_HEAT_ROWS, Chart, has_epoch_values, report_charts
 from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection.review import AlertReview, Reviews
 from flcontrib_core.reports.page import badge, bullets, drawn, grid, markup, page, paragraph, section
+from flcontrib_core.reports.record import NO_RECORD, Record
 from flcontrib_core.reports.sections import (
     Seal,
     axioms_section,
+    decisions_section,
     provenance_section,
     schedule_section,
     server_share_section,
@@ -32,17 +35,18 @@ from flcontrib_core.words import (
     why,
     without_values,
 )
-from flcontrib_core.words.numbers import count, probability, several, signed
+from flcontrib_core.words.numbers import count, moment, probability, several, signed
 
 
-def html_report(report: AuditReport, seal: Seal) -> str:
+def html_report(report: AuditReport, seal: Seal, record: Record = NO_RECORD) -> str:
     """The page as text."""
     charts = report_charts(report)
     return page(
         f"{report.run_name}: audit of contributions",
         [
-            _head(report),
-            _alerts(report, charts),
+            _head(report, record),
+            decisions_section(report, record),
+            _alerts(report, charts, record.reviews),
             _run_charts(report, charts),
             totals_section(report, charts.get("ranking")) if report.history.without_values is None else "",
             verdicts_section(report),
@@ -51,14 +55,14 @@ def html_report(report: AuditReport, seal: Seal) -> str:
             warnings_section(report),
             axioms_section(report),
             provenance_section(report),
-            verify_section(report, seal),
+            verify_section(report, seal, record),
         ],
         seal.json_name,
         seal.report_digest,
     )
 
 
-def _head(report: AuditReport) -> str:
+def _head(report: AuditReport, record: Record) -> str:
     history = report.history
     computed = int(history.computed[1:].sum())
     badges = [
@@ -78,18 +82,22 @@ def _head(report: AuditReport) -> str:
     broken = [a for a in report.axioms if not a.holds]
     if broken:
         badges.append(badge(f"the values miss {several(len(broken), 'check')}", "care"))
+    by = f" by {record.written_by}" if record.written_by else ""
+    written = f" · written {moment(record.written_at)}{by}" if record.written_at else ""
     return (
         f'<header><p class="crumbs">{markup(report.run_name)} · audit of contributions · run '
-        f"{markup(history.run_digest[:12])}…</p><h1>{markup(headline(report))}</h1>"
+        f"{markup(history.run_digest[:12])}…{markup(written)}</p>"
+        f"<h1>{markup(headline(report, reviews=record.reviews))}</h1>"
         f"{paragraph(quiet)}{paragraph(f'{OBSERVED_ONLY} {rate}', 'second')}"
         f'<div class="badges">{"".join(badges)}</div></header>'
     )
 
 
-def _alerts(report: AuditReport, charts: dict[str, Chart]) -> str:
+def _alerts(report: AuditReport, charts: dict[str, Chart], reviews: Reviews) -> str:
     alerts = report.detection.alerts
     cards = [
-        alert_card(alert, charts.get(f"evidence-{n}")) for n, alert in enumerate(alerts[:MOST_ALERTS_DRAWN], start=1)
+        alert_card(alert, charts.get(f"evidence-{n}"), reviews.of(alert))
+        for n, alert in enumerate(alerts[:MOST_ALERTS_DRAWN], start=1)
     ]
     rest = [[a.client, verdict_name(a.verdict), alert_line(a), " ".join(why(a))] for a in alerts[MOST_ALERTS_DRAWN:]]
     if rest:
@@ -97,7 +105,7 @@ def _alerts(report: AuditReport, charts: dict[str, Chart]) -> str:
     return section("Alerts: what was observed and what speaks against it", *cards)
 
 
-def alert_card(alert: Alert, chart: Chart | None) -> str:
+def alert_card(alert: Alert, chart: Chart | None, review: AlertReview | None = None) -> str:
     """One alert: evidence and counter-evidence side by side, same size, same type; then the picture."""
     sure = "exact: a fact about the file"
     if alert.probability is not None:
@@ -106,6 +114,7 @@ def alert_card(alert: Alert, chart: Chart | None) -> str:
         badge(verdict_name(alert.verdict), "alert" if alert.accuses else "care"),
         badge(sure),
         badge(values_behind(alert)),
+        badge("new" if review is None else review.state.value),
     ]
     scores = [signed(c.score, 1) if c.score is not None else "unavailable" for c in alert.channels]
     table = grid([c.name for c in alert.channels], [scores], words=0)

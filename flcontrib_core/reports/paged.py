@@ -13,6 +13,7 @@ from flcontrib_core.errors import SettingsError
 from flcontrib_core.reports.extract_page import extract_page
 from flcontrib_core.reports.html import html_report
 from flcontrib_core.reports.page import DIGEST_NAME, TWIN_NAME
+from flcontrib_core.reports.record import record_of
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.reports.tree_comparison import Difference
 from flcontrib_core.reports.twin import REPORT_FORMAT, SEAL_KEY
@@ -72,9 +73,7 @@ def wrong_page(page: Paged, content: dict[str, Any], again: AuditReport | None) 
     if content.get("format") != REPORT_FORMAT:
         expected = extract_page(content, page.twin)
     elif again is not None:
-        head = content.get("chain_head")
-        seal = Seal(str(content.get(SEAL_KEY)), page.twin, head if isinstance(head, str) else None)
-        expected = html_report(again, seal)
+        expected = html_report(again, Seal(str(content.get(SEAL_KEY)), page.twin), record_of(content))
     else:
         return
     if page.text != expected:

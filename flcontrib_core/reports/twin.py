@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.files import write_atomic
 from flcontrib_core.reports.as_json import audit_json, history_json
 from flcontrib_core.reports.html import html_report
+from flcontrib_core.reports.record import NO_RECORD, RECORDED, Record, written_now
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.vocabulary import FillPolicy
 
@@ -19,7 +21,7 @@ SEAL_KEY = "report_digest"
 SEALS = frozenset({SEAL_KEY, "part_digests", "result_digest"})
 TIMES = frozenset({"seconds", "recalled"})
 """How long it took and what was remembered: in no digest, for no two computations agree on it."""
-VOLATILE = SEALS | TIMES | {"chain_head"}
+VOLATILE = SEALS | TIMES | frozenset(RECORDED)
 """What may differ between two equal computations."""
 _HISTORY_KEYS = (
     "computed",
@@ -33,11 +35,11 @@ _HISTORY_KEYS = (
 )
 
 
-def report_json(report: AuditReport, *, chain_head: str | None = None) -> dict[str, Any]:
-    """``audit_json`` and the values behind it, sealed.
+def report_json(report: AuditReport, record: Record = NO_RECORD) -> dict[str, Any]:
+    """``audit_json``, the values behind it and what was recorded about it, sealed.
 
     ``report_digest`` covers the whole content; ``result_digest`` leaves out what differs between two equal
-    computations (the audit log's head), so that it repeats on the same platform. Neither contains a time.
+    computations (date, author, decisions, the audit log's head), so that it repeats on the same platform.
     """
     history = report.history
     fill = FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
@@ -52,7 +54,7 @@ def report_json(report: AuditReport, *, chain_head: str | None = None) -> dict[s
         "history_remarks": values["remarks"],
         "history_notes": values["notes"],
         "recalled": values["recalled"],
-        "chain_head": chain_head,
+        **record.to_json(),
     }
     return sealed(content)
 
@@ -88,11 +90,12 @@ def content_digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_report(report: AuditReport, path: Path, *, chain_head: str | None = None) -> tuple[Path, Path]:
-    """Writes the page to ``path`` and its JSON twin beside it; (html, json)."""
+def write_report(report: AuditReport, path: Path, record: Record = NO_RECORD) -> tuple[Path, Path]:
+    """Writes the page to ``path`` and its JSON twin beside it, dated now unless the record is; (html, json)."""
     twin = path.with_suffix(".json")
-    content = report_json(report, chain_head=chain_head)
-    write_pair(content, twin, html_report(report, Seal(content[SEAL_KEY], twin.name, chain_head)), path)
+    record = replace(record, written_at=record.written_at or written_now())
+    content = report_json(report, record)
+    write_pair(content, twin, html_report(report, Seal(content[SEAL_KEY], twin.name), record), path)
     return path, twin
 
 

@@ -2,7 +2,7 @@
 
 Every leaf that is a statement is compared. Facts are compared as numbers; a sentence must be what the report's own
 facts say. On another platform tolerances are wider, and no field is left out. What cannot be computed again (times,
-package versions, the platform) is listed as unverified.
+package versions, the platform, what people decided) is listed as unverified.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from flcontrib_core.auditing import AuditReport, audit, settings_from_record
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.reports.extract import EXTRACT_FORMAT, extract_json
 from flcontrib_core.reports.paged import PAGE_ENDINGS, Paged, read_page, wrong_page
+from flcontrib_core.reports.record import record_of
 from flcontrib_core.reports.rendered import without_sentences, wrong_sentences
 from flcontrib_core.reports.tree_comparison import ABSOLUTE, RELATIVE, Difference, TreeComparison
 from flcontrib_core.reports.twin import (
@@ -151,6 +152,7 @@ def compare_with(
     compared = TreeComparison(not environment, again.history.client_ids, _steps(again))
     differences = [*compared.differences(_statements(content, named), _statements(fresh, named))]
     differences += [d for d in wrong_sentences(content) if d not in differences]
+    differences += _wrong_record(content)
     differences = _most(sorted(differences, key=lambda d: d.where != "digest"))
     differences += _broken_seals(content, {d.where for d in differences})
     unverified = [*(k for k in sorted(VOLATILE - SEALS) if k in content), *named]
@@ -161,6 +163,14 @@ def compare_with(
         unverified += ["page"] if environment and not is_extract else []
     epochs = again.provenance.epochs_computed
     return Verification(not differences, tuple(differences), not environment, environment, epochs, tuple(unverified))
+
+
+def _wrong_record(content: dict[str, Any]) -> Iterator[Difference]:
+    """Decisions cannot be computed again, but they must be such: a list of what the log's entries say."""
+    try:
+        record_of(content)
+    except ValueError as odd:
+        yield Difference("decisions", content.get("decisions"), f"no record of this version: {odd}")
 
 
 def _statements(content: dict[str, Any], unverified: tuple[str, ...]) -> dict[str, Any]:

@@ -7,6 +7,10 @@ from flcontrib_core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from flcontrib_core.words import numbers as numbers
     from flcontrib_core.words import wording as wording
+    from flcontrib_core.words.decisions import decided_sentence as decided_sentence
+    from flcontrib_core.words.decisions import decision_sentence as decision_sentence
+    from flcontrib_core.words.decisions import state_name as state_name
+    from flcontrib_core.words.decisions import step_line as step_line
     from flcontrib_core.words.facts import context as context
     from flcontrib_core.words.facts import counter_evidence as counter_evidence
     from flcontrib_core.words.facts import false_alarm_sentence as false_alarm_sentence

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.presets import PresetRate
+from flcontrib_core.detection.review import NO_REVIEWS, AlertState, Reviews
 from flcontrib_core.words import numbers
 from flcontrib_core.words.facts import false_alarm_counts, false_alarm_runs, false_alarm_sentence
 from flcontrib_core.words.verdicts import alert_line
@@ -29,38 +30,47 @@ def alerts_above(report: AuditReport, threshold: float | None) -> tuple[Alert, .
     return tuple(a for a in report.detection.alerts if threshold is None or a.score > threshold)
 
 
-def headline(report: AuditReport, above: float | None = None) -> str:
+def headline(report: AuditReport, above: float | None = None, reviews: Reviews = NO_REVIEWS) -> str:
     """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99'.
 
-    Only alerts that accuse are counted. ``above``: only those with a larger score, where the reader asked for a
-    stricter preset.
+    Only alerts that accuse and were not dismissed are counted; what was dismissed is said beside it. ``above``: only
+    those with a larger score, where the reader asked for a stricter preset.
     """
     alerts = alerts_above(report, above)
     clients = len(report.history.client_ids)
-    accusing = [a for a in alerts if a.accuses]
-    return so_far(report) + (_accused(accusing, clients) if accusing else _nobody(alerts, report))
+    standing = reviews.standing(alerts)
+    accusing = [a for a in standing if a.accuses]
+    said = _accused(accusing, clients, reviews) if accusing else _nobody(standing, report, len(alerts))
+    dismissed = len(alerts) - len(standing)
+    after = f". {numbers.several(dismissed, 'alert')} dismissed" if dismissed and standing else ""
+    return f"{so_far(report)}{said}{after}"
 
 
-def _accused(alerts: Sequence[Alert], clients: int) -> str:
+def _accused(alerts: Sequence[Alert], clients: int, reviews: Reviews) -> str:
     marked = len({a.client for a in alerts})
     verb = "stands out" if marked == 1 else "stand out"
     if all(a.verdict is VerdictKind.POISONING_WINDOW for a in alerts):
         verb = "changed"
     subject = f"{numbers.count(marked)} of {numbers.several(clients, 'client')}"
-    return f"{subject} {verb} during this run. Strongest: {alert_line(alerts[0])}"
+    state = reviews.state(alerts[0])
+    decided = "" if state is AlertState.NEW else f", {state.value}"
+    return f"{subject} {verb} during this run. Strongest: {alert_line(alerts[0])}{decided}"
 
 
-def _nobody(alerts: Sequence[Alert], report: AuditReport) -> str:
-    """Nobody is accused: questions are named as such, and harm that could not be measured is not called none."""
+def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
+    """Nobody is accused: questions are named as such, harm that could not be measured is not called none, and what was
+    dismissed is said."""
     clients, lacking = len(report.history.client_ids), report.history.without_values
-    if not alerts:
+    if not standing and raised:
+        return f"No alert stands: {numbers.several(raised, 'alert')} dismissed"
+    if not standing:
         return f"None of the {numbers.several(clients, 'client')} changed above the threshold"
-    asked = len({a.client for a in alerts})
+    asked = len({a.client for a in standing})
     subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
     found = f"No harm found; {subject} changed without it"
     if lacking is not None and not lacking.measurable:
         found = f"{subject} changed; harm is not measurable in this log"
-    return f"{found}. Ask first about: {alert_line(alerts[0])}"
+    return f"{found}. Ask first about: {alert_line(standing[0])}"
 
 
 def quiet_sentence(report: AuditReport) -> str:

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.audit_log import ChainHead as ChainHead
     from flcontrib_core.workspace.audit_log import LogEntry as LogEntry
     from flcontrib_core.workspace.decisions import AlertEntry as AlertEntry
-    from flcontrib_core.workspace.decisions import AlertState as AlertState
-    from flcontrib_core.workspace.decisions import Decision as Decision
     from flcontrib_core.workspace.decisions import alert_identity as alert_identity
     from flcontrib_core.workspace.faults import BrokenChain as BrokenChain
     from flcontrib_core.workspace.faults import DamagedIndex as DamagedIndex

@@ -109,6 +109,11 @@ class ChainCheck:
     heads: tuple[ChainHead, ...] = ()
     """Every end the chain has had, oldest first."""
 
+    def __str__(self) -> str:
+        if self.broken is not None:
+            return f"broken: {self.broken}"
+        return f"sound: every one of {self.head.sequence} entries follows the one before it"
+
 
 class AuditLog:
     """Appends to the chain inside the transaction that does the thing, copies it out, and checks it."""

@@ -1,7 +1,7 @@
 """The alert inbox: what was observed about whom, and what people decided about it.
 
-Alerts and decisions are entries of the audit log; the state of an alert is its last decision. Nothing is overwritten:
-a dismissed alert keeps who dismissed it, when, and why.
+Alerts, decisions, comments, owners and replies are entries of the audit log; the state of an alert is its last
+decision. Nothing is overwritten: a dismissed alert keeps who dismissed it, when, and why.
 """
 
 from __future__ import annotations
@@ -10,43 +10,22 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind
 from flcontrib_core.errors import SettingsError, WorkspaceError
 from flcontrib_core.provenance import canonical_json, digest_of
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.index import Index
 
 _LONGEST_NAME = 200
-_LONGEST_REASON = 4000
-
-
-class AlertState(StrEnum):
-    """What people have said about an alert."""
-
-    NEW = "new"
-    ACKNOWLEDGED = "acknowledged"
-    DISMISSED = "dismissed"
-    CONFIRMED = "confirmed"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Who decided what about an alert, when and why."""
-
-    sequence: int
-    alert: str
-    state: AlertState
-    by: str
-    at: str
-    reason: str
+_LONGEST_TEXT = 4000
 
 
 @dataclass(frozen=True)
 class AlertEntry:
-    """An alert in the inbox: what was found last, and every decision about it (oldest first)."""
+    """An alert in the inbox: what was found last, and everything recorded about it (oldest first)."""
 
     id: str
     sequence: int
@@ -56,12 +35,30 @@ class AlertEntry:
     result: str | None
     """Digest of the result it was read from."""
     raised_at: str
-    history: tuple[Decision, ...]
+    history: tuple[ReviewStep, ...]
 
     @property
     def state(self) -> AlertState:
         """That of the last decision."""
-        return self.history[-1].state if self.history else AlertState.NEW
+        return self.review.state
+
+    @property
+    def owner(self) -> str:
+        """Who looks after it; empty where nobody was named."""
+        return self.review.owner
+
+    @property
+    def review(self) -> AlertReview:
+        """What was recorded about it, as words are made of it."""
+        window = self.finding.get("window")
+        return AlertReview(
+            client=self.finding["client"],
+            verdict=self.finding["verdict"],
+            window=None if window is None else (window[0], window[1]),
+            finding=self.finding.get("finding") or "",
+            alert=self.id,
+            steps=self.history,
+        )
 
 
 def alert_identity(run_digest: str, finding: Mapping[str, Any]) -> str:
@@ -94,9 +91,10 @@ class AlertBook:
     def list(self, run_digest: str | None = None) -> tuple[AlertEntry, ...]:
         """Alerts of the runs that are here, in the order in which they were last raised."""
         here = {row["digest"] for row in self._index.read("SELECT digest FROM runs")}
-        history: dict[str, list[Decision]] = {}
-        for entry in self._log.entries("decision", run_digest):
-            history.setdefault(entry.body["alert"], []).append(_decision(entry))
+        steps = [_step(entry) for kind in StepKind for entry in self._log.entries(kind.value, run_digest)]
+        history: dict[str, list[ReviewStep]] = {}
+        for alert, step in sorted(steps, key=lambda found: found[1].sequence):
+            history.setdefault(alert, []).append(step)
         found: dict[str, AlertEntry] = {}
         for raised in self._log.entries("alerts-raised", run_digest):
             for alert in raised.body["alerts"] if raised.subject in here else ():
@@ -112,28 +110,67 @@ class AlertBook:
                 )
         return tuple(found.values())
 
+    def reviews(self, run_digest: str) -> Reviews:
+        """What was recorded about a run's alerts, as facts for headline, report and extract."""
+        return Reviews(tuple(entry.review for entry in self.list(run_digest)))
+
     def find(self, alert: str) -> AlertEntry:
-        """One alert. Raises WorkspaceError when there is none of that name."""
-        for entry in self.list():
-            if entry.id == alert:
+        """One alert, by its name or the beginning of it. Raises WorkspaceError when there is none, or more than one."""
+        found = [entry for entry in self.list() if entry.id.startswith(alert)] if alert else []
+        if len(found) > 1 and alert not in [entry.id for entry in found]:
+            raise WorkspaceError(f"{alert[:40]!r} is the beginning of {len(found)} alerts; give more of the name")
+        for entry in found:
+            if len(found) == 1 or entry.id == alert:
                 return entry
         raise WorkspaceError(f"no alert {alert[:40]!r} in this workspace")
 
-    def decide(self, alert: str, state: AlertState | str, by: str, reason: str = "") -> AlertEntry:
-        """Enters a decision; durable when it returns. A dismissal needs a reason, every decision a name."""
-        wanted = AlertState(state)
-        by, reason = by.strip(), reason.strip()
-        if not by or len(by) > _LONGEST_NAME:
-            raise SettingsError(f"a decision needs the name of who decides (1 to {_LONGEST_NAME} characters)")
-        if wanted is AlertState.DISMISSED and not reason:
+    def decide(
+        self, alert: str, state: AlertState | str, by: str, reason: str = "", *, shared: bool = False
+    ) -> AlertEntry:
+        """Enters a decision; durable when it returns. A dismissal needs a reason, every decision a name.
+
+        ``shared``: the client may read the reason in its extract.
+        """
+        try:
+            wanted = AlertState(state)
+        except ValueError:
+            raise SettingsError(f"{str(state)[:40]!r} is no decision; choose from {', '.join(AlertState)}") from None
+        if wanted is AlertState.DISMISSED and not reason.strip():
             raise SettingsError("a dismissal needs a reason: it stays in the log for whoever asks later")
-        if len(reason) > _LONGEST_REASON:
-            raise SettingsError(f"the reason has {len(reason)} characters; at most {_LONGEST_REASON} are kept")
+        body = {"state": wanted.value, "reason": _text("reason", reason), "shared": shared}
+        return self._enter(StepKind.DECISION, alert, by, body)
+
+    def comment(self, alert: str, by: str, text: str, *, shared: bool = False) -> AlertEntry:
+        """Enters a comment. ``shared``: the client may read it in its extract."""
+        return self._enter(StepKind.COMMENT, alert, by, {"text": _text("comment", text, needed=True), "shared": shared})
+
+    def assign(self, alert: str, owner: str, by: str) -> AlertEntry:
+        """Names who looks after an alert; an empty name takes it back."""
+        if len(owner.strip()) > _LONGEST_NAME:
+            raise SettingsError(f"the owner's name has more than {_LONGEST_NAME} characters")
+        return self._enter(StepKind.ASSIGNMENT, alert, by, {"owner": owner.strip()})
+
+    def reply(self, alert: str, by: str, text: str) -> AlertEntry:
+        """Enters what the client itself answers."""
+        return self._enter(StepKind.REPLY, alert, by, {"text": _text("reply", text, needed=True)})
+
+    def _enter(self, kind: StepKind, alert: str, by: str, body: dict[str, Any]) -> AlertEntry:
+        by = by.strip()
+        if not by or len(by) > _LONGEST_NAME:
+            raise SettingsError(f"a {kind.value} needs the name of who makes it (1 to {_LONGEST_NAME} characters)")
         entry = self.find(alert)
-        body = {"alert": alert, "state": wanted.value, "by": by, "reason": reason}
         with self._index.write() as transaction:
-            self._log.append(transaction, "decision", entry.run_digest, body)
-        return self.find(alert)
+            self._log.append(transaction, kind.value, entry.run_digest, {"alert": entry.id, "by": by, **body})
+        return self.find(entry.id)
+
+
+def _text(what: str, text: str, *, needed: bool = False) -> str:
+    text = text.strip()
+    if needed and not text:
+        raise SettingsError(f"the {what} is empty")
+    if len(text) > _LONGEST_TEXT:
+        raise SettingsError(f"the {what} has {len(text)} characters; at most {_LONGEST_TEXT} are kept")
+    return text
 
 
 def _plain(alert: Alert | Mapping[str, Any]) -> dict[str, Any]:
@@ -152,6 +189,18 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _decision(entry: LogEntry) -> Decision:
-    body = entry.body
-    return Decision(entry.sequence, body["alert"], AlertState(body["state"]), body["by"], entry.at, body["reason"])
+def _step(entry: LogEntry) -> tuple[str, ReviewStep]:
+    """(the alert it is about, what was recorded)"""
+    body, kind = entry.body, StepKind(entry.kind)
+    state = AlertState(body["state"]) if kind is StepKind.DECISION else None
+    return body["alert"], ReviewStep(
+        kind=kind,
+        sequence=entry.sequence,
+        hash=entry.hash,
+        at=entry.at,
+        by=body["by"],
+        text=body.get("reason", "") if kind is StepKind.DECISION else body.get("text", ""),
+        state=state,
+        owner=body.get("owner"),
+        shared=kind is StepKind.REPLY or bool(body.get("shared")),
+    )

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page
 from flcontrib_core import words
 from flcontrib_core.charts.of_report import report_charts, write_charts
 from flcontrib_core.reports.html import html_report
+from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.reports.twin import write_report
 from flcontrib_core.words.numbers import visible
@@ -23,7 +24,8 @@ from tests.detection.made_histories import made_history
 from tests.reports.hostile import HOSTILE_NAMES
 from tests.reports.made_reports import made_report, with_names
 
-SEAL = Seal("ab" * 32, "report.json", "7:" + "cd" * 32)
+SEAL = Seal("ab" * 32, "report.json")
+RECORD = Record(chain_head="7:" + "cd" * 32)
 
 
 class Reader(HTMLParser):
@@ -60,7 +62,7 @@ class Reader(HTMLParser):
 
 def test_the_page_says_what_was_found_and_what_speaks_against_it() -> None:
     report = made_report()
-    text = Reader(html_report(report, SEAL)).text
+    text = Reader(html_report(report, SEAL, RECORD)).text
     assert "2 of 8 clients stand out during this run. Strongest: client-01, epochs 8–12, probability 0.99" in text
     for alert in report.detection.alerts:
         assert " ".join(words.why(alert)) in text
@@ -70,7 +72,7 @@ def test_the_page_says_what_was_found_and_what_speaks_against_it() -> None:
         "17 of 832 honest simulated runs",
         "W_NORM",
         SEAL.report_digest,
-        str(SEAL.chain_head),
+        str(RECORD.chain_head),
         "flcontrib verify report.json",
         report.provenance.run_digest,
         "It holds in 9 of 10 alternative settings.",

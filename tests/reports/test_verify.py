@@ -15,10 +15,12 @@ from click.testing import CliRunner
 from flcontrib_core.auditing import AuditSettings, audit
 from flcontrib_core.commands.reporting import report as report_command
 from flcontrib_core.commands.reporting import verify as verify_command
+from flcontrib_core.detection import AlertReview, AlertState, Reviews, ReviewStep, StepKind
 from flcontrib_core.errors import FLContribError, RunLogError, SettingsError
 from flcontrib_core.history import AssessSettings
 from flcontrib_core.reports.extract import extract_json, write_extract
 from flcontrib_core.reports.extract_page import extract_page
+from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.twin import report_json, sealed, write_json, write_report
 from flcontrib_core.reports.verify import (
     ENVIRONMENT,
@@ -36,11 +38,14 @@ from flcontrib_core.shapley import MonteCarlo
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
 TABLE = SAMPLES / "contributions-table.csv"
 RUN = SAMPLES / "clean-iid.flrun"
+STEP = ReviewStep(StepKind.DECISION, 2, "cd" * 32, "2026-11-17T12:00:00+00:00", "ada", "seen", AlertState.CONFIRMED)
+REVIEW = AlertReview("notes", "poisoning-window", (6, 9), "", "ef" * 16, (STEP,))
+RECORD = Record("2026-11-17T12:00:01+00:00", "grace", "3:" + "ab" * 32, Reviews((REVIEW,)))
 
 
 @pytest.fixture(scope="module")
 def table_report() -> dict[str, Any]:
-    return report_json(audit(read_run_log(TABLE)), chain_head="3:" + "ab" * 32)
+    return report_json(audit(read_run_log(TABLE)), RECORD)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +196,7 @@ def test_a_missing_report_is_a_typed_error(tmp_path: Path) -> None:
 
 
 def test_equal_computations_have_equal_result_digests(table_report: dict[str, Any]) -> None:
-    again = report_json(audit(read_run_log(TABLE)), chain_head=None)
+    again = report_json(audit(read_run_log(TABLE)))
     assert again["result_digest"] == table_report["result_digest"]
     assert again["report_digest"] != table_report["report_digest"]
 
@@ -254,12 +259,13 @@ def changed(content: dict[str, Any], place: tuple[Any, ...]) -> dict[str, Any]:
     return sealed(forged)
 
 
-UNVERIFIED = {("seconds",), ("recalled",), ("chain_head",), ("run",)}
+UNVERIFIED = {("seconds",), ("recalled",), ("chain_head",), ("run",), ("written_at",), ("written_by",)}
 """What no computation can confirm; the run of the test is a table, whose name is its file's."""
 
 
 def is_unverified(place: tuple[Any, ...]) -> bool:
-    return place in UNVERIFIED or (place[0] == "provenance" and place[1] in ENVIRONMENT)
+    recorded = place[0] == "decisions" and place[-1] not in ("state", "owner")  # these two follow from the steps
+    return place in UNVERIFIED or recorded or (place[0] == "provenance" and place[1] in ENVIRONMENT)
 
 
 @pytest.mark.parametrize("platform", [None, "Darwin arm64, Python 3.12.0"], ids=["here", "claiming another platform"])
@@ -276,7 +282,7 @@ def test_no_leaf_of_a_sealed_again_report_can_be_changed_unnoticed(platform: str
     run = read_run_log(table)
     again = audit(run)
     assert [a.client for a in again.detection.alerts] == ["notes"]
-    content = report_json(again, chain_head="3:" + "ab" * 32)
+    content = report_json(again, RECORD)
     if platform is not None:
         content["provenance"]["platform"] = platform
         content = sealed(content)

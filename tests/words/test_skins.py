@@ -16,15 +16,18 @@ from flcontrib_core import words
 from flcontrib_core.auditing import AuditReport, audit
 from flcontrib_core.commands.assessing import print_audit
 from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind, alert_key
 from flcontrib_core.reports.extract import extract_json
 from flcontrib_core.reports.extract_page import extract_page
 from flcontrib_core.reports.html import html_report
+from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.recorder import RunRecorder
+from flcontrib_core.words.decisions import NOT_DECIDED
 from flcontrib_core.words.numbers import visible
 from flcontrib_core.workspace import Workspace
-from tests.app.filled_workspace import keep_report
+from tests.app.filled_workspace import fill, keep_report
 from tests.app.test_pages import opened
 from tests.app.test_pages import words as page_words
 from tests.reports.test_html import Reader
@@ -150,6 +153,85 @@ def test_the_page_says_every_fact(names: tuple[str, ...], tmp_path: Path) -> Non
         shown = _bare(page_words(page))
         for line in [words.alert_title(alert), words.how_sure(alert), *said_of(alert)]:
             assert _bare(line) in shown
+
+
+def decided(report: AuditReport) -> Reviews:
+    """The first alert dismissed, the second confirmed and given to somebody, the third commented on."""
+    at = "2026-11-17T12:00:00+00:00"
+    steps = [
+        (ReviewStep(StepKind.DECISION, 7, "ab" * 32, at, "ada", "announced maintenance", AlertState.DISMISSED),),
+        (
+            ReviewStep(
+                StepKind.DECISION, 8, "cd" * 32, at, "grace", "the logs agree", AlertState.CONFIRMED, None, True
+            ),
+            ReviewStep(StepKind.ASSIGNMENT, 9, "ef" * 32, at, "grace", owner="alan"),
+        ),
+        (ReviewStep(StepKind.COMMENT, 10, "01" * 32, at, "ada", "asked the site"),),
+    ]
+    alerts = report.detection.alerts
+    keys = [alert_key(alert) for alert in alerts]
+    return Reviews(
+        tuple(AlertReview(*key, f"{n:032x}", s) for n, (key, s) in enumerate(zip(keys, steps, strict=False)))
+    )
+
+
+def test_a_decision_changes_every_skin_in_the_same_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    report = full_report(PLAIN)
+    reviews = decided(report)
+    first, second, third = report.detection.alerts[:3]
+    said = words.headline(report, reviews=reviews)
+    before = len({a.client for a in report.detection.alerts if a.accuses})
+    assert said.startswith(f"{before - 1} of 18 clients")
+    assert said.endswith(", confirmed. 1 alert dismissed")
+    print_audit(report, reviews)
+    printed = capsys.readouterr().out
+    record = Record("2026-11-17T13:00:00+00:00", "grace", "11:" + "ab" * 32, reviews)
+    page = Reader(html_report(report, SEAL, record)).text
+    assert "written 2026-11-17 13:00 UTC by grace" in page
+    for shown in (printed, page):
+        assert said in shown
+        for review in reviews.entries:
+            assert all(words.step_line(step) in shown for step in review.steps)
+        for alert in (first, second, third):
+            assert words.alert_title(alert) in shown, "what is dismissed never disappears"
+    own = {a.client: extract_json(report, a.client, None, record) for a in (first, second, third)}
+    told = {client: Reader(extract_page(content, "extract.json")).text for client, content in own.items()}
+    assert "dismissed by ada: (the text is not part of this extract)" in told[first.client]
+    assert "confirmed by grace: the logs agree" in told[second.client]
+    assert NOT_DECIDED in told[third.client]
+    for text in [*told.values(), *map(json.dumps, own.values())]:
+        assert not [inside for inside in ("maintenance", "alan", "asked the site") if inside in text]
+
+
+def test_all_alerts_dismissed_is_said_and_not_that_nothing_was_found() -> None:
+    report = full_report(PLAIN)
+    alerts = report.detection.alerts
+    step = ReviewStep(StepKind.DECISION, 7, "ab" * 32, "2026-11-17T12:00:00+00:00", "ada", "x", AlertState.DISMISSED)
+    reviews = Reviews(tuple(AlertReview(*alert_key(a), f"{n:032x}", (step,)) for n, a in enumerate(alerts)))
+    assert words.headline(report, reviews=reviews) == f"No alert stands: {len(alerts)} alerts dismissed"
+    assert words.decided_sentence(alerts, reviews) == f"Of {len(alerts)} alerts: {len(alerts)} dismissed."
+
+
+@pytest.mark.usefixtures("_own_caches")
+def test_the_pages_repeat_what_was_decided(tmp_path: Path) -> None:
+    filled = fill(tmp_path)
+    entry = filled.runs["report"]
+    with Workspace(filled.folder) as workspace:
+        (alert,) = workspace.alerts.list(entry.digest)
+        workspace.alerts.decide(alert.id, "dismissed", "ada", "announced maintenance")
+        workspace.alerts.assign(alert.id, "alan", "ada")
+        workspace.alerts.comment(alert.id, "grace", "agreed")
+        reviews = workspace.alerts.reviews(entry.digest)
+    sentence = words.decision_sentence(reviews.entries[0])
+    assert sentence.endswith(": announced maintenance. alan looks after it.")
+    for view in ("overview", "alerts"):
+        shown = page_words(opened(filled.folder, view, entry, list="1"))
+        assert "No alert stands: 1 alert dismissed" in shown
+        assert _bare(sentence) in _bare(shown)
+        assert "client-03" in shown
+    evidence = _bare(page_words(opened(filled.folder, "alerts", entry, client="client-03", window="5-8")))
+    for step in reviews.entries[0].steps:
+        assert _bare(words.step_line(step)) in evidence
 
 
 def _bare(text: str) -> str:

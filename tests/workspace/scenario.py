@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from flcontrib_core.detection import AlertState
 from flcontrib_core.errors import WorkspaceError
-from flcontrib_core.workspace import AlertState, Workspace
+from flcontrib_core.workspace import Workspace
 from flcontrib_core.workspace.disk import Disk
 
 KEYS = [f"{number:02x}" * 32 for number in range(3)]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from flcontrib_core.detection import AlertState
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.provenance import canonical_json
-from flcontrib_core.workspace import AlertState, BrokenChain, ChainHead, DamagedIndex, Workspace, check_log
+from flcontrib_core.workspace import BrokenChain, ChainHead, DamagedIndex, Workspace, check_log
 from flcontrib_core.workspace.audit_log import GENESIS
 from tests.workspace.forged import append_decision, tamper
 
@@ -89,7 +90,7 @@ def test_an_edited_reason_is_found(history: Workspace) -> None:
     with pytest.raises(DamagedIndex, match="changed in the index"):
         history.alerts.list()
     history.mend()
-    assert history.alerts.list()[0].history[1].reason == "known maintenance", "its copy knows better"
+    assert history.alerts.list()[0].history[1].text == "known maintenance", "its copy knows better"
     assert history.verify_chain() is None
     assert history.log.entries("index-rebuilt")
 
@@ -242,7 +243,7 @@ def test_a_rewritten_history_is_noticed_when_the_workspace_is_opened(history: Wo
     rewrite(history, also_copies=False)
     with Workspace(history.path) as opened:
         assert "log entry 6 differs from its copy" in str(opened.impaired)
-        assert opened.alerts.list()[0].history[1].reason == "known maintenance"
+        assert opened.alerts.list()[0].history[1].text == "known maintenance"
         assert opened.verify_chain(head) is None
 
 
@@ -275,7 +276,7 @@ def test_a_second_history_beside_a_sound_one_replaces_nothing_and_stays_in_sight
     for _ in range(2):
         with Workspace(history.path) as opened:
             assert "log entry 6 differs from its copy" in str(opened.impaired)
-            assert opened.alerts.list()[0].history[1].reason == "known maintenance"
+            assert opened.alerts.list()[0].history[1].text == "known maintenance"
             assert opened.log.entries("index-rebuilt") == ()
 
 

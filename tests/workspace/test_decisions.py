@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from flcontrib_core.detection import AlertState
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.objections import FewComputed
 from flcontrib_core.detection.reasons import ChannelScore, ValueInWindow
 from flcontrib_core.errors import SettingsError, WorkspaceError
-from flcontrib_core.workspace import AlertState, Workspace, alert_identity
+from flcontrib_core.workspace import Workspace, alert_identity
 
 
 def alert(client: str = "client-1", probability: float = 0.97, score: float = 3.0) -> Alert:
@@ -37,7 +38,7 @@ def test_an_alert_is_new_until_somebody_decides(workspace: Workspace, bundle: Pa
     assert not any(isinstance(value, str) and " " in value for value in entry.finding.values())
     assert entry.result == "result-digest"
     decided = workspace.alerts.decide(entry.id, AlertState.DISMISSED, "ada", "maintenance")
-    assert (decided.state, decided.history[0].by, decided.history[0].reason) == ("dismissed", "ada", "maintenance")
+    assert (decided.state, decided.history[0].by, decided.history[0].text) == ("dismissed", "ada", "maintenance")
     reopened = workspace.alerts.decide(entry.id, AlertState.NEW, "grace", "maintenance was a week later")
     assert [d.state for d in reopened.history] == ["dismissed", "new"]
 
@@ -87,5 +88,5 @@ def test_hostile_names_come_back_literally(workspace: Workspace, bundle: Path) -
     (entry,) = workspace.alerts.raise_alerts(run, [alert(client)])
     assert entry.finding["client"] == client
     decided = workspace.alerts.decide(entry.id, "dismissed", "'; DROP TABLE log; --", '"}{"\\')
-    assert (decided.history[0].by, decided.history[0].reason) == ("'; DROP TABLE log; --", '"}{"\\')
+    assert (decided.history[0].by, decided.history[0].text) == ("'; DROP TABLE log; --", '"}{"\\')
     assert workspace.verify_chain() is None

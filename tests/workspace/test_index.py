@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flcontrib_core.detection import AlertState
 from flcontrib_core.errors import WorkspaceError
-from flcontrib_core.workspace import AlertState, Workspace
+from flcontrib_core.workspace import Workspace
 from flcontrib_core.workspace.schema import VERSION
 from tests.workspace.recorded import flip_byte
 

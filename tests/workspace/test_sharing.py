@@ -92,7 +92,7 @@ def test_two_servers_decide_compute_and_poll_on_one_workspace(folder: Path, bund
     with Workspace(path) as workspace:
         history = workspace.alerts.find(alert.id).history
         for who in ("ada", "grace"):
-            assert [d.reason for d in history if d.by == who] == [str(n) for n in range(12)], "each in its own order"
+            assert [d.text for d in history if d.by == who] == [str(n) for n in range(12)], "each in its own order"
         assert len(workspace.results(run)) == 24
         assert len(workspace.utility_memory().recall_epoch(KEY)) == 12
         assert workspace.verify_chain() is None

@@ -16,8 +16,8 @@ import pytest
 
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.codec import OtherLayout
+from flcontrib_core.detection import AlertState
 from flcontrib_core.workspace import (
-    AlertState,
     JobState,
     Workspace,
     audit_in_workspace,
@@ -53,7 +53,7 @@ def check_lifted(path: Path) -> None:
         assert workspace.open_run(RUN).epoch_count == 6
         (alert,) = workspace.alerts.list()
         assert (alert.finding["client"], alert.state) == ("client-03", AlertState.DISMISSED)
-        assert (alert.history[0].by, alert.history[0].reason) == ("ada", "known maintenance")
+        assert (alert.history[0].by, alert.history[0].text) == ("ada", "known maintenance")
         (job,) = workspace.jobs.list()
         assert (job.state, job.kind, job.run_digest, job.attempt) == (JobState.DONE, "audit", RUN, 1)
         assert job.settings["preset"] == "default"

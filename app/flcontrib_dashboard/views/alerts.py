@@ -5,29 +5,32 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.detection import Alert, VerdictKind, preset_rates
+from flcontrib_core.detection import Alert, AlertReview, AlertState, Reviews, VerdictKind, preset_rates
 from flcontrib_core.words import (
     OBSERVED_ONLY,
     alerts_above,
+    decided_sentence,
+    decision_sentence,
     headline,
     numbers,
     pending_epochs,
     rate_lines,
+    state_name,
     strongest_channels,
     values_behind,
     verdict_name,
     verdict_reason,
     visible_shift,
 )
-from flcontrib_core.workspace import AlertEntry, AlertState
-from flcontrib_dashboard import alert_evidence, client_table, controls, selection, state
+from flcontrib_dashboard import alert_evidence, client_table, controls, deciding, selection, state
 
 MOST_UNDECIDED = 20
 WORTH_KNOWING = (VerdictKind.NO_VERDICT, VerdictKind.PERSISTENTLY_OPPOSED)
 """Verdicts that raise no alert, and that a reader of the inbox should see."""
 CARDS_AT_ONCE = 12
-STATE_ORDER = ("Provisional", *alert_evidence.STATES.values())
-STATE_COLOURS = {"Provisional": "orange", "New": "orange"}
+PROVISIONAL = "Provisional"
+STATE_ORDER = (PROVISIONAL, *(state_name(s) for s in AlertState))
+STATE_COLOURS = {PROVISIONAL: "orange", **{state_name(s): c for s, c in deciding.STATE_COLOURS.items()}}
 
 
 def window_key(alert: Alert) -> str:
@@ -76,14 +79,12 @@ def epochs_of(alert: Alert) -> str:
     return "whole run" if alert.window is None else numbers.window(*alert.window)
 
 
-def state_of(shown: state.Shown, entry: AlertEntry | None) -> str:
+def state_of(shown: state.Shown, alert: Alert, reviews: Reviews) -> str:
     """What was decided; of a job's findings so far nothing can be."""
-    if shown.job is not None:
-        return "Provisional"
-    return alert_evidence.STATES[AlertState.NEW if entry is None else entry.state]
+    return state_name(reviews.state(alert)) if shown.job is None else PROVISIONAL
 
 
-def inbox_row(alert: Alert, decided: str) -> dict[str, object]:
+def inbox_row(alert: Alert, decided: str, review: AlertReview | None) -> dict[str, object]:
     return {
         "Client": alert.client,
         "Observed": verdict_name(alert.verdict),
@@ -91,11 +92,12 @@ def inbox_row(alert: Alert, decided: str) -> dict[str, object]:
         "Probability": numbers.probability(alert.probability) if alert.probability is not None else "a fact",
         "Computed": f"{alert.computed_in_window} of {alert.participated_in_window}",
         "State": decided,
+        "Owner": (review.owner if review is not None else "") or numbers.NO_VALUE,
         "Channels": strongest_channels(alert) or numbers.NO_VALUE,
     }
 
 
-def card(shown: state.Shown, alert: Alert, decided: str) -> None:
+def card(shown: state.Shown, alert: Alert, decided: str, reviews: Reviews) -> None:
     """One alert: who, what, when, how sure, what it rests on, what was decided, and the way to its evidence."""
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -110,6 +112,9 @@ def card(shown: state.Shown, alert: Alert, decided: str) -> None:
         speaking = strongest_channels(alert)
         parts = [when, sure, values_behind(alert), *([f"strongest: {controls.text_of(speaking)}"] if speaking else [])]
         st.markdown("\u2002·\u2002".join(parts))
+        review = reviews.of(alert)
+        if review is not None and review.steps:
+            st.text(numbers.visible(decision_sentence(review)))
         st.page_link(
             "views/alerts.py",
             label="See the evidence and what speaks against it",
@@ -130,18 +135,20 @@ def pick_state(decided: list[str]) -> str | None:
 
 def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
     """The alerts as cards, which fit any screen, or as a table to sort."""
-    entries = state.alert_entries(shown.entry)
-    decided = [state_of(shown, alert_evidence.entry_of(alert, entries)) for alert in alerts]
+    reviews = state.reviews(shown.entry)
+    alerts = reviews.ordered(alerts)
+    decided = [state_of(shown, alert, reviews) for alert in alerts]
     wanted = pick_state(decided)
     rows = [(a, d) for a, d in zip(alerts, decided, strict=True) if wanted in (None, d)]
     if st.session_state.get("inbox-table"):
         controls.table(
-            [inbox_row(a, d) for a, d in rows], height="auto" if len(rows) <= CARDS_AT_ONCE else client_table.TALLEST
+            [inbox_row(a, d, reviews.of(a)) for a, d in rows],
+            height="auto" if len(rows) <= CARDS_AT_ONCE else client_table.TALLEST,
         )
     else:
         most = int(st.session_state.get("inbox-cards", CARDS_AT_ONCE))
         for alert, said in rows[:most]:
-            card(shown, alert, said)
+            card(shown, alert, said, reviews)
         if len(rows) > most:
             more = min(CARDS_AT_ONCE, len(rows) - most)
             if st.button(f"Show {more} more of {numbers.count(len(rows))}"):
@@ -151,7 +158,7 @@ def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
         st.toggle("Show as table", key="inbox-table")
         st.download_button(
             "Alerts as CSV",
-            lambda: controls.as_csv([inbox_row(a, d) for a, d in rows]),
+            lambda: controls.as_csv([inbox_row(a, d, reviews.of(a)) for a, d in rows]),
             file_name="alerts.csv",
             mime="text/csv",
             on_click="ignore",
@@ -177,8 +184,10 @@ def inbox(shown: state.Shown) -> None:
     selection.follow_bar(report)
     _, threshold = pick_preset(report)
     alerts = alerts_above(report, threshold)
-    top.title(controls.text_of(headline(report, threshold)))
+    reviews = state.reviews(shown.entry)
+    top.title(controls.text_of(headline(report, threshold, reviews)))
     if alerts:
+        top.caption(controls.text_of(decided_sentence(alerts, reviews)))
         listed(shown, alerts)
     else:
         nothing_found(report)

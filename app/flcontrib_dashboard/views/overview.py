@@ -29,8 +29,9 @@ from flcontrib_core.charts import (
     ranking_rows,
     sparkline_alt,
 )
-from flcontrib_core.detection import Alert
+from flcontrib_core.detection import Alert, AlertState, Reviews
 from flcontrib_core.words import (
+    decision_sentence,
     headline,
     how_sure,
     numbers,
@@ -40,7 +41,7 @@ from flcontrib_core.words import (
     visible_shift,
     why,
 )
-from flcontrib_dashboard import client_table, controls, selection, state
+from flcontrib_dashboard import client_table, controls, deciding, selection, state
 from flcontrib_dashboard.canvas import Drawn, show_picture
 
 MOST_CARDS = 3
@@ -50,7 +51,8 @@ MOST_REMARKS = 5
 def cards(shown: state.Shown) -> None:
     """The strongest alerts, and what can be said of everybody else."""
     report, mode = shown.report, state.theme()
-    alerts = report.detection.alerts
+    reviews = state.reviews(shown.entry)
+    alerts = reviews.ordered(report.detection.alerts)
     marked = tuple(dict.fromkeys(a.client for a in alerts))
     first = report.history.utilities[0]
     small = None
@@ -63,14 +65,14 @@ def cards(shown: state.Shown) -> None:
     places = st.columns(len(top) + beside, gap="small")
     for place, alert in zip(places, top, strict=False):
         with place, st.container(border=True, height="stretch", gap="xsmall"):
-            alert_card(shown, alert, small, mode)
+            alert_card(shown, alert, small, mode, reviews)
     with places[-1] if beside else st.container(), st.container(border=True, height="stretch", gap="xsmall"):
         quiet_card(report, set(marked))
     if len(alerts) > MOST_CARDS:
         st.page_link("views/alerts.py", label=f"All {len(alerts)} alerts", icon=":material/flag:")
 
 
-def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, mode: str) -> None:
+def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, mode: str, reviews: Reviews) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         controls.card_title(controls.text_of(alert.client), width="content")
         controls.verdict_badge(alert, verdict_badge(alert))
@@ -84,7 +86,13 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, 
             alt=sparkline_alt(small, alert.client, alert.window),
             config={"displayModeBar": False},
         )
-    st.markdown(f"**{how_sure(alert).capitalize()}**")
+    decided = reviews.state(alert)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(f"**{how_sure(alert).capitalize()}**", width="content")
+        if decided is not AlertState.NEW:
+            deciding.state_badge(decided)
+    if decided is not AlertState.NEW:
+        st.text(numbers.visible(decision_sentence(reviews.of(alert))))
     st.text(numbers.visible(why(alert)[0]))
     st.page_link(
         "views/alerts.py",
@@ -242,7 +250,7 @@ def group_means(shown: state.Shown, utility: str, following: Following) -> None:
 shown = controls.need_report("Overview", unfinished=True)
 if shown is not None:
     report = shown.report
-    st.title(controls.text_of(headline(report)))
+    st.title(controls.text_of(headline(report, reviews=state.reviews(shown.entry))))
     sample = "This is a sample run with known truth." if state.is_sample(shown.entry) else ""
     said = f"{quiet_sentence(report)} {sample}".strip()
     if said:

@@ -8,10 +8,11 @@ from pathlib import Path
 import streamlit as st
 
 from flcontrib_core.errors import FLContribError
-from flcontrib_core.reports import write_extract, write_history_tables, write_report
+from flcontrib_core.reports import Record, write_extract, write_history_tables, write_report
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
-from flcontrib_dashboard import controls, selection, state
+from flcontrib_core.workspace import check_log
+from flcontrib_dashboard import controls, deciding, selection, state
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
 TABLE_WORDS = {
@@ -23,11 +24,23 @@ TABLE_WORDS = {
 }
 
 
+def record_now(shown: state.Shown) -> Record:
+    """What the workspace's log holds about the run at this moment, and who asks."""
+    reviews, head = state.reviews(shown.entry), str(state.workspace().head())
+    return Record(written_by=str(st.session_state.get(deciding.WHO, "")), chain_head=head, reviews=reviews)
+
+
 @st.cache_data(max_entries=4, show_spinner=False)
-def report_files(digest: str, head: str, _shown: state.Shown) -> dict[str, bytes]:
+def report_files(digest: str, written_by: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
+    """The report's two files; one writing for both downloads, so that they belong together."""
     with tempfile.TemporaryDirectory() as folder:
-        html, twin = write_report(_shown.report, Path(folder) / "report.html", chain_head=head)
+        html, twin = write_report(_shown.report, Path(folder) / "report.html", _record)
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
+
+
+def written(shown: state.Shown, kind: str) -> bytes:
+    record = record_now(shown)
+    return report_files(shown.result.digest, record.written_by, str(record.chain_head), shown, record)[kind]
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
@@ -43,10 +56,10 @@ def table_names(shown: state.Shown) -> list[str]:
 
 
 @st.cache_data(max_entries=16, show_spinner="Writing the extract …")
-def extract_files(digest: str, client: str, _shown: state.Shown) -> dict[str, bytes]:
+def extract_files(digest: str, client: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
     run = state.workspace().open_run(_shown.entry.digest)
     with tempfile.TemporaryDirectory() as folder:
-        html, twin = write_extract(_shown.report, client, Path(folder) / "extract.html", run)
+        html, twin = write_extract(_shown.report, client, Path(folder) / "extract.html", run, _record)
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
@@ -57,11 +70,14 @@ def whole_report(shown: state.Shown) -> None:
         "One self-contained file: opens offline, in light and dark, and prints. Its JSON twin lets whoever holds the "
         "log compute the result again:"
     )
+    st.session_state[deciding.WHO] = st.text_input(
+        "Your name", value=st.session_state.get(deciding.WHO, ""), max_chars=100, placeholder="printed in the report"
+    ).strip()
     # Written when asked for: of a large run that takes long, and most readers want one file.
     with st.container(horizontal=True):
         st.download_button(
             "Report (HTML)",
-            lambda: report_files(shown.result.digest, head, shown)["html"],
+            lambda: written(shown, "html"),
             "report.html",
             "text/html",
             type="primary",
@@ -69,14 +85,20 @@ def whole_report(shown: state.Shown) -> None:
         )
         st.download_button(
             "Report (JSON)",
-            lambda: report_files(shown.result.digest, head, shown)["json"],
+            lambda: written(shown, "json"),
             "report.json",
             "application/json",
             on_click="ignore",
         )
     st.code("flcontrib verify report.json RUN.flrun", language="bash")
-    st.caption("The report also carries where this workspace's audit log stands; each entry is chained to the last:")
+    st.caption(
+        "The report carries its date, your name, what was decided about each alert, and where this workspace's audit "
+        "log stands. Each entry of the log is chained to the last:"
+    )
     st.code(head, language=None, wrap_lines=True)
+    if st.button("Check the audit log", help="Follows the chain from its first entry to its last, as it lies on disk."):
+        chain = check_log(state.workspace().path)
+        (st.success if chain.broken is None else st.error)(controls.text_of(str(chain).capitalize()))
 
 
 def tables(shown: state.Shown) -> None:
@@ -113,7 +135,8 @@ def for_one_client(shown: state.Shown) -> None:
     )
     if client:
         try:
-            own = extract_files(shown.result.digest, client, shown)
+            record = record_now(shown)
+            own = extract_files(shown.result.digest, client, str(record.chain_head), shown, record)
         except FLContribError as lacking:
             st.error(controls.text_of(str(lacking)))
         else:
