@@ -22,6 +22,7 @@ from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import evaluator_for
+from flcontrib_core.history.updates_only import history_of_updates, lacking_part
 from flcontrib_core.runs.run_log import Run, RunLog, Truth
 from flcontrib_core.vocabulary import OnProgress, no_progress
 
@@ -91,9 +92,14 @@ def audit(
 ) -> AuditReport:
     """Assess a run, read its history and say what was observed.
 
+    A log without a model or a validation set is read by its updates alone: no value, and harm is not measurable.
+
     Example: ``audit(read_run_log("sample_runs/two-poisoned.flrun")).detection.alerts[0].client``.
     """
     settings = settings or AuditSettings()
+    lacking = lacking_part(run) if evaluator is None else None
+    if lacking is not None and isinstance(run, RunLog):
+        return report_on(run, history_of_updates(run, settings.assess, lacking, on_progress), settings)
     if evaluator is None and isinstance(run, RunLog):
         evaluator = evaluator_for(run, settings.assess.utilities)
     history = assess_contributions(

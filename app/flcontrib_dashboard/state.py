@@ -18,7 +18,15 @@ import streamlit as st
 
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.detection import Reviews
-from flcontrib_core.history import AssessSettings, ContributionHistory, Price, price_of, problem_of_history
+from flcontrib_core.history import (
+    AssessSettings,
+    ContributionHistory,
+    NoValues,
+    Price,
+    lacking_part,
+    price_of,
+    problem_of_history,
+)
 from flcontrib_core.scheduling import ScheduleExplorer
 from flcontrib_core.workspace import (
     Job,
@@ -123,6 +131,12 @@ def price_for(digest: str, settings_digest: str, _settings: AssessSettings) -> P
 def price(digest: str, settings: AuditSettings) -> Price:
     """What computing the run with these settings will cost."""
     return price_for(digest, json.dumps(settings.record(), sort_keys=True), settings.assess)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def lacking(digest: str) -> NoValues | None:
+    """Why nothing of this run can be evaluated; None where it can, or where its values are there already."""
+    return lacking_part(workspace().open_run(digest))
 
 
 def shown_preview(entry: RunEntry) -> Shown | None:

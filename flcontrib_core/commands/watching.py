@@ -51,11 +51,16 @@ def _look(
     if run is None or run is before:
         return before
     from flcontrib_core.history.assess import assess_contributions
+    from flcontrib_core.history.updates_only import history_of_updates, lacking_part
     from flcontrib_core.reports.as_json import alert_json, numbers
 
     known = before.epoch_count if before is not None else 0
     if run.epoch_count > known:
-        history = assess_contributions(run, settings_from(options), **memory)
+        settings, lacking = settings_from(options), lacking_part(run)
+        if lacking is None:
+            history = assess_contributions(run, settings, **memory)
+        else:
+            history = history_of_updates(run, settings, lacking)
         for t in range(known + 1, run.epoch_count + 1):
             values = {u: numbers(history.of(u).values[t]) for u in history.utilities}
             print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})

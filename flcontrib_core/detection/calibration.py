@@ -88,6 +88,8 @@ class Regime:
     """mean share of the clients that take part, over epochs with participants"""
     values_alone: bool
     """Is it read as a table, without the channels of the updates?"""
+    updates_alone: bool = False
+    """Is it read by its updates alone? No honest run of the calibration was: its rate is not known."""
 
     def resembles(self, run: HonestRun) -> bool:
         return 0.5 <= self.clients / run.clients <= 2.0 and abs(self.participation - run.participation) <= 0.25
@@ -117,7 +119,8 @@ class Calibration:
 
         ``online`` counts runs with an alert at *any* look while they grew, at the online preset.
         """
-        measured = [r for r in self.honest_runs if not online or r.alerts_online is not None]
+        honest = () if regime.updates_alone else self.honest_runs
+        measured = [r for r in honest if not online or r.alerts_online is not None]
         similar = [r for r in measured if regime.resembles(r)]
         comparable = len(similar) >= LEAST_COMPARABLE
         runs = similar if comparable else measured

@@ -1,9 +1,9 @@
 """Change points of every client's series: where a segment begins, and which epochs lie in one that deviates.
 
 By default a client is read relative to the others of the same epoch: its standardised solo margin where the log has
-updates, a model and a validation set, else its standardised value. The paper's cumulative series is one of the
-choices; there an honest client's mass gathers in windows too (.4–.6 of it), so it describes labelled runs and marks
-nothing. ruptures reads the same series as a second opinion.
+updates, a model and a validation set, else its standardised value, else its direction. The paper's cumulative series is
+one of the choices; there an honest client's mass gathers in windows too (.4–.6 of it), so it describes labelled runs
+and marks nothing. ruptures reads the same series as a second opinion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from flcontrib_core.detection.channels import MARGIN, VALUE, standardise
+from flcontrib_core.detection.channels import MARGIN, PEER_DIRECTION, VALUE, standardise
 from flcontrib_core.detection.findings import ChangePoints
 from flcontrib_core.detection.segmentation import (
     PAPER_MODEL,
@@ -44,13 +44,23 @@ class ChangeSeries(StrEnum):
     """Which numbers of a client are read."""
 
     RELATIVE = "relative"
-    """The solo margin where there is one, else the value; both relative to the other participants."""
+    """The solo margin where there is one, else the value, else the direction: relative to the other participants."""
     SOLO_MARGIN = "solo-margin"
     RELATIVE_VALUE = "relative-value"
+    PEER_DIRECTION = "peer-direction"
+    """Cosine to the other participants' updates: what a log of updates alone has."""
     INCREMENTS = "increments"
     """The client's value of each epoch as it is."""
     CUMULATIVE = "cumulative"
     """The paper's: the running sum of the values."""
+
+
+CHANNELS = {
+    ChangeSeries.SOLO_MARGIN: MARGIN,
+    ChangeSeries.RELATIVE_VALUE: VALUE,
+    ChangeSeries.PEER_DIRECTION: PEER_DIRECTION,
+}
+"""Series that are a standardised channel, in the order in which ``relative`` takes the first that a run has."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,7 @@ def change_points(history: ContributionHistory, settings: ChangePointSettings | 
     if utility not in history.utilities:
         raise SettingsError(f"utility {utility!r} was not assessed; this history has {', '.join(history.utilities)}")
     series, cells = _series(history, utility, asked.series)
-    unit = series in (ChangeSeries.SOLO_MARGIN, ChangeSeries.RELATIVE_VALUE)
+    unit = series in CHANNELS
     model = asked.model or (UNIT_MODEL if unit else PAPER_MODEL)
     probability, inside = np.full(cells.shape, np.nan), np.full(cells.shape, np.nan)
     probability[0] = 0.0
@@ -112,10 +122,12 @@ def _series(history: ContributionHistory, utility: str, series: ChangeSeries) ->
         return series, np.where(part.computed & history.participated, part.values, np.nan)
     channels = standardise(history, utility)
     if series is ChangeSeries.RELATIVE:
-        series = ChangeSeries.SOLO_MARGIN if channels.available(MARGIN) else ChangeSeries.RELATIVE_VALUE
-    name = MARGIN if series is ChangeSeries.SOLO_MARGIN else VALUE
-    if not channels.available(name) and series is ChangeSeries.SOLO_MARGIN:
-        raise SettingsError(f"this run has no solo margin ({channels.unavailable[name]}); read another series")
+        usable = (s for s in CHANNELS if channels.available(CHANNELS[s]))
+        series = next(usable, ChangeSeries.RELATIVE_VALUE)
+    elif not channels.available(CHANNELS[series]):
+        lacking = channels.unavailable[CHANNELS[series]]
+        raise SettingsError(f"this run has no {CHANNELS[series]} ({lacking}); read another series")
+    name = CHANNELS[series]
     cells = np.full(history.participated.shape, np.nan)
     cells[channels.epochs] = channels.of(name)
     return series, cells

@@ -106,6 +106,11 @@ class Channels:
     values_alone: bool = False
     """Is there nothing but values, as in a table of contributions?"""
 
+    @property
+    def updates_alone(self) -> bool:
+        """Are there updates, and nothing that says what they did to the model?"""
+        return not (self.values_alone or self.available(VALUE) or self.available(MARGIN))
+
     def available(self, name: str) -> bool:
         return name not in self.unavailable
 

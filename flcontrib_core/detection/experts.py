@@ -82,6 +82,9 @@ EXPERTS = (HARM, CONSENSUS, ONE_CLASS, SIZE_AND_HARM, SIZE_ALONE, NOISE, REPETIT
 these seven found more at the same rate of false alarms, most of all scaled updates that help, added noise, noisy
 repeats and flips from the first epoch."""
 
+UPDATE_EXPERTS = (CONSENSUS, SIZE_ALONE, NOISE, REPETITION)
+"""For logs without a model or a validation set: experts of the updates themselves."""
+
 
 @dataclass(frozen=True)
 class ExpertReading:

@@ -28,7 +28,9 @@ def regime_of(history: ContributionHistory) -> Regime:
     took_part = history.participated[1:]
     held = took_part[took_part.any(axis=1)]
     participation = float(held.mean()) if held.size else 1.0
-    return Regime(len(history.client_ids), participation, values_alone(history))
+    lacking = history.without_values
+    updates_alone = lacking is not None and not lacking.measurable
+    return Regime(len(history.client_ids), participation, values_alone(history), updates_alone)
 
 
 def preset_rates(history: ContributionHistory, calibration: Calibration | None = None) -> tuple[PresetRate, ...]:

@@ -84,6 +84,8 @@ def reading_of(
 ) -> Reading:
     """See everything once: exact findings, windows with u above ``threshold``, persistence outside both."""
     channels = standardise(history)
+    if channels.updates_alone:  # not calibrated on such logs: the strict preset is the least that is asked for
+        threshold = max(threshold, calibration.preset("strict"))
     exact = find_exact(history)
     exact_cells = np.zeros(channels.participated.shape, dtype=bool)
     for finding in exact:

@@ -26,6 +26,7 @@ from flcontrib_core.detection.experts import (
     EXPERTS,
     SIZE_ALONE,
     SIZE_AND_HARM,
+    UPDATE_EXPERTS,
     VALUE_ONLY,
     Cells,
     Expert,
@@ -74,7 +75,10 @@ class Search:
 
 
 def experts_for(channels: Channels) -> tuple[Expert, ...]:
-    """All experts, or the value-only one where nothing but values is known (a table of contributions)."""
+    """All experts; the value-only one where nothing but values is known (a table of contributions), and those that
+    hardly need a value or a margin where the log holds updates alone."""
+    if channels.updates_alone:
+        return UPDATE_EXPERTS
     return (VALUE_ONLY,) if channels.values_alone else EXPERTS
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from flcontrib_core.games.sketches import (
     sketch_updates,
     update_distance,
 )
-from flcontrib_core.games.submodels import EpochGame
+from flcontrib_core.games.submodels import EpochGame, gram_matrix
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
 
@@ -99,24 +99,42 @@ def observe_epoch(
         assert logits is not None
         base_logits, solo_logits = logits[0], logits[1:]
     margin, class_margin, class_loss, loss = _solo_changes(base_logits, solo_logits, evaluator.validation.y)
-    gram = game.gram()
-    norm = np.sqrt(np.diag(gram))
-    twin_cosine, twin = _twins(gram, norm)
-    return EpochObservation(
-        epoch=epoch,
+    return replace(
+        observe_updates(game.updates, epoch, last_step, seed, game.gram()),
         validation_rows=evaluator.validation_rows,
         solo_margin=margin,
         solo_class_margin=class_margin,
         solo_worst_class=np.fmax.reduce(class_loss, axis=1),
         solo_loss=loss,
+    )
+
+
+def observe_updates(
+    updates: Float32Array, epoch: int, last_step: Float32Array | None, seed: int, gram: FloatArray | None = None
+) -> EpochObservation:
+    """What the updates (n, P) alone look like; what they do to the model stays NaN, with no class and no row.
+
+    ``gram``: ΔΔᵀ where the caller has it.
+    """
+    gram = gram_matrix(updates) if gram is None else gram
+    norm = np.sqrt(np.diag(gram))
+    twin_cosine, twin = _twins(gram, norm)
+    unknown = np.full(len(updates), np.nan)
+    return EpochObservation(
+        epoch=epoch,
+        validation_rows=0,
+        solo_margin=unknown,
+        solo_class_margin=np.empty((len(updates), 0)),
+        solo_worst_class=unknown,
+        solo_loss=unknown,
         norm=norm,
-        spread=_spread(game.updates, norm),
+        spread=_spread(updates, norm),
         peer_cosine=_peer_cosine(gram, norm),
-        last_step_cosine=_cosine_to(last_step, game.updates, norm),
+        last_step_cosine=_cosine_to(last_step, updates, norm),
         twin_cosine=twin_cosine,
         twin=twin,
-        sketch=sketch_updates(game.updates, seed),
-        fingerprint=_fingerprints(game.updates),
+        sketch=sketch_updates(updates, seed),
+        fingerprint=_fingerprints(updates),
     )
 
 

@@ -21,5 +21,6 @@ if TYPE_CHECKING:
     from flcontrib_core.history.settings import assess_settings_from_record as assess_settings_from_record
     from flcontrib_core.history.trajectory import problem_of_history as problem_of_history
     from flcontrib_core.history.trajectory import scheduling_problem as scheduling_problem
+    from flcontrib_core.history.updates_only import lacking_part as lacking_part
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -10,7 +10,8 @@ import numpy as np
 
 from flcontrib_core.history.measurement import RunMeasurement, measure
 from flcontrib_core.history.settings import AssessSettings
-from flcontrib_core.runs.run_log import ContributionTable, Run
+from flcontrib_core.history.updates_only import lacking_part
+from flcontrib_core.runs.run_log import ContributionTable, Run, participants_per_epoch
 from flcontrib_core.scheduling.choose import choose_epochs
 from flcontrib_core.scheduling.schedule import SchedulingProblem
 from flcontrib_core.shapley.coalitions import distinct_coalitions
@@ -135,11 +136,13 @@ def price_of(
     """Predicted evaluations, seconds and memory of assessing a run with these settings.
 
     Measures the log first: one evaluation per epoch and a probe of about two seconds. Raises CostRefusal for an
-    exponential request and MissingPart for a log without model or validation set.
+    exponential request. A log without model or validation set costs no evaluation: only its updates are read.
     """
     settings = settings or AssessSettings()
     if isinstance(run, ContributionTable):
         return Price(run.epoch_count, None, None, None, None, 0, int(run.participated.sum(axis=1).max()), 0)
+    if lacking_part(run) is not None:
+        return Price(0, 0, 0, None, None, 0, max(participants_per_epoch(run), default=0), 0)
     measurement = measure(run, (settings.weight_utility,), on_progress)
     if not settings.values:
         return price(measurement, settings, (), workers)

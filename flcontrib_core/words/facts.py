@@ -297,7 +297,9 @@ def _coverage(fact: f.ValuesPartlyComputed) -> str:
 def false_alarm_sentence(rate: o.FalseAlarmRate) -> str:
     """The honest-run rate of a threshold with its upper bound: '0 of 144 honest simulated runs alert …'."""
     if not rate.runs or rate.upper is None:
-        return "How often honest runs alert at this setting is not known: the calibration holds no honest test runs."
+        return (
+            "How often honest runs alert at this setting is not known: the calibration holds no comparable honest runs."
+        )
     return f"{false_alarm_counts(rate)} ({false_alarm_runs(rate)})."
 
 

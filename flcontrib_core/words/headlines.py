@@ -102,7 +102,7 @@ def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
     """'Default: 17 of 832 honest simulated runs alert …', a line per preset."""
     known = [r for r in rates if r.rate.runs]
     if not known:
-        return ["How often honest runs alert is not known: the shipped calibration holds no honest test run."]
+        return ["How often honest runs alert is not known: the shipped calibration holds no comparable honest run."]
     return [f"{r.preset.capitalize()}: {false_alarm_counts(r.rate)} ({false_alarm_runs(r.rate)})." for r in known]
 
 

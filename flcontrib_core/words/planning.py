@@ -11,6 +11,11 @@ def price_notes(price: Price, epoch_count: int, estimator: str) -> tuple[str, ..
     """What a reader of a price should know: whose price it is, what comes on top, and how it can be wrong."""
     if price.evaluations is None:
         return ("The table holds the values already; only reading them takes a moment.",)
+    if not price.epochs and not price.observations:
+        return (
+            "The log has no model or no validation set: nothing can be evaluated. The updates alone are read; values "
+            "and harm are not measurable.",
+        )
     if price.seconds is None:
         return ("Utilities come from the table; nothing is evaluated.",)
     if not price.epochs:

@@ -14,6 +14,7 @@ from flcontrib_core.codec import OtherLayout, pack, unpack
 from flcontrib_core.history.assembly import assemble_history
 from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.trajectory import evaluator_for
+from flcontrib_core.history.updates_only import lacking_part
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import OnProgress, no_progress
 from flcontrib_core.workspace.job import Job, job_identity
@@ -37,7 +38,7 @@ def audit_in_workspace(
     """Audits a stored run, keeps every finished epoch, the report and its alerts."""
     run, wanted = workspace.open_run(run_digest), settings_from_record(settings)
     evaluator, on_epoch = None, None
-    if isinstance(run, RunLog):
+    if isinstance(run, RunLog) and lacking_part(run) is None:
         evaluator = evaluator_for(run, wanted.assess.utilities)
         job_id = job_identity(KIND, run_digest, settings)
         if workspace.previews.wanted(job_id):

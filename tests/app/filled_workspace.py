@@ -13,6 +13,7 @@ import numpy as np
 
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.bundled_files import bundled
+from flcontrib_core.history import AssessSettings
 from flcontrib_core.laboratory.simulation import Attack, SimulationSettings, simulate
 from flcontrib_core.laboratory.simulation.settings import AttackKind
 from flcontrib_core.runs.recorder import RunRecorder
@@ -148,18 +149,21 @@ def keep_stale_report(workspace: Workspace, entry: RunEntry, report: AuditReport
 
 
 def fill(folder: Path) -> Filled:
-    """A run with its report, a table with its report, hostile names, a run whose only job failed, an old result."""
+    """A run and a table with their reports, hostile names, updates alone, a run whose only job failed, an old one."""
     scratch = folder / "made"
     scratch.mkdir(parents=True)
     with Workspace(folder / "workspace") as workspace:
         runs = {"report": workspace.add_run(make_tiny_log(scratch / "tiny.flrun"))}
         runs["table"] = workspace.add_run(bundled("sample_runs") / "contributions-table.csv")
+        runs["bare"] = workspace.add_run(bundle_run(scratch / "without-model", epochs=12, clients=5))
         for entry in runs.values():
             audit_in_workspace(workspace, entry.digest, AuditSettings().record())
         runs["hostile"] = add_hostile_run(workspace, scratch)
-        # A recording without model and validation data: its audit fails by itself, with a typed error.
-        runs["failed"] = workspace.add_run(bundle_run(scratch / "without-model"))
-        ended(workspace, workspace.jobs.submit(runs["failed"].digest, AuditSettings().record()))
+        # A utility that nobody knows: its audit fails by itself, with a typed error.
+        failed = replace(TINY, name="Failed", seed=6, clients=3, epochs=3, more_attacks=())
+        runs["failed"] = workspace.add_run(make_tiny_log(scratch / "failed.flrun", failed))
+        unknown = AuditSettings(AssessSettings(utilities=("popularity",)))
+        ended(workspace, workspace.jobs.submit(runs["failed"].digest, unknown.record()))
         runs["stale"] = workspace.add_run(
             make_tiny_log(scratch / "old.flrun", replace(TINY, name="Old result", seed=5))
         )

@@ -142,7 +142,7 @@ def test_page_of_a_run_whose_job_failed(filled: Filled, view: str) -> None:
     else:
         assert title(shown) == "This run has no result yet"
         assert [e.value for e in shown.error] == ["The last job failed."]
-        assert "architecture (model.json)" in shown.code[0].value
+        assert "popularity" in shown.code[0].value
         assert "Traceback" not in words(shown)
         assert [b.label for b in shown.button] == ["Compute"]
 

@@ -47,6 +47,25 @@ def test_page_without_values(unvalued: Filled, view: str) -> None:
     assert "nan" not in words(shown).lower().split()
 
 
+BARE = {
+    "overview": "None of the 5 clients changed",
+    "alerts": "None of the 5 clients",
+    "change_points": "at or above 0.50",
+    "compare": "alerts agree",
+    "scheduler": "There are no values to schedule",
+}
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_of_a_log_of_updates_alone(filled: Filled, view: str) -> None:
+    shown = opened(filled.folder, view, filled.runs["bare"])
+    assert {**WITHOUT_RUN, **TITLES, **BARE}[view] in title(shown)
+    if view in ("overview", "contributions", "clusters", "scheduler"):
+        assert "neither values nor harm can be measured" in words(shown)
+        assert "Compute the values" not in [b.label for b in shown.button]
+    assert "nan" not in words(shown).lower().split()
+
+
 def test_evidence_without_values(unvalued: Filled) -> None:
     shown = opened(unvalued.folder, "alerts", unvalued.runs["run"], client="client-03", window="5-8")
     assert "Shapley values were not asked for" in words(shown)

@@ -18,6 +18,7 @@ from flcontrib_dashboard import controls, selection, state
 SERIES_WORDS = {
     "solo-margin": "solo margin, relative to the other participants of the epoch",
     "relative-value": "value, relative to the other participants of the epoch",
+    "peer-direction": "direction, relative to the other participants of the epoch",
     "increments": "value of each epoch",
     "cumulative": "cumulative contribution, as in the paper",
 }

@@ -298,5 +298,8 @@ if shown is not None:
             "cost to save here."
         )
         controls.next_steps(("contributions", "See the table's values"), ("upload", "Bring in a run log"))
+    elif (lacking := shown.report.history.without_values) is not None and not lacking.measurable:
+        st.title("There are no values to schedule")
+        controls.no_values(shown)
     else:
         board(shown)

@@ -156,6 +156,15 @@ def watch_terminal(issued: UploadToken) -> None:
         st.rerun()
 
 
+def asked() -> AssessSettings:
+    """How much of a run is computed; a log without model or validation set leaves no choice."""
+    shares = [0.25, 0.5, 0.6, 0.75, 0.9, 1.0]
+    share = st.select_slider("Budget: share of the epochs to compute", shares, 1.0, format_func=numbers.share)
+    values = st.toggle("Compute Shapley values", value=True, help=VALUES_HELP)
+    budget = None if share == 1.0 or not values else float(share)
+    return AssessSettings(budget=BudgetSettings(budget=budget), values=values)
+
+
 def preflight(entry: RunEntry) -> None:
     """What will be computed, what it costs, and what cannot be."""
     with st.container(border=True, gap="small"):
@@ -163,13 +172,7 @@ def preflight(entry: RunEntry) -> None:
         row = st.container(horizontal=True, gap="small")
         row.metric("Clients", numbers.count(entry.clients))
         row.metric("Epochs", numbers.count(entry.epochs))
-        share = st.select_slider(
-            "Budget: share of the epochs to compute", [0.25, 0.5, 0.6, 0.75, 0.9, 1.0], 1.0, format_func=numbers.share
-        )
-        values = st.toggle("Compute Shapley values", value=True, help=VALUES_HELP)
-        budget = None if share == 1.0 or not values else float(share)
-        assess = AssessSettings(budget=BudgetSettings(budget=budget), values=values)
-        settings = replace(AuditSettings(), assess=assess)
+        settings = replace(AuditSettings(), assess=AssessSettings() if state.lacking(entry.digest) else asked())
         try:
             price = state.price(entry.digest, settings)
         except FLContribError as lacking:

@@ -1,0 +1,67 @@
+"""Histories of logs that hold updates and no model or validation set: what the updates look like, and no value."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
+from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.history.trajectory import walk
+from flcontrib_core.runs.run_log import Run, RunLog
+from flcontrib_core.vocabulary import CellState, OnProgress, no_progress
+
+
+def lacking_part(run: Run) -> NoValues | None:
+    """What a log lacks for any sub-model to be evaluated; None for a table and for a log that has both parts."""
+    if not isinstance(run, RunLog):
+        return None
+    if run.model is None:
+        return NoValues.NO_MODEL
+    return NoValues.NO_VALIDATION if run.validation() is None else None
+
+
+def history_of_updates(
+    run: RunLog, settings: AssessSettings, lacking: NoValues, on_progress: OnProgress = no_progress
+) -> ContributionHistory:
+    """The channels of the updates alone; every value, also the initial model's, is not computed.
+
+    Costs one walk through the log and evaluates nothing. One epoch's updates are in memory at a time.
+    """
+    from flcontrib_core.games.observations import assemble_channels, observe_updates
+    from flcontrib_core.games.utilities import lower_is_better
+
+    began = time.perf_counter()
+    observations = {}
+    for step in walk(run):
+        t = step.record.epoch
+        if step.record.participants:
+            updates = np.ascontiguousarray(step.data.updates)
+            observations[t] = observe_updates(updates, t, step.last_step, settings.seed)
+        on_progress(t, run.epoch_count, f"epoch {t}")
+    names, rows = settings.utilities, run.epoch_count + 1
+    state = cell_states(run.participated(), np.zeros((1, 1, 1), dtype=bool), len(names))
+    state[0] = CellState.NOT_COMPUTED
+    values = np.where(state == CellState.NOT_COMPUTED, np.nan, 0.0)
+    empty = "no participants"
+    return ContributionHistory(
+        run_digest=run.digest,
+        run_name=run.name,
+        client_ids=run.client_ids,
+        data_sizes=run.data_sizes,
+        utilities=names,
+        values=values,
+        standard_errors=values.copy(),
+        state=state,
+        increments=np.full((rows, len(names)), np.nan),
+        server_share=np.zeros((rows, len(names))),
+        evaluations=np.zeros(rows, dtype=np.int64),
+        estimator=("initial", *("not measurable" if e.participants else empty for e in run.epochs)),
+        lower_is_better=frozenset(u for u in names if lower_is_better(u)),
+        remarks=(EpochRemark((), WithoutValues(lacking)),),
+        channels=assemble_channels(run, observations),
+        settings=settings.record(),
+        seconds=time.perf_counter() - began,
+    )
