@@ -41,6 +41,7 @@ from flcontrib_core.detection.findings import (
     Detection,
     VerdictKind,
 )
+from flcontrib_core.detection.idle_alerts import alike_alerts, copied_by_file, idle_alerts, without_told
 from flcontrib_core.detection.objections import (
     AskFirst,
     BrokenClientLooksTheSame,
@@ -50,10 +51,11 @@ from flcontrib_core.detection.objections import (
     LooksLikeLowQuality,
     Objection,
     OtherCausesLookTheSame,
+    SourceUnknown,
     VanishesUnder,
 )
 from flcontrib_core.detection.reading import Reading, reading_of
-from flcontrib_core.detection.reasons import ChannelScore, HarmfulThroughout, Reason, WorseInWindow
+from flcontrib_core.detection.reasons import ChannelScore, CopiedClient, HarmfulThroughout, Reason, WorseInWindow
 from flcontrib_core.detection.search import FoundWindow, channel_evidence, drawn_window
 from flcontrib_core.detection.sensitivity import Sensitivity, sensitivity
 from flcontrib_core.detection.visibility import smallest_visible_shift, value_coverage
@@ -105,9 +107,10 @@ def raise_alerts(reading: Reading, check_sensitivity: bool = True) -> tuple[Aler
     windows = reading.search.windows
     held: tuple[Sensitivity | None, ...] = sensitivity(reading) if check_sensitivity else (None,) * len(windows)
     persistent = reading.persistent()
-    alerts = [_exact_alert(reading, finding) for finding in reading.exact]
+    alerts = [_exact_alert(reading, f) for f in reading.exact if not copied_by_file(reading, f)]
     alerts += [_window_alert(reading, w, h, w.client in persistent) for w, h in zip(windows, held, strict=True)]
     alerts += [_persistent_alert(reading, i) for i in sorted(persistent - {w.client for w in windows})]
+    alerts = without_told([*alerts, *idle_alerts(reading), *alike_alerts(reading)])
     return tuple(sorted(alerts, key=lambda a: (-a.score, a.client, a.window or (0, 0))))
 
 
@@ -118,7 +121,7 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     explained = reading.search.explained[:, window.client]
     epochs = drawn_window(channels, window)
     numbers = window_numbers(history, channels, window.client, rows, epochs, explained)
-    scores = channel_evidence(channels, window, reading.model)
+    scores = channel_evidence(channels, window.client, window.start, window.end, reading.model)
     moves = class_moves(history, channels, window.client, rows, explained)
     kind = _window_kind(persistent, moves is not None and moves.mix_changed(scores), numbers)
     reasons: list[Reason] = []
@@ -197,7 +200,11 @@ def _persistent_alert(reading: Reading, client: int) -> Alert:
 
 def _exact_alert(reading: Reading, finding: ExactFinding) -> Alert:
     epochs = finding.epochs
-    once = (HappenedOnce(epochs[0]),) if len(epochs) == 1 else ()
+    against: list[Objection] = [BrokenClientLooksTheSame()]
+    if len(epochs) == 1:
+        against.append(HappenedOnce(epochs[0]))
+    if isinstance(finding.fact, CopiedClient):
+        against.append(SourceUnknown())
     return Alert(
         client=reading.history.client_ids[finding.client],
         verdict=VerdictKind.EXACT_FINDING,
@@ -207,7 +214,7 @@ def _exact_alert(reading: Reading, finding: ExactFinding) -> Alert:
         expert="exact check",
         channels=(),
         evidence_for=(finding.fact,),
-        evidence_against=(BrokenClientLooksTheSame(), *once),
+        evidence_against=tuple(against),
         computed_in_window=int(reading.value_known[list(epochs), finding.client].sum()),
         participated_in_window=len(epochs),
     )

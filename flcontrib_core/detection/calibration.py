@@ -104,6 +104,10 @@ class Calibration:
     window_odds: Odds
     persistent_odds: Odds
     """of clients that are harmful throughout: most of those in the tuning runs are honest and of low quality"""
+    idle_odds: Odds
+    """of clients that contribute nothing"""
+    alike_odds: Odds
+    """of clients whose updates are those of others"""
     presets: Mapping[str, float]
     """preset -> the u that alerts"""
     honest_runs: tuple[HonestRun, ...] = ()
@@ -176,6 +180,19 @@ def fit_tail(maxima: FloatArray, clients: FloatArray, rate: float) -> Threshold:
     return Threshold(cut + scale * log(share / rate), scale)
 
 
+def fit_exceeded(maxima: FloatArray, rate: float, least: Threshold) -> Threshold:
+    """``least``, or the level that no more than a share ``rate`` of innocent runs exceeds, where that is higher.
+
+    For totals that most innocent runs do not have at all: there is no tail to fit, only runs to count.
+
+    >>> fit_exceeded(np.array([0.0, 0.0, 9.0, 5.0]), 0.25, Threshold(3.0, 1.0)).level
+    5.0
+    """
+    allowed = int(rate * len(maxima))
+    reached = float(np.sort(maxima)[::-1][allowed]) if len(maxima) > allowed else 0.0
+    return Threshold(max(least.level, reached), least.scale)
+
+
 def fit_probability(u: FloatArray, dishonest: FloatArray) -> Odds:
     """The share of dishonest clients among neighbours in u, made to rise (pool adjacent violators).
 
@@ -205,7 +222,12 @@ def to_json(calibration: Calibration) -> str:
         },
         "odds": {
             name: {"scores": list(o.scores), "shares": list(o.shares)}
-            for name, o in (("window", calibration.window_odds), ("persistent", calibration.persistent_odds))
+            for name, o in (
+                ("window", calibration.window_odds),
+                ("persistent", calibration.persistent_odds),
+                ("idle", calibration.idle_odds),
+                ("alike", calibration.alike_odds),
+            )
         },
         "presets": dict(calibration.presets),
         "provenance": dict(calibration.provenance),
@@ -232,6 +254,8 @@ def from_json(text: str) -> Calibration:
         {k: Threshold(t["level"], t["scale"]) for k, t in body["thresholds"].items()},
         _odds(body["odds"]["window"]),
         _odds(body["odds"]["persistent"]),
+        _odds(body["odds"]["idle"]),
+        _odds(body["odds"]["alike"]),
         body["presets"],
         tuple(HonestRun(*row) for row in body["honest_runs"]),
         body["provenance"],

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from flcontrib_core.detection.facts import Quiet, Remark, Unavailable
-from flcontrib_core.detection.objections import Context, FalseAlarmRate, HoldsUnder, Objection
+from flcontrib_core.detection.objections import Context, FalseAlarmRate, HoldsUnder, Objection, SourceUnknown
 from flcontrib_core.detection.reasons import ChannelScore, ExactFact, Reason, ValueInWindow, Window
 from flcontrib_core.tagged import Tagged
 from flcontrib_core.vocabulary import FloatArray
@@ -72,8 +72,8 @@ class Alert:
 
     @property
     def accuses(self) -> bool:
-        """See ``VerdictKind.accuses``."""
-        return self.verdict.accuses
+        """See ``VerdictKind.accuses``; where one of several may have been copied unknowingly, nobody is accused."""
+        return self.verdict.accuses and not any(isinstance(fact, SourceUnknown) for fact in self.evidence_against)
 
     @property
     def finding(self) -> str:

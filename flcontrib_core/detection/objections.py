@@ -182,6 +182,20 @@ class BrokenClientLooksTheSame(Tagged):
 
 
 @dataclass(frozen=True)
+class SharedWorkLooksTheSame(Tagged):
+    """Sites that share their rows, their machine or their software's seed send updates that are alike."""
+
+    tag: ClassVar[str] = "shared-work-looks-the-same"
+
+
+@dataclass(frozen=True)
+class SourceUnknown(Tagged):
+    """One of the clients may have been copied without knowing; the log cannot tell which."""
+
+    tag: ClassVar[str] = "source-unknown"
+
+
+@dataclass(frozen=True)
 class HappenedOnce(Tagged):
     """An exact finding of a single epoch."""
 
@@ -273,6 +287,8 @@ Objection = (
     | OtherCausesLookTheSame
     | OrdinaryCauses
     | BrokenClientLooksTheSame
+    | SharedWorkLooksTheSame
+    | SourceUnknown
     | HappenedOnce
     | VanishesUnder
     | StillGrowing

@@ -24,7 +24,13 @@ from flcontrib_core.vocabulary import EpochByClient
 ONLINE_PRESET = "online"
 FIRST_LOOK = 8
 """Epochs with participants before which no window is reported: there is too little outside to compare with."""
-REPORTED = (VerdictKind.POISONING_WINDOW, VerdictKind.BEHAVIOUR_CHANGED, VerdictKind.EXACT_FINDING)
+REPORTED = (
+    VerdictKind.POISONING_WINDOW,
+    VerdictKind.CONTRIBUTES_NOTHING,
+    VerdictKind.ACTS_TOGETHER,
+    VerdictKind.BEHAVIOUR_CHANGED,
+    VerdictKind.EXACT_FINDING,
+)
 """Persistent clients and changed class mixes need the whole run and are left to the final reading."""
 
 
@@ -61,8 +67,8 @@ def _same(alert: Alert, other: Alert) -> bool:
     """One client, one kind, overlapping or adjoining epochs: a window that grew is not a new one."""
     if (alert.client, alert.verdict, alert.finding) != (other.client, other.verdict, other.finding):
         return False
-    assert alert.window is not None
-    assert other.window is not None
+    if alert.window is None or other.window is None:
+        return True
     return alert.window[0] <= other.window[1] + 1 and other.window[0] <= alert.window[1] + 1
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from flcontrib_core.detection.calibration import Calibration
 from flcontrib_core.detection.channels import Channels, standardise, value_utility
 from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
+from flcontrib_core.detection.free_riding import IdleFinding, find_idle
+from flcontrib_core.detection.likeness import AlikeFinding, find_alike
 from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.detection.persistence import Persistence, persistence
 from flcontrib_core.detection.presets import regime_of
@@ -34,6 +36,10 @@ class Reading:
     persistence: Persistence
     persistent_u: FloatArray
     """(m,) excess of the persistence level over its threshold; −inf where the client is not harmful"""
+    idle: tuple[IdleFinding, ...]
+    """stretches in which a client contributes nothing of its own"""
+    alike: tuple[AlikeFinding, ...]
+    """stretches in which the updates of several clients are too alike, with the part of each"""
     calibration: Calibration
     threshold: float
     model: WindowModel
@@ -96,5 +102,17 @@ def reading_of(
     limit = calibration.thresholds["persistent value-only" if channels.values_alone else "persistent"]
     persistent_u = limit.excess(standing.score(), max(1, int(search.scored.sum())))
     return Reading(
-        history, channels, search, exact, exact_cells, standing, persistent_u, calibration, threshold, model, online
+        history=history,
+        channels=channels,
+        search=search,
+        exact=exact,
+        exact_cells=exact_cells,
+        persistence=standing,
+        persistent_u=persistent_u,
+        idle=find_idle(history, calibration, threshold),
+        alike=find_alike(history, channels, calibration, threshold),
+        calibration=calibration,
+        threshold=threshold,
+        model=model,
+        online=online,
     )

@@ -172,8 +172,63 @@ class DivergingUpdates(Tagged):
     epochs: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class CopiesLastStep(Tagged):
+    """Median cosine to the step that the global model had just made, and the other participants' usual one."""
+
+    tag: ClassVar[str] = "near-copy-of-last-step"
+    epochs: tuple[int, ...]
+    cosine: float
+    usual: float
+
+
+@dataclass(frozen=True)
+class WithoutDirection(Tagged):
+    """Median cosines to the client's own other updates and to the other participants', beside the usual ones."""
+
+    tag: ClassVar[str] = "without-direction"
+    epochs: tuple[int, ...]
+    own: float
+    usual_own: float
+    peer: float
+    usual_peer: float
+
+
+@dataclass(frozen=True)
+class TinyUpdates(Tagged):
+    """Median length of the updates / the other participants' usual one."""
+
+    tag: ClassVar[str] = "tiny-updates"
+    epochs: tuple[int, ...]
+    ratio: float
+
+
+@dataclass(frozen=True)
+class CopiesClient(Tagged):
+    """Median cosine to the closest other participant, which is as ever, and the usual one of the epoch."""
+
+    tag: ClassVar[str] = "near-copy-of-client"
+    epochs: tuple[int, ...]
+    clients: Others
+    cosine: float
+    usual: float
+
+
+@dataclass(frozen=True)
+class TooAlike(Tagged):
+    """The same of clients that change together, or of which none can be told to be the first."""
+
+    tag: ClassVar[str] = "too-alike"
+    epochs: tuple[int, ...]
+    clients: Others
+    cosine: float
+    usual: float
+
+
 ExactFact = DivergingUpdates | ZeroUpdates | RepeatedOwnUpdates | CopiedLastGlobalStep | CopiedClient
 """Facts about the file, not estimates; their tags are the codes of exact findings."""
+IdleFact = CopiesLastStep | WithoutDirection | TinyUpdates | CopiesClient
+"""In which way a client contributes nothing of its own."""
 Reason = (
     ValueInWindow
     | MarginLowered
@@ -186,4 +241,6 @@ Reason = (
     | HarmfulThroughout
     | WorseInWindow
     | ExactFact
+    | IdleFact
+    | TooAlike
 )

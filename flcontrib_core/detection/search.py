@@ -236,7 +236,7 @@ def _under_stronger(window: FoundWindow, stronger: Sequence[FoundWindow], rescor
     under = [w for w in stronger if w.start <= window.end and window.start <= w.end]
     if not under or _covered(under, rows)[within].mean() < REFLECTION_SHARE:
         return False
-    evidence = channel_evidence(channels, window, rescorer.model)
+    evidence = channel_evidence(channels, window.client, window.start, window.end, rescorer.model)
     if any((evidence[name] or 0.0) >= OWN_CHANGE for name in (OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD)):
         return False
     oversized = any(w.expert in (SIZE_ALONE, SIZE_AND_HARM) for w in under)
@@ -244,11 +244,13 @@ def _under_stronger(window: FoundWindow, stronger: Sequence[FoundWindow], rescor
     return oversized or (margin is not None and margin < 0)
 
 
-def channel_evidence(channels: Channels, window: FoundWindow, model: WindowModel) -> dict[str, float | None]:
-    """log Bayes factor of each channel for this window of this client; None where the channel cannot say."""
+def channel_evidence(
+    channels: Channels, client: int, start: int, end: int, model: WindowModel
+) -> dict[str, float | None]:
+    """log Bayes factor of each channel for the rows ``start``..``end`` of a client; None where it cannot say."""
     available = [name for name in CHANNEL_NAMES if channels.available(name)]
-    cells = Cells.of(channels, available, None, np.array([window.client]))
-    evidence = cells.evidence(np.array([window.start]), np.array([window.end]), model)
+    cells = Cells.of(channels, available, None, np.array([client]))
+    evidence = cells.evidence(np.array([start]), np.array([end]), model)
     scores = {name: float(factor[0, 0]) for name, factor in evidence.items()}
     return {name: scores[name] if np.isfinite(scores.get(name, np.nan)) else None for name in CHANNEL_NAMES}
 

@@ -18,9 +18,19 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.detection.alerts import QUIET, raise_alerts, read_verdicts
-from flcontrib_core.detection.calibration import Calibration, HonestRun, Odds, Threshold, fit_probability, fit_tail
+from flcontrib_core.detection.calibration import (
+    Calibration,
+    HonestRun,
+    Odds,
+    Threshold,
+    fit_exceeded,
+    fit_probability,
+    fit_tail,
+)
 from flcontrib_core.detection.channels import standardise
 from flcontrib_core.detection.experts import EXPERTS, NOISE, REPETITION, VALUE_ONLY, score_experts
+from flcontrib_core.detection.free_riding import LEAST_IDLE, find_idle, idle_maxima
+from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE, Role, alike_maximum, find_alike
 from flcontrib_core.detection.online import FIRST_LOOK, ONLINE_PRESET, OnlineReader, history_until
 from flcontrib_core.detection.persistence import persistence
 from flcontrib_core.detection.reading import reading_of
@@ -44,6 +54,8 @@ RATES = {NOISE.name: 0.0012, REPETITION.name: 0.0008, VALUE_ONLY.name: 0.015}
 """Other shares: the tails of noise and repetition are heavier than exponential and most of what they are for is far
 beyond them; a table has one expert only."""
 PERSISTENT_RATE = 0.03
+IDLE_RATE = 0.002
+"""Share of innocent runs with a client that contributes nothing (each of three kinds), or acts together."""
 ONLINE_RATE = 0.02
 STRICT = 2.0
 LOW_QUALITY = "honest, low quality"
@@ -121,10 +133,16 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
     good = [run for run in honest if run.group != LOW_QUALITY]
     for name, bare in (("persistent", False), ("persistent value-only", True)):
         thresholds[name] = fit_tail(*_persistent_maxima(good, bare), PERSISTENT_RATE)
+    idle = [idle_maxima(run.history) for run in honest]
+    for kind, least in LEAST_IDLE.items():
+        maxima = np.array([of_kind[kind] for of_kind in idle])
+        thresholds[kind.value] = fit_exceeded(maxima, IDLE_RATE, least)
+    thresholds[ALIKE] = fit_exceeded(np.array([alike_maximum(run.history) for run in honest]), IDLE_RATE, LEAST_ALIKE)
     even = Odds((0.0,), (0.5,))
-    first = Calibration(thresholds, even, even, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT})
+    first = Calibration(thresholds, even, even, even, even, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT})
     windows, persistent = _client_odds(tuning, first, model)
-    fitted = replace(first, window_odds=windows, persistent_odds=persistent)
+    idle_odds, alike_odds = _idle_odds(tuning, first)
+    fitted = replace(first, window_odds=windows, persistent_odds=persistent, idle_odds=idle_odds, alike_odds=alike_odds)
     looks = np.array([strongest_look(run, fitted, model) for run in honest if run.own_cosines])
     if not len(looks):
         return fitted
@@ -159,6 +177,19 @@ def _client_odds(runs: Iterable[LabelledHistory], calibration: Calibration, mode
                 windows.append((window.u, name in run.truth))
     by_window, by_persistence = np.array(windows), np.array(persistent).reshape(-1, 2)
     return fit_probability(*by_window.T), fit_probability(*by_persistence.T)
+
+
+def _idle_odds(runs: Iterable[LabelledHistory], calibration: Calibration) -> tuple[Odds, Odds]:
+    """Odds of dishonesty of clients that contribute nothing, and of those whose updates are those of others."""
+    idle: list[tuple[float, bool]] = []
+    alike: list[tuple[float, bool]] = []
+    for run in runs:
+        names = run.history.client_ids
+        idle += [(f.u, names[f.client] in run.truth) for f in find_idle(run.history, calibration, 0.0)]
+        groups = find_alike(run.history, standardise(run.history), calibration, 0.0)
+        alike += [(f.u, names[f.client] in run.truth) for f in groups if f.role is not Role.ITSELF]
+    even = Odds((0.0,), (0.5,))
+    return tuple(fit_probability(*np.array(seen).T) if seen else even for seen in (idle, alike))  # type: ignore[return-value]
 
 
 def strongest_look(run: LabelledHistory, calibration: Calibration, model: WindowModel) -> float:

@@ -17,7 +17,7 @@ from flcontrib_core.detection.channels import OWN_DIRECTION
 from flcontrib_core.detection.facts import Fact, Unavailable
 from flcontrib_core.detection.findings import Alert, ClientVerdict
 from flcontrib_core.detection.objections import Alternative, Objection, OrdinaryCause
-from flcontrib_core.detection.reasons import ExactFact, Reason
+from flcontrib_core.detection.reasons import ExactFact, IdleFact, Reason
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.tagged import Others
 from flcontrib_core.words.numbers import (
@@ -146,8 +146,37 @@ def _reason(fact: Reason, client: str) -> str:
             )
         case r.WorseInWindow():
             return f"Harmful over the whole run, and more so in {span(fact.window)}."
+        case r.CopiesLastStep() | r.WithoutDirection() | r.TinyUpdates() | r.CopiesClient() | r.TooAlike():
+            return _idle(fact, client)
         case _:
             return _exact(fact, client)
+
+
+def _idle(fact: IdleFact | r.TooAlike, client: str) -> str:
+    """Why a client contributes nothing of its own, or acts together with others."""
+    match fact:
+        case r.CopiesLastStep():
+            what = f"is nearly the last step of the global model: {_beside(fact.cosine, fact.usual)}"
+        case r.WithoutDirection():
+            what = (
+                "has no direction of its own and none in common with the others: mean cosine "
+                f"{plain(fact.own, 2)} to its own others (usually {plain(fact.usual_own, 2)}), "
+                f"{plain(fact.peer, 2)} to the other participants (usually {plain(fact.usual_peer, 2)})"
+            )
+        case r.TinyUpdates():
+            what = f"is {_times(fact.ratio)} as long as the other participants'"
+        case r.CopiesClient():
+            what = f"is nearly the one of {others(fact.clients)}: {_beside(fact.cosine, fact.usual)}"
+        case r.TooAlike():
+            what = f"and the one of {others(fact.clients)} are too much alike: {_beside(fact.cosine, fact.usual)}"
+        case _:
+            assert_never(fact)
+    times = several(len(fact.epochs), "participation")
+    return f"In {epoch_list(fact.epochs, 6)} ({times}), {client}'s update {what}."
+
+
+def _beside(cosine: float, usual: float) -> str:
+    return f"cosine {plain(cosine, 4)}, where {plain(usual, 2)} is usual among the participants"
 
 
 def _exact(fact: ExactFact, client: str) -> str:
@@ -231,7 +260,13 @@ def _objection(fact: Objection, client: str) -> str:
 
 
 def _lookalike(
-    fact: o.LooksLikeLowQuality | o.AskFirst | o.OtherCausesLookTheSame | o.OrdinaryCauses | o.BrokenClientLooksTheSame,
+    fact: o.LooksLikeLowQuality
+    | o.AskFirst
+    | o.OtherCausesLookTheSame
+    | o.OrdinaryCauses
+    | o.BrokenClientLooksTheSame
+    | o.SharedWorkLooksTheSame
+    | o.SourceUnknown,
 ) -> str:
     """What else looks like this."""
     match fact:
@@ -246,6 +281,10 @@ def _lookalike(
             return f"No clear harm was measured. Ordinary causes of such a change: {causes}. Ask before anything else."
         case o.BrokenClientLooksTheSame():
             return "A broken or restarted client that sends an old or empty result looks the same."
+        case o.SharedWorkLooksTheSame():
+            return "Sites that share their rows, a machine or the seed of their software look the same."
+        case o.SourceUnknown():
+            return "One of them may have been copied without knowing, and the log cannot tell which: ask them all."
         case _:
             assert_never(fact)
 

@@ -23,6 +23,8 @@ from flcontrib_core.detection.calibration import (
     upper_bound,
 )
 from flcontrib_core.detection.experts import EXPERTS, VALUE_ONLY
+from flcontrib_core.detection.free_riding import IdleKind
+from flcontrib_core.detection.likeness import ALIKE as LIKENESS
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.laboratory.calibration_set import (
     ATTACK_GROUPS,
@@ -89,12 +91,14 @@ LADDER = [float(u) for u in np.linspace(-8, 3, 160)]
 
 WINDOWS = Odds((-5.0, 0.0, 12.0), (0.01, 0.3, 0.995))
 THROUGHOUT = Odds((0.0, 5.0), (0.1, 0.4))
+IDLE, ALIKE = Odds((0.0,), (0.9,)), Odds((0.0, 1.0), (0.8, 0.95))
 
 
 def _made() -> Calibration:
     runs = tuple(HonestRun("honest, iid", 8, 1.0, 30, u, u - 1, u > 2.5 if u > -4 else None) for u in LADDER)
     presets = {"default": 0.0, "strict": 2.0, "online": 2.0}
-    return Calibration({"harm": Threshold(-0.4, 0.9)}, WINDOWS, THROUGHOUT, presets, runs, {"seed": 1})
+    odds = (WINDOWS, THROUGHOUT, IDLE, ALIKE)
+    return Calibration({"harm": Threshold(-0.4, 0.9)}, *odds, presets, runs, {"seed": 1})
 
 
 def test_a_calibration_survives_being_written(tmp_path: Path) -> None:
@@ -102,7 +106,8 @@ def test_a_calibration_survives_being_written(tmp_path: Path) -> None:
     path.write_text(to_json(_made()), encoding="utf-8")
     again = read_calibration(path)
     assert again.thresholds == _made().thresholds
-    assert (again.window_odds, again.persistent_odds) == (_made().window_odds, _made().persistent_odds)
+    assert (again.window_odds, again.persistent_odds) == (WINDOWS, THROUGHOUT)
+    assert (again.idle_odds, again.alike_odds) == (IDLE, ALIKE)
     assert again.presets == _made().presets
     assert [r.alerts_online for r in again.honest_runs] == [r.alerts_online for r in _made().honest_runs]
     json.loads(path.read_text(encoding="utf-8"))
@@ -146,7 +151,8 @@ def test_an_unknown_preset_is_refused() -> None:
 
 def test_the_shipped_calibration_is_complete_and_says_where_it_comes_from() -> None:
     shipped = shipped_calibration()
-    assert set(shipped.thresholds) == {e.name for e in (*EXPERTS, VALUE_ONLY)} | {"persistent", "persistent value-only"}
+    others = {"persistent", "persistent value-only", LIKENESS, *(kind.value for kind in IdleKind)}
+    assert set(shipped.thresholds) == {e.name for e in (*EXPERTS, VALUE_ONLY)} | others
     assert {"default", "strict", "online"} <= set(shipped.presets)
     assert 0 == shipped.preset("default") < shipped.preset("strict")
     assert len(shipped.honest_runs) >= 300

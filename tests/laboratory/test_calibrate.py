@@ -7,6 +7,8 @@ import pytest
 
 from flcontrib_core.detection.calibration import Calibration, from_json, to_json
 from flcontrib_core.detection.experts import EXPERTS, VALUE_ONLY
+from flcontrib_core.detection.free_riding import IdleKind
+from flcontrib_core.detection.likeness import ALIKE
 from flcontrib_core.laboratory.calibrate import CalibrationPlan, calibrate, first_alerts, fit_calibration
 from flcontrib_core.laboratory.calibration_set import ATTACK_GROUPS, DRIFT_GROUP, HONEST_GROUPS, LabelledSettings
 from flcontrib_core.laboratory.labelled_history import LabelledHistory, acted_truth, own_cosines_by_epoch
@@ -54,7 +56,8 @@ def measured() -> tuple[Calibration, list[tuple[int, str]]]:
 
 def test_a_calibration_holds_every_threshold_and_every_honest_test_run(measured) -> None:
     made, told = measured
-    assert set(made.thresholds) == {e.name for e in (*EXPERTS, VALUE_ONLY)} | {"persistent", "persistent value-only"}
+    others = {"persistent", "persistent value-only", ALIKE, *(kind.value for kind in IdleKind)}
+    assert set(made.thresholds) == {e.name for e in (*EXPERTS, VALUE_ONLY)} | others
     assert len(made.honest_runs) == 3 * len(HONEST_GROUPS)
     assert {r.group for r in made.honest_runs} == set(HONEST_GROUPS)
     assert sum(r.alerts_online is not None for r in made.honest_runs) == 3 * len(HONEST_GROUPS)

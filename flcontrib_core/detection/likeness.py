@@ -1,0 +1,165 @@
+"""Clients whose updates are too alike: far closer to one another than participants of the same epoch usually are.
+
+Crafted attacks sit near the mean, where nothing else looks; their vectors give them away by being one vector. A copy of
+another client looks the same, and the client that was copied did nothing. Who changed is told by the own direction: an
+honest client's updates resemble its own others, whoever copies them; a copier's, inside, do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from flcontrib_core.detection.calibration import Calibration, Threshold
+from flcontrib_core.detection.channels import MARGIN, OWN_DIRECTION, SIZE, SPREAD, Channels, others_quantile
+from flcontrib_core.detection.search import channel_evidence
+from flcontrib_core.detection.stretches import Stretch, stretches
+from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.vocabulary import FloatArray, IntArray
+
+CLOSER, CLOSEST = 4.0, 6.0
+"""Alike is e^4 times closer to another participant than is usual in the epoch; more than e^6 counts as e^6."""
+NEAREST = 1e-6
+"""1 − cosine below which two updates are one, up to rounding."""
+FEWEST_MEETINGS = 2
+CHANGED = 1.0
+"""Shift of the own direction, in deviations, from which a client is no longer itself."""
+STEP_CHANGED = 3.0
+"""log Bayes factor from which the margin, size or spread of its own steps says the same."""
+THROUGHOUT = 0.8
+"""Share of its meetings with the others from which a client is alike all the time: there is no self to compare with."""
+ALIKE = "alike"
+"""Name of the threshold."""
+LEAST_ALIKE = Threshold(3.5, CLOSEST - CLOSER)
+"""More than one participation at full strength; u counts such participations."""
+
+
+class Role(StrEnum):
+    """What can be told of a member of a group."""
+
+    CHANGED = "changed"
+    """Not itself while it is alike."""
+    THROUGHOUT = "throughout"
+    """Alike whenever it meets the others."""
+    ITSELF = "itself"
+    """As ever: it was copied, or nothing can be told."""
+
+
+@dataclass(frozen=True)
+class AlikeFinding:
+    """One stretch in which a client's updates were those of others."""
+
+    client: int
+    epochs: tuple[int, ...]
+    """the epochs in which it met one of the others"""
+    others: tuple[int, ...]
+    role: Role
+    others_themselves: bool
+    """Are the others as ever all the while, so that they were copied?"""
+    cosine: float
+    """median over the stretch, to the closest other"""
+    usual_cosine: float
+    score: float
+    u: float
+
+
+def find_alike(
+    history: ContributionHistory, channels: Channels, calibration: Calibration, threshold: float
+) -> tuple[AlikeFinding, ...]:
+    """Every member of every group, also those that are themselves; empty where twins were not recorded."""
+    likeness = alike_excess(history)
+    if likeness is None:
+        return ()
+    excess, closest = likeness
+    limit = calibration.thresholds[ALIKE]
+    found = stretches(excess, limit.level + threshold * limit.scale)
+    partners = _partners(excess, closest)
+    roles = {s: _role(s, excess, channels, partners) for s in found}
+    return tuple(_finding(history, s, roles, closest, (s.total - limit.level) / limit.scale) for s in found)
+
+
+def alike_excess(history: ContributionHistory) -> tuple[FloatArray, IntArray] | None:
+    """(T + 1, m) by how much each participation is closer to another than the limit, NaN where nobody that it was ever
+    alike with takes part; and (T + 1, m) the position of the closest, −1 where there is none.
+    """
+    raw = history.channels
+    if raw is None or raw.twin_cosine is None or raw.twin_of is None:
+        return None
+    took_part = history.participated
+    closeness = -np.log(np.maximum(1.0 - raw.twin_cosine, NEAREST))
+    excess = np.clip(closeness - others_quantile(closeness, 0.5), 0.0, CLOSEST) - CLOSER
+    closest = np.where(np.isfinite(excess), raw.twin_of - 1, -1)
+    met = np.full(excess.shape, np.nan)
+    for i in np.flatnonzero((excess > 0).sum(axis=0) >= FEWEST_MEETINGS):
+        partners = np.unique(closest[excess[:, i] > 0, i])
+        together = took_part[:, i] & took_part[:, partners].any(axis=1)
+        met[together, i] = excess[together, i]
+    return met, closest
+
+
+def alike_maximum(history: ContributionHistory) -> float:
+    """The largest total of any client: what the threshold is fitted to."""
+    likeness = alike_excess(history)
+    return 0.0 if likeness is None else max((s.total for s in stretches(likeness[0], 0.0)), default=0.0)
+
+
+def _partners(excess: FloatArray, closest: IntArray) -> dict[int, set[int]]:
+    """client -> those it was ever alike with"""
+    alike = excess > 0
+    return {int(i): set(closest[alike[:, i], i].tolist()) for i in np.flatnonzero(alike.any(axis=0))}
+
+
+def _role(stretch: Stretch, excess: FloatArray, channels: Channels, partners: dict[int, set[int]]) -> Role:
+    i = stretch.client
+    meetings = np.isfinite(excess[:, i])
+    alike = excess[:, i] > 0
+    if alike[meetings].mean() >= THROUGHOUT:
+        circle = {i} | partners[i]
+        # whoever is alike with others too, by turns, copies them: then this one is only one of those it copied
+        copied = all(partners.get(p, set()) - circle for p in partners[i])
+        return Role.ITSELF if copied else Role.THROUGHOUT
+    if not channels.available(OWN_DIRECTION):
+        return Role.ITSELF
+    own = channels.of(OWN_DIRECTION)[:, i]
+    rows = alike[channels.epochs]
+    inside, outside = own[rows], own[~rows]
+    inside, outside = inside[np.isfinite(inside)], outside[np.isfinite(outside)]
+    if not len(inside) or len(outside) < 2:
+        return Role.THROUGHOUT
+    turned = float(inside.mean() - np.median(outside)) > CHANGED
+    return Role.CHANGED if turned or _step_changed(channels, i, np.flatnonzero(rows)) else Role.ITSELF
+
+
+def _step_changed(channels: Channels, client: int, rows: IntArray) -> bool:
+    """Did length, spread or effect of the client's own step change in these rows? Being copied changes none of them."""
+    evidence = channel_evidence(channels, client, int(rows[0]), int(rows[-1]), WindowModel())
+    return any((evidence[name] or 0.0) > STEP_CHANGED for name in (MARGIN, SIZE, SPREAD))
+
+
+def _finding(
+    history: ContributionHistory, stretch: Stretch, roles: dict[Stretch, Role], closest: IntArray, u: float
+) -> AlikeFinding:
+    raw = history.channels
+    assert raw is not None
+    assert raw.twin_cosine is not None
+    rows, i = list(stretch.epochs), stretch.client
+    partners = set(closest[rows, i].tolist()) | {
+        s.client for s in roles if s.client != i and (closest[list(s.epochs), s.client] == i).any()
+    }
+    partners -= {-1, i}
+    role_of = {s.client: role for s, role in roles.items() if set(s.epochs) & set(stretch.epochs)}
+    themselves = [p for p in partners if role_of.get(p, Role.ITSELF) is Role.ITSELF]
+    return AlikeFinding(
+        client=i,
+        epochs=stretch.epochs,
+        others=tuple(sorted(partners)),
+        role=roles[stretch],
+        others_themselves=len(themselves) == len(partners),
+        cosine=float(np.nanmedian(raw.twin_cosine[rows, i])),
+        usual_cosine=float(np.nanmedian(others_quantile(raw.twin_cosine, 0.5)[rows, i])),
+        score=stretch.total,
+        u=u,
+    )

@@ -1,0 +1,157 @@
+"""Free riders and groups are told by their updates, and nobody is accused for having been copied or for privacy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.objections import SourceUnknown
+from flcontrib_core.history import AssessSettings, ContributionHistory, assess_contributions
+from flcontrib_core.laboratory.simulation import Attack, Change, SimulationSettings, simulate_in_memory
+from flcontrib_core.laboratory.simulation.kinds import AttackKind, ChangeKind
+
+NOTHING, TOGETHER = VerdictKind.CONTRIBUTES_NOTHING, VerdictKind.ACTS_TOGETHER
+Windows = tuple[tuple[int, int], ...]
+WINDOW: Windows = ((8, 14),)
+WHOLE: Windows = ()
+
+
+@cache
+def assessed(*plan: Attack | Change, seed: int = 5) -> tuple[ContributionHistory, frozenset[str]]:
+    """A small federation with these attacks and changes, and who attacks."""
+    settings = SimulationSettings(
+        dataset="digits",
+        clients=6,
+        epochs=20,
+        hidden=(16,),
+        lr=0.1,
+        batch=16,
+        seed=seed,
+        changes=tuple(p for p in plan if isinstance(p, Change)),
+        more_attacks=tuple(p for p in plan if isinstance(p, Attack)),
+    )
+    run = simulate_in_memory(settings)
+    assert run.truth is not None
+    history = assess_contributions(run, AssessSettings(utilities=("loss",)))
+    return history, frozenset(d.client for d in run.truth.dishonest)
+
+
+def accusing(history: ContributionHistory) -> list[Alert]:
+    return [a for a in read_verdicts(history, check_sensitivity=False).alerts if a.accuses]
+
+
+@pytest.mark.parametrize("windows", [WINDOW, WHOLE], ids=["window", "whole"])
+@pytest.mark.parametrize(
+    ("kind", "strength"),
+    [
+        (AttackKind.COPY, 0.1),
+        (AttackKind.SCALED_COPY, 0.5),
+        (AttackKind.NEAR_ZERO, 0.01),
+        (AttackKind.NEAR_ZERO, 0.1),
+    ],
+)
+def test_a_free_rider_contributes_nothing(kind: AttackKind, strength: float, windows: Windows) -> None:
+    history, guilty = assessed(Attack(kind, 1, windows=windows, strength=strength))
+    alerts = accusing(history)
+    assert {a.client for a in alerts} == guilty
+    assert NOTHING in {a.verdict for a in alerts}
+    named = next(a for a in alerts if a.verdict is NOTHING)
+    first = None if named.window is None else named.window[0]
+    assert first is None if windows == WHOLE else first in (7, 8, 9)
+    assert named.probability is not None
+
+
+@pytest.mark.parametrize("windows", [WINDOW, WHOLE], ids=["window", "whole"])
+def test_noise_of_a_plausible_length_is_told_once_by_its_harm_or_by_its_emptiness(windows: Windows) -> None:
+    history, guilty = assessed(Attack(AttackKind.RANDOM_STEP, 1, windows=windows, strength=0.7))
+    alerts = accusing(history)
+    assert {a.client for a in alerts} == guilty
+    assert len(alerts) == 1
+
+
+@pytest.mark.parametrize("windows", [WINDOW, WHOLE], ids=["window", "whole"])
+@pytest.mark.parametrize("kind", [AttackKind.ALIE, AttackKind.MIN_MAX, AttackKind.MIN_SUM])
+def test_crafted_updates_act_together(kind: AttackKind, windows: Windows) -> None:
+    history, guilty = assessed(Attack(kind, 2, windows=windows))
+    alerts = accusing(history)
+    assert {a.client for a in alerts} == guilty
+    assert {a.client for a in alerts if a.verdict is TOGETHER} == guilty
+
+
+@pytest.mark.parametrize("windows", [WINDOW, WHOLE], ids=["window", "whole"])
+@pytest.mark.parametrize("blur", [0.0, 0.05])
+def test_who_was_copied_by_turns_is_not_accused(blur: float, windows: Windows) -> None:
+    history, guilty = assessed(Attack(AttackKind.MIMIC, 1, windows=windows, strength=blur))
+    assert {a.client for a in accusing(history)} <= guilty
+
+
+def copied(history: ContributionHistory, copier: int, source: int, epochs: range) -> ContributionHistory:
+    """The same run in which one client sends another's update times 1 + 10⁻⁶."""
+    raw = history.channels
+    assert raw is not None
+    assert raw.twin_cosine is not None
+    assert raw.twin_of is not None
+    rows = list(epochs)
+    twin, twin_of, own = raw.twin_cosine.copy(), raw.twin_of.copy(), raw.own_cosine.copy()
+    twin[rows, copier] = twin[rows, source] = 1 - 1e-12
+    twin_of[rows, copier], twin_of[rows, source] = source + 1, copier + 1
+    own[rows, copier] = 0.1
+    return replace(history, channels=replace(raw, twin_cosine=twin, twin_of=twin_of, own_cosine=own))
+
+
+def test_a_copy_of_one_client_accuses_the_copier_alone() -> None:
+    history, _ = assessed()
+    alerts = accusing(copied(history, 2, 4, range(8, 15)))
+    assert [(a.client, a.verdict, a.window) for a in alerts] == [(history.client_ids[2], NOTHING, (8, 14))]
+
+
+def test_a_pair_that_cannot_be_told_apart_is_asked_and_not_accused() -> None:
+    history, _ = assessed()
+    raw = history.channels
+    assert raw is not None
+    pair = copied(history, 2, 4, range(8, 15))
+    assert pair.channels is not None
+    pair = replace(pair, channels=replace(pair.channels, own_cosine=raw.own_cosine))
+    assert accusing(pair) == []
+    asked = [a for a in read_verdicts(pair, check_sensitivity=False).alerts if a.verdict is TOGETHER]
+    assert {a.client for a in asked} == {history.client_ids[2], history.client_ids[4]}
+    assert all(SourceUnknown() in a.evidence_against for a in asked)
+
+
+def test_one_bit_equal_update_accuses_nobody() -> None:
+    history, _ = assessed()
+    raw = history.channels
+    assert raw is not None
+    copy_of = np.zeros_like(raw.copy_of)
+    copy_of[9, 2], copy_of[9, 4] = 5, 3
+    once = replace(history, channels=replace(raw, copy_of=copy_of))
+    alerts = [a for a in read_verdicts(once, check_sensitivity=False).alerts if a.finding == "copy-of-client"]
+    assert len(alerts) == 2
+    assert not any(a.accuses for a in alerts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "strength"),
+    [
+        (ChangeKind.PRIVACY_NOISE, 2.0),
+        (ChangeKind.LEARNING_RATE, 0.1),
+        (ChangeKind.STRAGGLER, 0.1),
+        (ChangeKind.SIGN_COMPRESSION, None),
+        (ChangeKind.OVERLAP, 0.7),
+        (ChangeKind.LOCAL_EPOCHS, 5.0),
+    ],
+)
+def test_an_honest_site_that_changes_is_not_called_a_free_rider(kind: ChangeKind, strength: float | None) -> None:
+    whole = WHOLE if kind is ChangeKind.OVERLAP else ((8, 20),)
+    history, _ = assessed(Change(kind, strength, 2, windows=whole))
+    assert not [a for a in accusing(history) if a.verdict in (NOTHING, TOGETHER)]
+
+
+def test_a_federation_of_noise_tells_nobody_apart() -> None:
+    history, _ = assessed(Change(ChangeKind.PRIVACY_NOISE, 2.0, None, windows=WHOLE))
+    assert not [a for a in accusing(history) if a.verdict in (NOTHING, TOGETHER)]
