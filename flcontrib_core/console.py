@@ -13,8 +13,8 @@ from typing import NoReturn
 from flcontrib_core.errors import FLContribError, MissingPart, UnsupportedPlatform
 
 EXTRA_OF = {
-    **dict.fromkeys(("click", "pandas", "platformdirs", "psutil", "pulp", "pyarrow"), "audit"),
-    **dict.fromkeys(("ruptures", "scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
+    **dict.fromkeys(("click", "cryptography", "pandas", "platformdirs", "psutil", "pulp", "pyarrow"), "audit"),
+    **dict.fromkeys(("rfc3161_client", "ruptures", "scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
     **dict.fromkeys(("anyio", "plotly", "starlette", "streamlit"), "dashboard"),
     "ray": "ray",
     "shapiq": "bench",
