@@ -66,7 +66,26 @@ def balanced_coalitions(rng: np.random.Generator, count: int, players: int, size
     groups = orders[:, : per_order * group].reshape(-1, group)[:count]
     members = np.zeros((count, players), dtype=bool)
     np.put_along_axis(members, groups, True, axis=1)
+    _give_everybody_a_place(members, rng)
     return members if size == group else ~members
+
+
+def _give_everybody_a_place(members: CoalitionMatrix, rng: np.random.Generator) -> None:
+    """Lets players that the cuts left out take the place of one that has several; in place.
+
+    With few groups of a size that does not divide the players, somebody is often in none of them, and a player
+    without a coalition of some size has no value.
+    """
+    held = members.sum(axis=0)
+    for player in np.flatnonzero(held == 0):
+        for row in rng.permutation(len(members)):
+            spare = np.flatnonzero(members[row] & (held > 1))
+            if len(spare):
+                leaving = int(rng.choice(spare))
+                members[row, leaving], members[row, player] = False, True
+                held[leaving] -= 1
+                held[player] += 1
+                break
 
 
 def sampled_shapley(

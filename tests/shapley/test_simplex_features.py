@@ -71,6 +71,20 @@ def test_a_hundred_players_share_each_weight_fully(players: int) -> None:
     assert np.abs(features.shapley().sum(axis=1) - whole).max() < 1e-8
 
 
+@pytest.mark.parametrize("players", [290, 700])
+def test_everybody_is_with_and_without_in_every_size(players: int) -> None:
+    """Otherwise one player has no mean of some size, and through efficiency nobody has a value."""
+    planned = sample_sizes(players, 16384)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        for size in range(1, players):
+            drawn = balanced_coalitions(rng, int(planned[size]), players, size)
+            assert (drawn.sum(axis=1) == size).all()
+            held = drawn.sum(axis=0)
+            assert held.min() > 0
+            assert held.max() < len(drawn)
+
+
 def test_balanced_coalitions_are_of_one_size_and_fair() -> None:
     rng = np.random.default_rng(0)
     for size in (1, 3, 9, 16):
