@@ -24,6 +24,7 @@ import anyio.from_thread
 import anyio.to_thread
 import psutil
 import streamlit as st
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -31,6 +32,7 @@ from starlette.routing import Route
 from flcontrib_core.errors import FLContribError
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.canvas.delivery import packed_script, script_route
+from flcontrib_dashboard.guard import Guard, cross_origin
 from flcontrib_dashboard.uploads import (
     LARGEST_UPLOAD,
     ROUTE,
@@ -38,21 +40,20 @@ from flcontrib_dashboard.uploads import (
     BrokenOff,
     Delivery,
     Refusal,
-    cross_origin,
     too_long,
     upload_route,
 )
 
 PIECE_BYTES = 1 << 20
 SILENCE_SECONDS = 120.0
-"""A sender that says nothing for so long has gone."""
+"""A sender that does not bring the next piece in so long has gone, or only keeps others waiting for its slot."""
 
 
 async def import_run(request: Request) -> JSONResponse:
     """PUT: receives one log, checks it and keeps it; answers with its sha256 and what was found."""
     from flcontrib_dashboard import state  # its caches want a running server
 
-    refusal = cross_origin(request.headers, st.get_option("server.allowedHosts") or ())
+    refusal = cross_origin(request.headers)
     issued = upload_route.tokens.find(request.headers.get(TOKEN_HEADER, ""))
     if refusal is None and issued is None:
         words = f"Send the token that the upload page shows in the header {TOKEN_HEADER}."
@@ -165,5 +166,6 @@ upload_route.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UP
 dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
     routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), import_run, methods=["PUT"]), script_route()],
+    middleware=[Middleware(Guard)],
     lifespan=startup,
 )

@@ -13,10 +13,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from flcontrib_core.errors import FLContribError, Problem, RunLogError, WorkspaceError
 from flcontrib_core.workspace import NoSpaceLeft, TooLarge, Workspace
@@ -170,28 +169,8 @@ class UploadRoute:
 upload_route = UploadRoute()
 
 
-def cross_origin(headers: Mapping[str, str], allowed_hosts: Sequence[str]) -> Refusal | None:
-    """Does this request come from another site, or for another host (DNS rebinding)? Programs send no origin."""
-    host = headers.get("host", "")
-    allowed = {h.strip("[]").lower() for h in allowed_hosts}
-    if allowed and "*" not in allowed and (_hostname(f"//{host}") or "").lower() not in allowed:
-        return Refusal(403, "E_UPLOAD_HOST", "This server does not answer to that host name.")
-    origin = headers.get("origin")
-    same = origin is None or (urlsplit(origin).netloc == host and urlsplit(origin).scheme in ("http", "https"))
-    if not same or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        return Refusal(403, "E_UPLOAD_ORIGIN", "Only this server's own pages and programs with a token may send logs.")
-    return None
-
-
 def too_long(headers: Mapping[str, str], largest: int) -> Refusal | None:
     """Does the request announce more than is taken? One that announces nothing is cut off while it comes."""
     text = headers.get("content-length", "")
     length = int(text) if text.isascii() and text.isdigit() else 0
     return Refusal(413, "E_UPLOAD_SIZE", str(TooLarge(largest))) if length > largest else None
-
-
-def _hostname(address: str) -> str | None:
-    try:
-        return urlsplit(address).hostname
-    except ValueError:
-        return None

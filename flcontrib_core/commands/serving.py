@@ -33,14 +33,15 @@ def demo(port: int, host: str) -> None:
 @click.option("--workspace", type=click.Path(path_type=Path), help="Folder of runs and results.")
 @PORT
 @HOST
-def serve(workspace: Path | None, port: int, host: str) -> None:
+@click.option("--allow-host", multiple=True, metavar="NAME", help="A further name that browsers reach this server by.")
+def serve(workspace: Path | None, port: int, host: str, allow_host: tuple[str, ...]) -> None:
     """Open the dashboard on a workspace. Behind a reverse proxy with sign-in, keep --host on loopback."""
     if host not in ("127.0.0.1", "localhost", "::1"):
         words = f"listening on {host}: everyone who reaches it sees all runs. Put a proxy with sign-in before it."
         click.echo(words, err=True)
     require_dashboard()
     prepare_samples(workspace)
-    run_dashboard(workspace, host, port, samples=True)
+    run_dashboard(workspace, host, port, samples=True, names=allow_host)
 
 
 def require_dashboard() -> None:
@@ -73,7 +74,24 @@ def prepare_samples(folder: Path | None) -> None:
             progress.close()
 
 
-def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -> NoReturn:
+def host_names(host: str) -> tuple[str, ...]:
+    """The names by which browsers may reach a server that listens on this address."""
+    import socket
+
+    import psutil
+
+    own = ("localhost", "127.0.0.1", "[::1]")
+    if host in ("127.0.0.1", "localhost", "::1"):
+        return own
+    if host not in ("0.0.0.0", "::"):
+        return (*own, f"[{host}]" if ":" in host else host)
+    addresses = [a.address.partition("%")[0] for group in psutil.net_if_addrs().values() for a in group
+                 if a.family in (socket.AF_INET, socket.AF_INET6)]  # fmt: skip
+    names = [socket.gethostname(), socket.getfqdn(), *(f"[{a}]" if ":" in a else a for a in addresses)]
+    return tuple(dict.fromkeys((*own, *names)))
+
+
+def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool, names: tuple[str, ...] = ()) -> NoReturn:
     """Becomes the dashboard's server: one process, so that whoever ends it ends it all."""
     import importlib.util
 
@@ -88,5 +106,7 @@ def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool) -
     click.echo(f"FLContrib is on http://{shown}:{port} – stop it with Ctrl-C", err=True)
     command = python_command("-m", "streamlit", "run", found.origin, "--server.port", str(port))
     command += ["--server.address", host, "--browser.serverPort", str(port)]
+    for name in (*host_names(host), *names):
+        command += ["--server.allowedHosts", name]
     os.chdir(bundled(".streamlit").parent)  # its configuration is found there
     os.execve(command[0], command, environment)

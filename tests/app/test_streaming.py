@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, UploadTokens, cross_origin, too_long
+from flcontrib_dashboard.guard import OpenSockets, cross_origin, other_host
+from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, UploadTokens, too_long
 
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.recorder import RunRecorder
@@ -141,10 +142,10 @@ def test_a_refused_log_answers_every_problem_and_leaves_only_a_record(server: St
 @pytest.mark.parametrize(
     ("headers", "code"),
     [
-        ({"Origin": "http://outside.invalid"}, "E_UPLOAD_ORIGIN"),
-        ({"Origin": "null"}, "E_UPLOAD_ORIGIN"),
-        ({"Sec_Fetch_Site": "cross-site"}, "E_UPLOAD_ORIGIN"),
-        ({"Host": "outside.invalid"}, "E_UPLOAD_HOST"),
+        ({"Origin": "http://outside.invalid"}, "E_ORIGIN"),
+        ({"Origin": "null"}, "E_ORIGIN"),
+        ({"Sec_Fetch_Site": "cross-site"}, "E_ORIGIN"),
+        ({"Host": "outside.invalid"}, "E_HOST"),
     ],
 )
 def test_another_site_is_turned_away_even_with_the_token(
@@ -301,15 +302,79 @@ def test_tokens_are_bounded_and_expire() -> None:
 
 
 def test_a_program_without_origin_is_not_cross_origin() -> None:
-    hosts = ["localhost", "[::1]"]
-    assert cross_origin({"host": "localhost:8501"}, hosts) is None
-    assert cross_origin({"host": "[::1]:8501"}, hosts) is None
-    assert cross_origin({"host": "localhost:8501", "origin": "http://localhost:8501"}, hosts) is None
-    assert cross_origin({"host": "localhost:8501", "origin": "http://localhost:9999"}, hosts) is not None
-    assert cross_origin({}, hosts) is not None
-    assert cross_origin({"host": "[::1"}, hosts) is not None
+    assert cross_origin({"host": "localhost:8501"}) is None
+    assert cross_origin({"host": "localhost:8501", "origin": "http://localhost:8501"}) is None
+    assert cross_origin({"host": "localhost:8501", "origin": "http://localhost:9999"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("host", "known"), [("localhost:8501", True), ("[::1]:8501", True), ("", False), ("[::1", False)]
+)
+def test_the_host_is_one_of_the_allowed(host: str, known: bool) -> None:
+    assert (other_host({"host": host}, ["localhost", "[::1]"]) is None) is known
 
 
 @pytest.mark.parametrize(("length", "refused"), [("7", False), ("8", False), ("9", True), ("x", False), ("-1", False)])
 def test_announced_length_against_the_cap(length: str, refused: bool) -> None:
     assert (too_long({"content-length": length}, 8) is not None) == refused
+
+
+def asked(server: Streaming, path: str, **headers: str) -> tuple[int, dict[str, str]]:
+    """The status and headers of a GET; header names are written with underscores."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
+    try:
+        connection.putrequest("GET", path, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        reply = connection.getresponse()
+        return reply.status, {name.lower(): value for name, value in reply.getheaders()}
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/overview", "/_stcore/health", "/static/index.html", "/nothing-here", ROUTE])
+def test_no_answer_can_be_framed_or_bring_foreign_scripts(server: Streaming, path: str) -> None:
+    _, headers = asked(server, path)
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "unsafe-eval'" not in headers["content-security-policy"].replace("wasm-unsafe-eval'", "")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "localhost.evil.example", "", "[::2]", "[bad"])
+def test_a_page_is_not_given_to_another_host_name(server: Streaming, host: str) -> None:
+    status, headers = asked(server, "/", Host=host.format(port=server.port))
+    assert status in (400, 403)
+    assert status == 400 or headers["x-frame-options"] == "DENY"
+
+
+SOCKET = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec_WebSocket_Version": "13",
+}
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        ("http://127.0.0.1:{port}", True),
+        ("http://127.0.0.1:1", False),
+        ("http://localhost:3000", False),
+        ("https://evil.example", False),
+        ("null", False),
+    ],
+)
+def test_only_the_servers_own_pages_open_its_socket(server: Streaming, origin: str, allowed: bool) -> None:
+    status, _ = asked(server, "/_stcore/stream", Origin=origin.format(port=server.port), **SOCKET)
+    assert (status == 101) is allowed
+
+
+def test_open_sockets_of_an_address_are_bounded() -> None:
+    sockets = OpenSockets(2)
+    assert [sockets.enter("a"), sockets.enter("a"), sockets.enter("a"), sockets.enter("b")] == [True, True, False, True]
+    sockets.leave("a")
+    assert sockets.enter("a")

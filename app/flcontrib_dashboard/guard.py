@@ -1,0 +1,144 @@
+"""Every request to the server passes here first: for whom it is meant, where it comes from, how many there are.
+
+Streamlit checks the host of its WebSocket and nothing else, opens that socket to any page on the same machine,
+whatever its port, and sends no header against framing. The guard stands before all of its routes and our own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import streamlit as st
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from flcontrib_dashboard.uploads import Refusal
+
+MOST_SOCKETS_PER_ADDRESS = 64
+"""A reader's browser holds one per open page."""
+POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        # Streamlit's own page starts with an inline script and styles its widgets inline.
+        "script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "connect-src 'self' data: blob:",
+        "worker-src 'self' blob:",
+        "frame-src 'self' blob: data:",
+        "object-src 'none'",
+        "base-uri 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """ASGI middleware: refuses other hosts and origins, bounds open sockets, and puts safe headers on every answer."""
+
+    def __init__(self, app: ASGIApp, most_sockets: int = MOST_SOCKETS_PER_ADDRESS) -> None:
+        self.app = app
+        self._sockets = OpenSockets(most_sockets)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refused = other_host(headers, st.get_option("server.allowedHosts") or ())
+        if scope["type"] == "http":
+            if refused is not None:
+                answer = JSONResponse({"code": refused.code, "error": refused.words}, refused.status, HEADERS)
+                await answer(scope, receive, send)
+                return
+            await self.app(scope, receive, _with_headers(send))
+            return
+        address = (scope.get("client") or ("", 0))[0]
+        refused = refused or cross_origin(headers)
+        if refused is not None or not self._sockets.enter(address):
+            reason = "too many open pages" if refused is None else refused.words
+            await send({"type": "websocket.close", "code": 1008, "reason": reason})
+            return
+        try:
+            await self.app(scope, receive, _with_headers(send))
+        finally:
+            self._sockets.leave(address)
+
+
+class OpenSockets:
+    """How many sockets each address holds open."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def enter(self, address: str) -> bool:
+        """One more; False where the address has as many as it may."""
+        with self._lock:
+            if self._open[address] >= self._most:
+                return False
+            self._open[address] += 1
+            return True
+
+    def leave(self, address: str) -> None:
+        with self._lock:
+            self._open[address] -= 1
+            if not self._open[address]:
+                del self._open[address]
+
+
+def other_host(headers: Mapping[str, str], hosts: Sequence[str]) -> Refusal | None:
+    """Is the request for another host? A name that somebody made point here (DNS rebinding) is one."""
+    names = {name.strip("[]").lower() for name in hosts}
+    if not names or "*" in names or _hostname(headers.get("host", "")) in names:
+        return None
+    return Refusal(403, "E_HOST", "This server does not answer to that host name.")
+
+
+def cross_origin(headers: Mapping[str, str]) -> Refusal | None:
+    """Does a page of another site, or of another port, ask? Programs that are no browsers name no origin."""
+    host, origin = headers.get("host", ""), headers.get("origin")
+    same = origin is None or (urlsplit(origin).netloc == host and urlsplit(origin).scheme in ("http", "https"))
+    if same and headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return None
+    return Refusal(403, "E_ORIGIN", "Only this server's own pages and programs with a token may ask for this.")
+
+
+def _hostname(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            headers = MutableHeaders(scope=_mutable(message))
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending
+
+
+def _mutable(message: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    message.setdefault("headers", [])
+    message["headers"] = list(message["headers"])
+    return message
