@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ EPOCHS = "epochs.jsonl"
 INITIAL = "initial.safetensors"
 MODEL = "model.json"
 VALIDATION = "validation.safetensors"
+Piece = bytes | memoryview
 
 
 def sha256(content: bytes) -> str:
@@ -51,6 +53,26 @@ def epoch_bytes(updates: Float32Array | None, global_model: Float32Array | None)
     tensors = {"updates": updates, "global": global_model}
     present = {name: np.ascontiguousarray(value) for name, value in tensors.items() if value is not None}
     return save(present) if present else None
+
+
+def epoch_pieces(
+    rows: Iterable[Float32Array], count: int, width: int, global_model: Float32Array | None
+) -> Iterator[Piece]:
+    """The same bytes as ``epoch_bytes``, row by row: an epoch of large models is never in memory as a whole."""
+    header: dict[str, Any] = {}
+    end = 0
+    for name, shape in (("global", [width]), ("updates", [count, width])):
+        if (name == "updates" and count) or (name == "global" and global_model is not None):
+            size = 4 * math.prod(shape)
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + size]}
+            end += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for row in [] if global_model is None else [global_model]:
+        yield row.astype("<f4", copy=False).data.cast("B")
+    for row in rows:
+        yield row.astype("<f4", copy=False).data.cast("B")
 
 
 def validation_bytes(validation: Validation) -> bytes:
@@ -91,32 +113,33 @@ def truth_record(truth: Truth | Mapping[str, Any]) -> dict[str, Any]:
     return {"dishonest": labels}
 
 
+_LINE_KEYS = (
+    *("epoch", "participants", "data_sizes", "asked", "failed", "metrics", "source", "claims", "gap"),
+    *("file", "sha256"),
+)
+
+
 def epoch_line(
     epoch: int,
     participants: Sequence[str],
-    content: bytes | None,
     *,
-    data_sizes: Mapping[str, int] | None = None,
     asked: Sequence[str] | None = None,
     failed: Mapping[str, str] | None = None,
-    metrics: Mapping[str, float] | None = None,
-    source: Mapping[str, Any] | None = None,
+    **optional: Any,
 ) -> dict[str, Any]:
-    """One line of epochs.jsonl as a mapping; ``content`` are the bytes of the epoch's file, if it has one."""
-    line: dict[str, Any] = {"epoch": epoch, "participants": list(participants)}
-    if data_sizes:
-        line["data_sizes"] = dict(data_sizes)
+    """One line of epochs.jsonl as a mapping, its keys always in the same order; what is empty is left out."""
+    given = {key: value for key, value in optional.items() if value}
+    given |= {"epoch": epoch, "participants": list(participants)}
     if asked is not None:
-        line["asked"] = list(asked)
+        given["asked"] = list(asked)
     if failed:
-        line["failed"] = [{"client": client, "reason": reason} for client, reason in failed.items()]
-    if metrics:
-        line["metrics"] = dict(metrics)
-    if source:
-        line["source"] = dict(source)
-    if content is not None:
-        line |= {"file": epoch_file(epoch), "sha256": sha256(content)}
-    return line
+        given["failed"] = [{"client": client, "reason": reason} for client, reason in failed.items()]
+    return {key: given[key] for key in _LINE_KEYS if key in given}
+
+
+def with_metrics(line: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]:
+    """The line with the metrics that are known by now."""
+    return {key: metrics if key == "metrics" else line[key] for key in _LINE_KEYS if key in line or key == "metrics"}
 
 
 def run_digest(hashes: Mapping[str, str]) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from flcontrib_core.errors import RunLogError
+from flcontrib_core.runs.claims import CLAIM_KINDS, IdentityClaim
 from flcontrib_core.runs.containers import ByteStream
 from flcontrib_core.runs.limits import (
     MAX_DATA_SIZE,
@@ -26,6 +28,7 @@ from flcontrib_core.runs.run_log import Client, EpochRecord, FailedClient
 from flcontrib_core.runs.strict_json import parse_json
 
 WHERE = "epochs.jsonl"
+_CLAIM_FIELDS = {field.name for field in fields(IdentityClaim)}
 _EPOCH_FILE = re.compile(r"epochs/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}\.safetensors")
 
 
@@ -49,6 +52,12 @@ class EpochLines:
         self._bytes = self._values = 0
         """Of all lines appended."""
         self.records: list[EpochRecord] = []
+
+    def add_client(self, client: Client) -> None:
+        """A client that joined after the first line."""
+        self._clients = (*self._clients, client)
+        self._positions |= dict.fromkeys((client.id, normal(client.id)), len(self._clients) - 1)
+        self._sizes_by_position.append(client.data_size)
 
     def append(self, line: bytes) -> EpochRecord:
         """Takes a recording's next line as the reader will; raises ``RunLogError`` and stays as it was if it would not.
@@ -111,6 +120,8 @@ class EpochLines:
             asked=self._asked(content.get("asked", []), where),
             failed=failed,
             metrics=self._metrics(content.get("metrics", {}), where),
+            claims=self._claims(content.get("claims", []), where),
+            gap=self._gap(content.get("gap"), where),
         )
 
     def _epoch(self, epoch: object, where: str) -> int:
@@ -252,6 +263,27 @@ class EpochLines:
         known = FailedClient(self._name(client, where), self._remember(reason, where))
         assert isinstance(client, str)
         return self._failures.setdefault((client, reason), known)
+
+    def _claims(self, entries: object, where: str) -> tuple[IdentityClaim, ...]:
+        where = f"{where}: claims"
+        if not isinstance(entries, list):
+            raise refusal("E_PARTICIPANTS:claims", where, shown(entries))
+        claims = []
+        for entry in entries:
+            texts = isinstance(entry, dict) and set(map(type, entry.values())) <= {str}
+            if not texts or not {"kind", "client", "node", "claimed"} <= entry.keys() <= _CLAIM_FIELDS:
+                raise refusal("E_PARTICIPANTS:claims", where, shown(entry))
+            if entry["kind"] not in CLAIM_KINDS or max(map(len, entry.values())) > MAX_TEXT_CHARACTERS:
+                raise refusal("E_PARTICIPANTS:claims", where, shown(entry))
+            claims.append(IdentityClaim(**{key: self._remember(text, where) for key, text in entry.items()}))
+        return tuple(claims)
+
+    def _gap(self, reason: object, where: str) -> str | None:
+        if reason is None:
+            return None
+        if not isinstance(reason, str) or len(reason) > MAX_TEXT_CHARACTERS:
+            raise refusal("E_EPOCH_GAP", f"{where}: gap", shown(reason))
+        return self._remember(reason, where)
 
     def _metrics(self, values: object, where: str) -> dict[str, float]:
         where = f"{where}: metrics"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flcontrib_core.errors import Problem
+from flcontrib_core.runs.claims import claim_evidence, gap_evidence
 from flcontrib_core.runs.epoch_source import BundleSource, Verified
 from flcontrib_core.runs.limits import WINDOW
 from flcontrib_core.runs.log_checks import (
@@ -178,6 +179,8 @@ class EpochValues:
             if written.has_global and not record.has_global:
                 absent[None].append(record.epoch)
         return [
+            *claim_evidence(((r.epoch, claim) for r in self.records for claim in r.claims), set(ids)),
+            *gap_evidence((r.epoch, r.gap) for r in self.records if r.gap is not None),
             *aggregate_evidence(self.differences),
             *absent_evidence(absent),
             *update_evidence(ids, self._written, self._facts),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -40,7 +40,7 @@ def as_float32(value: Numbers, where: str) -> Float32Array:
     if array.dtype.kind not in "fiu":
         raise refusal("E_ST_DTYPE", where, f"values of type {array.dtype}", "numbers")
     with np.errstate(over="ignore"):
-        return np.array(array, dtype=np.float32, order="C")
+        return np.asarray(array, dtype=np.float32, order="C")
 
 
 def as_plain(value: Any) -> Any:
@@ -161,6 +161,19 @@ def as_model(module: Any, validation: Any | None) -> dict[str, Any]:
     return trace_module(copy.deepcopy(module).cpu(), torch.as_tensor(as_array(x)[:1]))
 
 
+def as_classes(classes: int | None, model: Any, validation: Any | None) -> int | None:
+    """The number of classes: as given, or as many as a torch module has logits, or as the labels show."""
+    if classes is not None or validation is None:
+        return as_plain(classes)  # type: ignore[no-any-return]
+    x, y = (validation.x, validation.y) if isinstance(validation, Validation) else validation[:2]
+    if hasattr(model, "state_dict"):
+        import torch
+
+        with torch.no_grad():
+            return int(copy.deepcopy(model).cpu().eval()(torch.as_tensor(as_array(x)[:1])).shape[-1])
+    return max(int(as_array(y).max(initial=0)) + 1, 2)
+
+
 def as_metrics(metrics: Mapping[str, Any], where: str) -> dict[str, float]:
     values = {str(name): float(value) for name, value in metrics.items()}
     for name, value in values.items():
@@ -198,6 +211,12 @@ class Roster:
         self.sizes = {c.id: c.data_size for c in self.clients}
         self.total = sum(p.count for p in self.parameters)
 
+    def add(self, identity: str, data_size: int) -> Client:
+        """Takes in a client that joined later."""
+        self.clients = as_clients([*self.clients, (identity, data_size)])
+        self.sizes[identity] = data_size
+        return self.clients[-1]
+
     def known(self, names: Iterable[str], where: str) -> list[str]:
         """The names, if each is a client and none is there twice."""
         listed = list(names)
@@ -209,23 +228,22 @@ class Roster:
 
     def updates(
         self, updates: Numbers, participants: Sequence[str] | None, where: str
-    ) -> tuple[list[str], Float32Array | None]:
-        """Participants in row order, and their updates (participants, P); None where nobody took part."""
+    ) -> tuple[list[str], Iterator[Float32Array]]:
+        """Participants in row order, and their flat updates, each made when it is asked for."""
         if isinstance(updates, Mapping):
             names = self.known(updates if participants is None else participants, where)
             if set(names) != set(updates):
                 found = f"updates of {shown(sorted(map(str, updates))[:5])} for {shown(names[:5])}"
                 raise refusal("E_PARTICIPANTS:updates", where, found)
-            rows = [flatten(updates[n], self.parameters, f"{where}: update of {n!r}") for n in names]
-            return names, np.stack(rows) if rows else None
+            return names, (flatten(updates[n], self.parameters, f"{where}: update of {n!r}") for n in names)
         matrix = as_float32(updates, where)
         names = self.known([c.id for c in self.clients] if participants is None else participants, where)
         if matrix.size == 0 and not names:
-            return names, None
+            return names, iter(())
         if matrix.shape != (len(names), self.total):
             expected = f"({len(names)} participants, {self.total} numbers)"
             raise refusal("E_SHAPE:rows", f"{where}, updates", f"shape {matrix.shape}", expected)
-        return names, matrix
+        return names, iter(matrix)
 
     def epoch_sizes(
         self, sizes: Mapping[str, int] | Sequence[int] | None, names: Sequence[str], where: str

@@ -121,7 +121,8 @@ class AggregateCheck:
     def __init__(self, initial: Float32Array, first: int) -> None:
         """``initial`` holds the columns ``first`` … of F⁰."""
         self._first = first
-        self._previous: FloatArray | None = initial.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # some bit patterns of NaN complain when widened
+            self._previous: FloatArray | None = initial.astype(np.float64)
         self._mean = np.zeros(len(initial))
         self._global = np.zeros(len(initial), dtype=np.float32)
         self._weights = np.zeros(0)

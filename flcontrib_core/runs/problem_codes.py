@@ -105,9 +105,10 @@ PROBLEMS: dict[str, ProblemKind] = {
         "E_PARTICIPANTS:unknown": ("", "ids of manifest.json", "List the client in the manifest, or correct the id."),
         "E_PARTICIPANTS:updates": ("", "one update per participant",
                                    "Leave participants out, or name those who sent an update."),
-        "E_PARTICIPANTS:flower": ("", "a client that record(…, clients=…) lists",
-                                  "Let the client put its id under 'client-id' into the ConfigRecord of its reply, or "
-                                  "list it."),
+        "E_PARTICIPANTS:claims": ("", "{kind, client, node, claimed} as docs/run-log.md shows",
+                                  "Write the claim as the recorder does."),
+        "E_EPOCH_GAP": ("a gap's reason that is no short text", f"at most {limits.MAX_TEXT_CHARACTERS} characters",
+                        "Say in a sentence why the round was not recorded."),
         "E_METRICS": ("metrics that are no numbers", f"an object of up to {limits.MAX_METRICS} numbers",
                       "Leave it out."),
         # tensors
@@ -166,6 +167,12 @@ PROBLEMS: dict[str, ProblemKind] = {
         "W_NONFINITE_ABSENT": ('read with nonfinite="absent": these clients count as absent in these epochs',
                                "finite numbers",
                                "Treated as absent in these epochs, as asked; it may be the attack itself."),
+        "W_IDENTITY": ("a reply came under a name that is bound to another node",
+                       "each name from the one node it belongs to",
+                       "Ask who runs the node. It is recorded under a name of its own, so that nobody answers for it; "
+                       "a restarted node looks the same, and names=… on the server settles it."),
+        "W_GAP": ("rounds that happened and could not be recorded", "every round",
+                  "Their change counts as the server's share; the training's own log has the cause."),
         "W_CONFUSABLE": ("ids that look alike", "names that cannot be mistaken for each other",
                          "Compare the escaped forms."),
         "W_VALID_SMALL": (f"fewer than {limits.SMALL_VALIDATION} validation rows",

@@ -12,14 +12,13 @@ Needs numpy and safetensors only.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -28,15 +27,17 @@ from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs import encoding
 from flcontrib_core.runs.bundle_reader import check_opening
 from flcontrib_core.runs.bundle_writer import write_bundle
+from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
 from flcontrib_core.runs.epoch_lines import EpochLines
-from flcontrib_core.runs.inputs import Numbers, Roster, as_metrics, as_model, as_plain, as_validation, flatten
+from flcontrib_core.runs.inputs import Numbers, Roster, as_classes, as_metrics, as_model, as_validation, flatten
 from flcontrib_core.runs.problems import Findings, refusal
+from flcontrib_core.runs.run_folder import RunFolder
 from flcontrib_core.runs.run_log import Truth
 from flcontrib_core.runs.shape_checks import epoch_size_faults
 from flcontrib_core.vocabulary import Float32Array
 
-_PARTIAL = ".partial"
+_NO_HASH_YET = "0" * 64
 
 
 class RunRecorder:
@@ -45,7 +46,8 @@ class RunRecorder:
     ``clients``: ``(id, data_size)`` pairs or ``{"id", "data_size"}`` mappings. ``parameters``: ``(name, shape)``
     pairs in the order of the flattened vector, or a mapping of named arrays or tensors (a ``state_dict()``), which
     then also gives the initial model. ``initial``: F⁰ as a flat vector, a mapping by name or a list of arrays.
-    ``validation``: ``(x, y)`` or ``(x, y, group)``, with ``classes`` beside it. ``model``: the architecture as the
+    ``validation``: ``(x, y)`` or ``(x, y, group)``. ``classes``: how many there are (default: the torch module's
+    logits, else one more than the largest label). ``model``: the architecture as the
     content of model.json, or a torch module, which is traced with the first validation row and gives the parameters
     and the initial model where these are left out. ``truth``: who was dishonest and when, for labelled runs.
     ``created``: an ISO time; leave it out where the bytes must be reproducible. ``durable=False`` skips the syncs
@@ -74,13 +76,13 @@ class RunRecorder:
         durable: bool = True,
     ) -> None:
         self.path = Path(path)
+        classes = as_classes(classes, model, validation)
         if hasattr(model, "state_dict"):
             parameters = model.state_dict() if parameters is None else parameters
             model = as_model(model, validation)
         if parameters is None:
             raise refusal("E_MISSING:argument", "parameters", "none", "names and shapes")
         self._roster = Roster(clients, parameters)
-        self._durable = durable
         if initial is None and isinstance(parameters, Mapping):
             initial = parameters
         if initial is not None:
@@ -94,7 +96,7 @@ class RunRecorder:
             created=created,
             source=dict(source) if source is not None else None,
             task="classification" if classes is not None else None,
-            classes=as_plain(classes),
+            classes=classes,
             truth=None if truth is None else encoding.truth_record(truth),
         )
         check_opening({**contents, MANIFEST: encoding.json_bytes(manifest, indent=1, strict=False)})
@@ -105,9 +107,12 @@ class RunRecorder:
         self._text = hashlib.sha256()
         self.next_epoch = 1
         """The number the next recorded epoch gets."""
-        self._log: BinaryIO | None = self._claimed_log(started=INITIAL in contents)
+        self._folder = RunFolder(self.path, durable=durable)
+        if INITIAL not in contents and not self._folder.holds_a_run:
+            raise refusal("E_MISSING:argument", "initial model", "none", "F⁰, the model of epoch 0")
+        self._folder.claim()
         try:
-            if (self.path / MANIFEST).exists():
+            if self._folder.holds_a_run:
                 self._reopen(manifest, initial)
             else:
                 self._begin(manifest, contents)
@@ -129,9 +134,7 @@ class RunRecorder:
 
     def close(self) -> None:
         """Ends the recording; the directory stays a run and can be opened again."""
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._folder.close()
 
     def epoch(
         self,
@@ -144,6 +147,8 @@ class RunRecorder:
         asked: Sequence[str] | None = None,
         metrics: Mapping[str, Any] | None = None,
         source: Mapping[str, Any] | None = None,
+        claims: Iterable[IdentityClaim] = (),
+        gap: str | None = None,
     ) -> int:
         """Appends one epoch and returns its number.
 
@@ -152,43 +157,92 @@ class RunRecorder:
         took part. ``data_sizes`` holds for this epoch only. ``global_model``: the server's model after the epoch,
         needed where the server is not plain FedAvg. ``failed``: id → reason, or ids; where only ``asked`` is given,
         those who did not answer. ``source``: what the training framework knows beside (node ids, a round's number);
-        kept, never read.
+        kept, never read. ``claims``: replies whose name and node do not belong together. ``gap``: why an epoch that
+        happened could not be recorded as it was.
         """
-        if self._log is None:
+        line = self.store_epoch(
+            updates,
+            participants=participants,
+            data_sizes=data_sizes,
+            global_model=global_model,
+            failed=failed,
+            asked=asked,
+            metrics=metrics,
+            source=source,
+            claims=claims,
+            gap=gap,
+        )
+        return self.append_epoch(line)
+
+    def store_epoch(
+        self,
+        updates: Numbers,
+        *,
+        participants: Sequence[str] | None = None,
+        data_sizes: Mapping[str, int] | Sequence[int] | None = None,
+        global_model: Numbers | None = None,
+        failed: Mapping[str, str] | Iterable[Any] | None = None,
+        asked: Sequence[str] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        source: Mapping[str, Any] | None = None,
+        claims: Iterable[IdentityClaim] = (),
+        gap: str | None = None,
+    ) -> dict[str, Any]:
+        """The first half of ``epoch``: writes the tensors, one row at a time, and returns the epoch's line."""
+        if not self._folder.is_open:
             raise refusal("E_CLOSED", str(self.path), "a closed recorder", "an open one")
         number, where = self.next_epoch, f"epoch {self.next_epoch}"
         roster = self._roster
-        names, matrix = roster.updates(updates, participants, where)
-        sizes = roster.epoch_sizes(data_sizes, names, where)
+        names, rows = roster.updates(updates, participants, where)
         server = None
         if global_model is not None:
             server = flatten(global_model, roster.parameters, f"{where}, global model")
-        taken = sum(tensor.nbytes for tensor in (matrix, server) if tensor is not None)
-        if faults := epoch_size_faults(taken, where):
+        if faults := epoch_size_faults(4 * roster.total * (len(names) + (server is not None)), where):
             raise RunLogError(tuple(faults))
-        content = encoding.epoch_bytes(matrix, server)
+        stored = bool(names) or server is not None
         line = encoding.epoch_line(
             number,
             names,
-            content,
-            data_sizes=sizes,
+            data_sizes=roster.epoch_sizes(data_sizes, names, where),
             asked=asked,
             failed=roster.failures(failed, asked, names),
             metrics=as_metrics(metrics or {}, where),
             source=source,
+            claims=[claim.to_json() for claim in claims],
+            gap=gap,
+            file=encoding.epoch_file(number) if stored else None,
+            sha256=_NO_HASH_YET if stored else None,
         )
         text = encoding.json_bytes(line, strict=False)
+        self._lines.append(text)  # asks whether the reader would take it, before anything is written
+        self._lines.withdraw(text)
+        if stored:
+            pieces = encoding.epoch_pieces(rows, len(names), roster.total, server)
+            line["sha256"] = self._folder.write(line["file"], pieces)
+        return line
+
+    def append_epoch(self, line: Mapping[str, Any], metrics: Mapping[str, Any] | None = None) -> int:
+        """The second half of ``epoch``: the stored epoch becomes part of the run, with the metrics found since."""
+        number = self.next_epoch
+        values = {**line.get("metrics", {}), **as_metrics(metrics or {}, f"epoch {number}")}
+        text = encoding.json_bytes(encoding.with_metrics(line, values) if values else line, strict=False)
         self._lines.append(text)
         try:
-            if content is not None:
-                self._write(line["file"], content)
-                self._hashes[line["file"]] = line["sha256"]
-            self._append(text)
+            self._folder.append(text)
         except BaseException:
             self._lines.withdraw(text)
             raise
+        self._text.update(text)
+        if "file" in line:
+            self._hashes[line["file"]] = line["sha256"]
         self.next_epoch += 1
         return number
+
+    def add_client(self, identity: str, data_size: int) -> None:
+        """Takes a client into the run that joined later: the manifest is written again with it."""
+        self._lines.add_client(self._roster.add(identity, data_size))
+        self.manifest["clients"].append({"id": identity, "data_size": data_size})
+        self._hashes[MANIFEST] = self._folder.write(MANIFEST, [encoding.json_bytes(self.manifest, indent=1)])
 
     def last_model(self) -> Float32Array:
         """The flat model after the last recorded epoch, from which an interrupted training goes on.
@@ -237,29 +291,12 @@ class RunRecorder:
             contents[VALIDATION] = encoding.validation_bytes(as_validation(validation, model))
         return contents
 
-    def _claimed_log(self, started: bool) -> BinaryIO:
-        """The open epochs.jsonl of a folder that holds this run, or may hold it; one recorder at a time."""
-        if not (self.path / MANIFEST).exists():
-            if not started:
-                raise refusal("E_MISSING:argument", "initial model", "none", "F⁰, the model of epoch 0")
-            (self.path / "epochs").mkdir(parents=True, exist_ok=True)
-            ours = {"epochs", EPOCHS, INITIAL, MODEL, VALIDATION}
-            strangers = [f.name for f in self.path.iterdir() if f.name not in ours and not f.name.endswith(_PARTIAL)]
-            if strangers:
-                raise refusal(
-                    "E_NOT_EMPTY", str(self.path), f"a folder with other files ({', '.join(sorted(strangers)[:3])})"
-                )
-        log = (self.path / EPOCHS).open("ab", buffering=0)
-        _claim(log, self.path)
-        return log
-
     def _begin(self, manifest: dict[str, Any], contents: Mapping[str, bytes]) -> None:
-        os.truncate(self.path / EPOCHS, 0)
+        self._folder.truncate(0)
         for file, content in contents.items():
-            self._write(file, content)
-        text = encoding.json_bytes(manifest, indent=1)
-        self._write(MANIFEST, text)  # last: a folder with a manifest is a run
-        self._hashes = {**manifest["files"], MANIFEST: encoding.sha256(text)}
+            self._folder.write(file, [content])
+        written = self._folder.write(MANIFEST, [encoding.json_bytes(manifest, indent=1)])  # last: now it is a run
+        self._hashes = {**manifest["files"], MANIFEST: written}
         self.manifest = manifest
 
     def _reopen(self, given: Mapping[str, Any], initial: Float32Array | None) -> None:
@@ -269,8 +306,7 @@ class RunRecorder:
         for key in ("clients", "parameters", "classes", "truth"):
             if key in given and recorded.get(key) != given[key]:
                 raise self._other_run(key)
-        for leftover in [*self.path.glob(f".*{_PARTIAL}"), *self.path.glob(f"epochs/.*{_PARTIAL}")]:
-            leftover.unlink()
+        self._folder.remove_leftovers()
         self._hashes = {**recorded["files"], MANIFEST: encoding.sha256(text)}
         self._resume_lines()
         for file, content in given["files"].items():
@@ -295,52 +331,5 @@ class RunRecorder:
             if not last.exists() or encoding.sha256(last.read_bytes()) != record.sha256:
                 raise refusal("E_HASH:resume", record.file, "missing or changed tensors", "the recorded ones")
         if whole != content:  # a crash tore the last line: that epoch was never part of the run
-            os.truncate(self.path / EPOCHS, len(whole))
+            self._folder.truncate(len(whole))
         self._text.update(whole)
-
-    def _write(self, name: str, content: bytes) -> None:
-        """Temporary name, sync, rename: the file is either absent or whole."""
-        target = self.path / name
-        partial = target.with_name(f".{target.name}{_PARTIAL}")
-        with partial.open("wb") as out:
-            out.write(content)
-            if self._durable:
-                out.flush()
-                os.fsync(out.fileno())
-        partial.replace(target)
-        self._sync(target.parent)
-
-    def _append(self, line: bytes) -> None:
-        assert self._log is not None
-        before = (self.path / EPOCHS).stat().st_size
-        try:
-            if self._log.write(line) != len(line):
-                raise OSError(errno.ENOSPC, "the disk took only part of the epoch's line", str(self.path / EPOCHS))
-            if self._durable:
-                os.fsync(self._log.fileno())
-        except OSError:
-            os.truncate(self.path / EPOCHS, before)  # a full disk must not leave half a line behind
-            raise
-        self._text.update(line)
-
-    def _sync(self, path: Path) -> None:
-        """Makes a rename (of a folder's entry) or a file's content survive a power cut, where the system can."""
-        if self._durable and os.name == "posix":
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-
-def _claim(log: BinaryIO, path: Path) -> None:
-    """Keeps a second recorder out of the same run, where the system has advisory locks."""
-    try:
-        import fcntl
-    except ImportError:  # not a POSIX system
-        return
-    try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        log.close()
-        raise refusal("E_IN_USE", str(path), "another recorder at work") from None

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from flcontrib_core.errors import Problem
+from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
 
@@ -57,6 +58,10 @@ class EpochRecord:
     metrics: dict[str, float] = field(default_factory=dict)
     nonfinite: tuple[int, ...] = ()
     """Clients whose update holds NaN or infinities and who are treated as absent (only with nonfinite="absent")."""
+    claims: tuple[IdentityClaim, ...] = ()
+    """Replies whose name and node do not belong together."""
+    gap: str | None = None
+    """Why the epoch could not be recorded as it happened."""
 
 
 @dataclass(frozen=True)

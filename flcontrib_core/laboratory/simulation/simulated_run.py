@@ -242,12 +242,12 @@ def _circumstances(federation: Federation, done: SimulatedEpoch) -> dict[str, An
 
 
 def _line(federation: Federation, done: SimulatedEpoch, server: Float32Array | None) -> dict[str, Any]:
-    return encoding.epoch_line(
-        done.epoch,
-        [federation.clients[c].id for c in done.participants],
-        encoding.epoch_bytes(done.updates, server),
-        **_circumstances(federation, done),
-    )
+    content = encoding.epoch_bytes(done.updates, server)
+    stored: dict[str, Any] = {}
+    if content is not None:
+        stored = {"file": encoding.epoch_file(done.epoch), "sha256": encoding.sha256(content)}
+    ids = [federation.clients[c].id for c in done.participants]
+    return encoding.epoch_line(done.epoch, ids, **stored, **_circumstances(federation, done))
 
 
 def _epoch_record(federation: Federation, done: SimulatedEpoch, line: Mapping[str, Any]) -> EpochRecord:

@@ -1,0 +1,117 @@
+"""The folder a recorder writes into: files that are absent or whole, an appended text, one recorder at a time."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from flcontrib_core.runs import encoding
+from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
+from flcontrib_core.runs.problems import refusal
+
+_PARTIAL = ".partial"
+
+
+class RunFolder:
+    """An open run folder; ``durable=False`` skips the syncs."""
+
+    def __init__(self, path: Path, *, durable: bool) -> None:
+        self.path = path
+        self._durable = durable
+        self._log: BinaryIO | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._log is not None
+
+    @property
+    def holds_a_run(self) -> bool:
+        return (self.path / MANIFEST).exists()
+
+    def claim(self) -> None:
+        """Opens the folder for one recorder: an empty or new one, or one that holds a run."""
+        if not self.holds_a_run:
+            (self.path / "epochs").mkdir(parents=True, exist_ok=True)
+            ours = {"epochs", EPOCHS, INITIAL, MODEL, VALIDATION}
+            strangers = [f.name for f in self.path.iterdir() if f.name not in ours and not f.name.endswith(_PARTIAL)]
+            if strangers:
+                raise refusal(
+                    "E_NOT_EMPTY", str(self.path), f"a folder with other files ({', '.join(sorted(strangers)[:3])})"
+                )
+        log = (self.path / EPOCHS).open("ab", buffering=0)
+        _claim(log, self.path)
+        self._log = log
+
+    def close(self) -> None:
+        """Lets go of the folder."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def remove_leftovers(self) -> None:
+        """Removes what a crash left half written."""
+        for leftover in [*self.path.glob(f".*{_PARTIAL}"), *self.path.glob(f"epochs/.*{_PARTIAL}")]:
+            leftover.unlink()
+
+    def write(self, name: str, pieces: Iterable[encoding.Piece]) -> str:
+        """Temporary name, sync, rename: the file is either absent or whole. Returns the sha256 of its content."""
+        target = self.path / name
+        partial = target.with_name(f".{target.name}{_PARTIAL}")
+        digest = hashlib.sha256()
+        try:
+            with partial.open("wb") as out:
+                for piece in pieces:
+                    digest.update(piece)
+                    out.write(piece)
+                if self._durable:
+                    out.flush()
+                    os.fsync(out.fileno())
+            partial.replace(target)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        self._sync(target.parent)
+        return digest.hexdigest()
+
+    def append(self, line: bytes) -> None:
+        """Appends a line to epochs.jsonl, or nothing of it."""
+        assert self._log is not None
+        before = (self.path / EPOCHS).stat().st_size
+        try:
+            if self._log.write(line) != len(line):
+                raise OSError(errno.ENOSPC, "the disk took only part of the epoch's line", str(self.path / EPOCHS))
+            if self._durable:
+                os.fsync(self._log.fileno())
+        except OSError:
+            self.truncate(before)  # a full disk must not leave half a line behind
+            raise
+
+    def truncate(self, size: int) -> None:
+        """Cuts epochs.jsonl."""
+        os.truncate(self.path / EPOCHS, size)
+
+    def _sync(self, path: Path) -> None:
+        """Makes a rename (of a folder's entry) or a file's content survive a power cut, where the system can."""
+        if self._durable and os.name == "posix":
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _claim(log: BinaryIO, path: Path) -> None:
+    """Keeps a second recorder out of the same run, where the system has advisory locks."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        return
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        log.close()
+        raise refusal("E_IN_USE", str(path), "another recorder at work") from None
