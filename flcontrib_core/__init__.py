@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flcontrib_core.notebook import verify as verify
     from flcontrib_core.runs.bundle import check_run_log as check_run_log
     from flcontrib_core.runs.bundle import read_run_log as read_run_log
+    from flcontrib_core.runs.flower import record as record
     from flcontrib_core.runs.recorder import RunRecorder as RunRecorder
     from flcontrib_core.scheduling.choose import choose_epochs as choose_epochs
     from flcontrib_core.scheduling.schedule import BudgetSettings as BudgetSettings

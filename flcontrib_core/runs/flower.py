@@ -1,47 +1,39 @@
-"""How is a Flower federation recorded without changing it?
+"""``record``: a Flower federation recorded by one line, without changing it.
 
-``record(strategy, "run", clients=…)`` wraps the two methods of a strategy object that see every model: the one that
-sends it out and the one that takes the replies. Both of Flower's interfaces are known: messages
-(``configure_train`` / ``aggregate_train``) and the older one (``configure_fit`` / ``aggregate_fit``). The strategy
-gets the same arguments and its answers are passed on untouched; an error of the recording is raised, never hidden.
+``strategy = record(strategy, "my-run")`` wraps the methods of a strategy object that see every model: the one that
+sends it out and the one that takes the replies. Both of Flower's interfaces are known: messages (``configure_train`` /
+``aggregate_train``) and the older one (``configure_fit`` / ``aggregate_fit``). The strategy gets the same arguments and
+its answers are passed on untouched.
 
-Flower's node ids change from run to run. A client says who it is by a ``client-id`` in the ConfigRecord of its reply
-(older interface: in its metrics); without one, its node id is its name.
-
-Departure: Flower's replies carry models, the log carries updates: Δ is the reply minus the model that was sent out,
-in float64, then float32. ``global`` is stored only where it is not the replies' weighted mean up to rounding (server
-optimisers, robust aggregation, a round the strategy threw away).
+Flower's node ids change from run to run. A client may give its name as ``client-id`` in the ConfigRecord of its reply
+(older interface: in its metrics), or ``record(…, names=…)`` maps nodes to names on the server; otherwise its node id
+is its name. A name is bound to the first node that gave it: see ``identities``.
 """
 
 from __future__ import annotations
 
 import io
-import json
-import math
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib import metadata
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.runs.encoding import MANIFEST
+from flcontrib_core.runs.identities import NameOfNode
 from flcontrib_core.runs.inputs import NO_REPLY, as_array
+from flcontrib_core.runs.live_recording import LONGEST_REASON, LiveRecording, OnError
 from flcontrib_core.runs.problems import refusal
-from flcontrib_core.runs.recorder import RunRecorder
+from flcontrib_core.runs.replies import Reply
 from flcontrib_core.runs.run_log import Truth
 
 CLIENT_ID = "client-id"
 USUAL_WEIGHT = "num-examples"
-LONGEST_REASON = 200
-ROUNDING = 1e-6
-"""Relative to the model's largest number: a server model this close to the weighted mean is the weighted mean."""
+FROM_CLIENTS, FROM_SERVER = "evaluate/", "server/"
+"""What the names of metrics begin with that come from the clients' evaluation and from the server's own."""
 
 _Strategy = TypeVar("_Strategy")
 _Arrays = dict[str, np.ndarray]
@@ -51,28 +43,46 @@ def record(
     strategy: _Strategy,
     path: str | os.PathLike[str],
     *,
-    clients: Iterable[Any],
+    clients: Iterable[Any] | None = None,
+    names: NameOfNode | None = None,
     model: Any = None,
     validation: Any = None,
     classes: int | None = None,
     parameters: Any = None,
     name: str | None = None,
     truth: Truth | Mapping[str, Any] | None = None,
+    on_error: OnError = "log",
 ) -> _Strategy:
     """Records everything this strategy object does from now on, and returns the same object.
 
-    ``clients``: all clients that may ever take part, ``(id, data_size)``; a reply's own example count holds for its
-    epoch. ``parameters``: the tensors' names in order (a list or a ``state_dict()``), needed only by the older
-    interface, whose models have no names. ``model``, ``validation``, ``classes``: as for ``RunRecorder``. The run can
-    be read while it grows; ``strategy.recording.bundle()`` zips it at the end.
+    Nothing but the path is needed: tensors and the initial model come from the first model sent out, clients from the
+    replies. ``clients``: those known beforehand, ``(id, data_size)``; others are added when they join. ``names``: the
+    server's own map from node id to client id (a mapping or a function), which no reply can overrule. ``model``,
+    ``validation``, ``classes``: as for ``RunRecorder``; without them the log holds the updates alone. ``parameters``:
+    tensor names in order, for the older interface, whose models have none (default: those of ``model``, or numbers).
+
+    What cannot be recorded at all is refused before the first round. Later errors are logged, the round becomes a gap
+    in the log and training goes on; ``on_error="raise"`` raises them. A path that holds another run is left alone:
+    ``strategy.recording.path`` says where the run is. It can be read while it grows;
+    ``strategy.recording.bundle()`` zips it at the end.
     """
-    options = {"clients": clients, "model": model, "validation": validation, "classes": classes}
-    options |= {"name": name, "truth": truth}
-    recording = FlowerRecording(Path(path), type(strategy).__name__, parameters, options)
+    recording = LiveRecording(
+        path,
+        source={"framework": _framework(), "aggregator": type(strategy).__name__},
+        clients=clients,
+        names=names,
+        on_error=on_error,
+        model=model,
+        validation=validation,
+        classes=classes,
+        name=name,
+        truth=truth,
+    )
+    older = _Names(parameters, model)
     wrapped = False
     for configure, aggregate, wrap in (
         ("configure_train", "aggregate_train", _wrap_messages),
-        ("configure_fit", "aggregate_fit", _wrap_fit),
+        ("configure_fit", "aggregate_fit", lambda strategy, recording: _wrap_fit(strategy, recording, older)),
     ):
         if callable(getattr(strategy, configure, None)) and callable(getattr(strategy, aggregate, None)):
             wrap(strategy, recording)
@@ -86,132 +96,25 @@ def record(
     return strategy
 
 
-@dataclass(frozen=True)
-class _Reply:
-    """One node's answer."""
+class _Names:
+    """Names for the older interface's nameless arrays."""
 
-    node: str
-    says: Any
-    """Its client-id, if it gave one."""
-    arrays: _Arrays
-    weight: Any
+    def __init__(self, parameters: Any, model: Any) -> None:
+        self._given = None if parameters is None else [p[0] if isinstance(p, tuple) else p for p in parameters]
+        self._of_model = model.state_dict() if hasattr(model, "state_dict") else {}
 
-
-class FlowerRecording:
-    """The recording behind a wrapped strategy."""
-
-    def __init__(self, path: Path, aggregator: str, parameters: Any, options: Mapping[str, Any]) -> None:
-        self._path = path
-        self._aggregator = aggregator
-        self._names = None if parameters is None else [p[0] if isinstance(p, tuple) else p for p in parameters]
-        self._options = dict(options)
-        self._options["clients"] = list(options["clients"])
-        self._recorder: RunRecorder | None = None
-        self._before: _Arrays = {}
-        self._asked: list[str] | None = None
-        self._client_of: dict[str, str] = {}
-
-    def bundle(self, path: str | os.PathLike[str] | None = None) -> Path:
-        """Zips what was recorded into one ``.flrun`` file."""
-        if self._recorder is None:
-            raise SettingsError(f"{self._path}: no round has been recorded yet")
-        return self._recorder.bundle(path)
-
-    def close(self) -> None:
-        if self._recorder is not None:
-            self._recorder.close()
-
-    def named(self, arrays: list[np.ndarray]) -> _Arrays:
-        """Names for the older interface's nameless arrays."""
-        names = self._names or [str(position) for position in range(len(arrays))]
+    def of(self, arrays: list[np.ndarray]) -> _Arrays:
+        names = self._given
+        if names is None:
+            own = [tuple(tensor.shape) for tensor in self._of_model.values()]
+            fits = own == [array.shape for array in arrays]
+            names = list(self._of_model) if fits else [str(position) for position in range(len(arrays))]
         if len(names) != len(arrays):
-            raise refusal("E_SHAPE:names", f"{self._path}, parameters", f"{len(names)} names for {len(arrays)} arrays")
+            raise refusal("E_SHAPE:names", "parameters", f"{len(names)} names for {len(arrays)} arrays")
         return dict(zip(names, arrays, strict=True))
 
-    def sent(self, arrays: _Arrays, nodes: list[str]) -> None:
-        """A round begins: this model goes to these nodes."""
-        if self._asked is not None:  # the older interface skips the aggregation of a round without clients
-            self.received([], {}, None, {})
-        recorder = self._opened(arrays)
-        self._before = {n: a.astype(np.float64) for n, a in arrays.items() if n in recorder.parameter_names}
-        self._asked = nodes
 
-    def received(
-        self, replies: list[_Reply], errors: Mapping[str, str], after: _Arrays | None, metrics: Mapping[str, Any]
-    ) -> None:
-        """A round ends: these replies came, and the server's model is now ``after`` (None: it kept the old one)."""
-        recorder, asked = self._recorder, self._asked
-        if recorder is None or asked is None:
-            raise SettingsError(f"{self._path}: replies to a round that was never sent out")
-        self._asked = None
-        named = {self._identify(reply): reply for reply in replies}
-        order = [c["id"] for c in recorder.manifest["clients"] if c["id"] in named]  # replies come in any order
-        updates = {c: {n: named[c].arrays[n] - old for n, old in self._before.items()} for c in order}
-        sizes = {self._client_of[r.node]: int(r.weight) for r in replies if _is_count(r.weight)}
-        silent = {n: errors.get(n, NO_REPLY) for n in {**dict.fromkeys(asked), **errors}}
-        failed = {self._shown(n): why for n, why in silent.items() if n not in {r.node for r in replies}}
-        server = self._before if after is None else {n: after[n].astype(np.float64) for n in self._before}
-        recorder.epoch(
-            updates,
-            data_sizes=sizes,
-            global_model=None if self._explained(updates, sizes, server) else server,
-            asked=[self._shown(n) for n in asked],
-            failed=failed,
-            metrics={k: v for k, v in metrics.items() if _is_finite(v)},
-            source={"nodes": {c: named[c].node for c in order}},
-        )
-
-    def _opened(self, arrays: _Arrays) -> RunRecorder:
-        """The recorder, opened when the first model is known: it names the parameters and is the initial model."""
-        if self._recorder is None:
-            go_on = (self._path / MANIFEST).exists()
-            names = [name for name, array in arrays.items() if array.dtype.kind == "f"]
-            if go_on:  # by now the server may have averaged whole-number counters into floats: ask the log
-                recorded = json.loads((self._path / MANIFEST).read_bytes())["parameters"]
-                names = [p["name"] for p in recorded if p["name"] in arrays]
-            floats = {name: arrays[name] for name in names}
-            self._recorder = RunRecorder(
-                self._path,
-                parameters=[(name, array.shape) for name, array in floats.items()],
-                initial=floats,
-                source={"framework": _framework(), "aggregator": self._aggregator},
-                created=None if go_on else datetime.now(UTC).isoformat(timespec="seconds"),
-                **self._options,
-            )
-            if not self._recorder.goes_on_from(floats):
-                raise SettingsError(
-                    f"{self._path} holds {self._recorder.next_epoch - 1} rounds that ended with another model; start "
-                    "from that model (RunRecorder.last_model) or record into a new folder"
-                )
-        return self._recorder
-
-    def _identify(self, reply: _Reply) -> str:
-        client = reply.node if reply.says is None else str(reply.says)
-        known = {c["id"] for c in self._recorder.manifest["clients"]} if self._recorder else set()
-        if client not in known:
-            raise refusal("E_PARTICIPANTS:flower", f"{self._path}, node {reply.node}", f"a reply of {client!r}")
-        self._client_of[reply.node] = client
-        return client
-
-    def _shown(self, node: str) -> str:
-        """The client behind a node, or the node itself while nobody knows."""
-        return self._client_of.get(node, node)
-
-    def _explained(self, updates: Mapping[str, _Arrays], sizes: Mapping[str, int], server: _Arrays) -> bool:
-        """Is the server's model the weighted mean of the replies, up to rounding?"""
-        assert self._recorder is not None
-        usual = {c["id"]: c["data_size"] for c in self._recorder.manifest["clients"]}
-        weights = {client: sizes.get(client, usual[client]) for client in updates}
-        total = max(sum(weights.values()), 1)
-        largest = max((float(np.abs(a).max(initial=0.0)) for a in server.values()), default=0.0)
-        for name, old in self._before.items():
-            mean = old + sum((weights[c] / total * u[name] for c, u in updates.items()), np.zeros_like(old))
-            if not np.abs(mean - server[name]).max(initial=0.0) <= ROUNDING * max(largest, 1.0):
-                return False
-        return True
-
-
-def _wrap_messages(strategy: Any, recording: FlowerRecording) -> None:
+def _wrap_messages(strategy: Any, recording: LiveRecording) -> None:
     """Flower's message interface: ArrayRecords by name, replies with a source node, errors as messages."""
     configure, aggregate = strategy.configure_train, strategy.aggregate_train
 
@@ -227,47 +130,105 @@ def _wrap_messages(strategy: Any, recording: FlowerRecording) -> None:
         received = _kept(replies)
         weight, key = getattr(strategy, "weighted_by_key", USUAL_WEIGHT), getattr(strategy, "arrayrecord_key", None)
         # Read before the strategy has its turn: clipping strategies write into the replies.
-        sound = [_reply_of(m, weight, key) for m in received if not m.has_error()]
         errors = {str(m.metadata.src_node_id): _in_short(m.error.reason) for m in received if m.has_error()}
+        sound = [(str(m.metadata.src_node_id), m) for m in received if not m.has_error()]
+        answers = recording.readable(sound, lambda node, m: _reply_of(node, m, weight, key), errors)
         answer = aggregate(server_round, received)
         after, metrics = answer
-        recording.received(sound, errors, None if after is None else _arrays_of(after), dict(metrics or {}))
+        recording.received(answers, errors, None if after is None else _arrays_of(after), dict(metrics or {}))
         return answer
 
     strategy.configure_train, strategy.aggregate_train = configure_train, aggregate_train
+    _wrap_evaluation(strategy, recording, lambda answer: answer or {})
+    _wrap_start(strategy, recording)
 
 
-def _wrap_fit(strategy: Any, recording: FlowerRecording) -> None:
+def _wrap_evaluation(strategy: Any, recording: LiveRecording, metrics_of: Callable[[Any], Mapping[str, Any]]) -> None:
+    """What the clients measured on the new model belongs to the round that made it."""
+    aggregate = getattr(strategy, "aggregate_evaluate", None)
+    if not callable(aggregate):
+        return
+
+    @wraps(aggregate)
+    def aggregate_evaluate(*args: Any, **named: Any) -> Any:
+        answer = aggregate(*args, **named)
+        recording.measured(metrics_of(answer), FROM_CLIENTS)
+        return answer
+
+    strategy.aggregate_evaluate = aggregate_evaluate
+
+
+def _wrap_start(strategy: Any, recording: LiveRecording) -> None:
+    """The message interface's own loop: its evaluation on the server is recorded, and its end ends the recording."""
+    start = getattr(strategy, "start", None)
+    if not callable(start):
+        return
+
+    @wraps(start)
+    def recorded_start(*args: Any, **named: Any) -> Any:
+        if callable(evaluate := named.get("evaluate_fn")):
+
+            @wraps(evaluate)
+            def evaluate_fn(*arguments: Any) -> Any:
+                answer = evaluate(*arguments)
+                recording.measured(answer or {}, FROM_SERVER)
+                return answer
+
+            named["evaluate_fn"] = evaluate_fn
+        try:
+            return start(*args, **named)
+        finally:
+            recording.finish()
+
+    strategy.start = recorded_start
+
+
+def _wrap_fit(strategy: Any, recording: LiveRecording, names: _Names) -> None:
     """Flower's older interface: nameless arrays, one ClientProxy per client, failures that may carry no name."""
     configure, aggregate = strategy.configure_fit, strategy.aggregate_fit
 
     @wraps(configure)
     def configure_fit(*args: Any, **named: Any) -> Any:
-        model = recording.named(_decoded(_argument("parameters", 1, args, named)))
+        model = names.of(_decoded(_argument("parameters", 1, args, named)))
         instructions = configure(*args, **named)
         recording.sent(model, [str(proxy.cid) for proxy, _ in instructions])
         return instructions
 
     @wraps(aggregate)
     def aggregate_fit(server_round: int, results: list[Any], failures: list[Any]) -> Any:
-        replies = [
-            _Reply(
-                str(proxy.cid),
-                result.metrics.get(CLIENT_ID),
-                recording.named(_decoded(result.parameters)),
-                result.num_examples,
-            )
-            for proxy, result in results
-        ]
         told = [failure for failure in failures if isinstance(failure, tuple)]  # the others carry no name
         errors = {str(proxy.cid): _in_short(result.status.message) for proxy, result in told}
+
+        def read(node: str, result: Any) -> Reply:
+            arrays = names.of(_decoded(result.parameters))
+            return Reply(node, _name(result.metrics.get(CLIENT_ID)), arrays, result.num_examples)
+
+        answers = recording.readable([(str(proxy.cid), result) for proxy, result in results], read, errors)
         answer = aggregate(server_round, results, failures)
         after, metrics = answer
-        model = None if after is None else recording.named(_decoded(after))
-        recording.received(replies, errors, model, metrics or {})
+        recording.received(answers, errors, None if after is None else names.of(_decoded(after)), metrics or {})
         return answer
 
     strategy.configure_fit, strategy.aggregate_fit = configure_fit, aggregate_fit
+    _wrap_evaluation(strategy, recording, _loss_and_metrics)
+    evaluate = getattr(strategy, "evaluate", None)
+    if callable(evaluate):
+
+        @wraps(evaluate)
+        def recorded_evaluate(*args: Any, **named: Any) -> Any:
+            answer = evaluate(*args, **named)
+            recording.measured(_loss_and_metrics(answer), FROM_SERVER)
+            return answer
+
+        strategy.evaluate = recorded_evaluate
+
+
+def _loss_and_metrics(answer: Any) -> Mapping[str, Any]:
+    """What the older interface's evaluations give: (loss, metrics), or nothing."""
+    if answer is None:
+        return {}
+    loss, metrics = answer
+    return {"loss": loss, **(metrics or {})}
 
 
 def _argument(name: str, position: int, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -281,39 +242,56 @@ def _kept(messages: Iterable[Any]) -> list[Any]:
 
 def _arrays_of(record: Any) -> _Arrays:
     """The named arrays of an ArrayRecord."""
-    return {str(name): as_array(array.numpy()) for name, array in record.items()}
+    return {str(name): _array(array) for name, array in record.items()}
 
 
-def _reply_of(message: Any, weight_key: str, array_key: str | None) -> _Reply:
+def _array(array: Any) -> np.ndarray:
+    data = getattr(array, "data", None)
+    return _view(data) if isinstance(data, bytes) else as_array(array.numpy())
+
+
+def _view(npy: bytes) -> np.ndarray:
+    """The array inside a .npy text, never a pickle, and without a copy: nobody can write into bytes."""
+    text = io.BytesIO(npy)
+    version = np.lib.format.read_magic(text)
+    if version not in _HEADERS:
+        raise SettingsError(f"an array in version {version} of numpy's format: only 1.0 and 2.0 are known")
+    shape, by_columns, dtype = _HEADERS[version](text)
+    if dtype.hasobject:
+        raise SettingsError("an array of Python objects: only numbers are read")
+    return np.frombuffer(npy, dtype, offset=text.tell()).reshape(shape, order="F" if by_columns else "C")
+
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def _reply_of(node: str, message: Any, weight_key: str, array_key: str | None) -> Reply:
     content = message.content
     arrays = dict(content.array_records)
+    if not arrays:
+        raise SettingsError("a reply without arrays")
     chosen = arrays[array_key] if array_key in arrays else next(iter(arrays.values()))
     weights = [m[weight_key] for m in content.metric_records.values() if weight_key in m]
     names = [c[CLIENT_ID] for c in content.config_records.values() if CLIENT_ID in c]
-    node = str(message.metadata.src_node_id)
-    return _Reply(node, names[0] if names else None, _arrays_of(chosen), weights[0] if weights else None)
+    return Reply(node, _name(names[0] if names else None), _arrays_of(chosen), weights[0] if weights else None)
+
+
+def _name(says: Any) -> str | None:
+    return None if says is None else str(says)
 
 
 def _decoded(parameters: Any) -> list[np.ndarray]:
     """The arrays inside the older interface's Parameters: one .npy text per array, never a pickle."""
     if parameters.tensor_type != "numpy.ndarray":
         raise SettingsError(f"Flower parameters of type {parameters.tensor_type!r}: only 'numpy.ndarray' is known")
-    return [np.load(io.BytesIO(tensor), allow_pickle=False) for tensor in parameters.tensors]
+    return [_view(tensor) for tensor in parameters.tensors]
 
 
 def _in_short(reason: Any) -> str:
     """The last line of what is often a whole coloured traceback: the line that names the error."""
-    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", str(reason)).splitlines() if line.strip(" \t'>")]
-    return lines[-1].strip()[:LONGEST_REASON] if lines else NO_REPLY
-
-
-def _is_count(value: Any) -> bool:
-    """Can this weight stand as a number of examples?"""
-    return _is_finite(value) and float(value) >= 1 and float(value).is_integer()
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
+    lines = [line.strip().removesuffix("'>") for line in re.sub(r"\x1b\[[0-9;]*m", "", str(reason)).splitlines()]
+    told = [line for line in lines if line]
+    return told[-1][:LONGEST_REASON] if told else NO_REPLY
 
 
 def _framework() -> str:

@@ -1,14 +1,14 @@
 """Does a wrapped Flower strategy write a sound run and stay what it was?
 
 The stand-ins below have exactly the parts of Flower's objects that its documentation names; the tests with Flower
-itself run where it is installed (``pip install "flwr[simulation]"``) and are skipped visibly elsewhere.
+itself are in ``tests/frameworks``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from flcontrib_core.errors import RunLogError, SettingsError
-from flcontrib_core.execution.children import child_environment, python_command
+from flcontrib_core.reports.extract import own_updates
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.flower import record
+from flcontrib_core.runs.run_folder import RunFolder
 from flcontrib_core.runs.run_log import RunLog
-from tests.patience import PATIENCE_SECONDS
 
 CLIENTS = [("north", 10), ("south", 30), ("west", 20)]
 NODES = {11: "north", 22: "south", 33: "west"}
@@ -98,6 +98,12 @@ def named_replies(server_round: int, nodes: list[int]) -> list[Any]:
     return [reply(n, moved(NODES[n], server_round), 10 + n, NODES[n]) for n in nodes]
 
 
+def finished(strategy: Any) -> RunLog:
+    """The run, when all of it is written."""
+    strategy.recording.finish()
+    return opened(strategy.recording.path)
+
+
 def opened(path: Path) -> RunLog:
     run = read_run_log(path)
     assert isinstance(run, RunLog)
@@ -125,7 +131,7 @@ def test_a_federated_mean_is_recorded_as_updates(tmp_path: Path) -> None:
     assert record(strategy, tmp_path / "run", clients=CLIENTS, name="three sites") is strategy
     everybody = [11, 22, 33]
     last = play(strategy, [named_replies(1, [33, 11, 22]), named_replies(2, [22, 33])], [everybody, [22, 33]])
-    run = opened(tmp_path / "run")
+    run = finished(strategy)
     assert [p.name for p in run.parameters] == ["w", "b"], "whole-number counters are nobody's contribution"
     assert [e.participants for e in run.epochs] == [(0, 1, 2), (1, 2)]
     assert run.epochs[0].data_sizes == (21, 32, 43)
@@ -136,14 +142,14 @@ def test_a_federated_mean_is_recorded_as_updates(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.epoch_data(1).updates[1], flat(moved("south", 1)) - flat(START), atol=1e-6)
     np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
     first = json.loads((tmp_path / "run/epochs.jsonl").read_text().splitlines()[0])
-    assert first["source"] == {"nodes": {"north": "11", "south": "22", "west": "33"}}
+    assert first["source"] == {"round": 1, "nodes": {"north": "11", "south": "22", "west": "33"}}
     assert opened(strategy.recording.bundle()).digest == run.digest  # type: ignore[attr-defined]
 
 
 def test_a_server_that_is_not_the_mean_stores_its_model(tmp_path: Path) -> None:
     strategy = record(MessageStrategy(step=0.5), tmp_path / "run", clients=CLIENTS)
     last = play(strategy, [named_replies(1, [11, 22])], [[11, 22]])
-    run = opened(tmp_path / "run")
+    run = finished(strategy)
     assert run.epochs[0].has_global
     np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
 
@@ -158,7 +164,7 @@ def test_silent_failing_and_unknown_nodes(tmp_path: Path) -> None:
         [],
     ]
     play(strategy, rounds, [[11, 22, 33], [11, 22, 33], [11, 22], [11, 22]])
-    epochs = opened(tmp_path / "run").epochs
+    epochs = finished(strategy).epochs
     assert [(f.client, f.reason) for f in epochs[0].failed] == [("22", "MemoryError: too large"), ("33", "no reply")]
     assert [(f.client, f.reason) for f in epochs[1].failed] == [("33", "no reply")]
     assert [(f.client, f.reason) for f in epochs[2].failed] == [("north", "no reply")], "now its name is known"
@@ -174,32 +180,177 @@ def test_a_round_the_strategy_throws_away_leaves_the_model_where_it_was(tmp_path
 
     strategy = record(Refusing(), tmp_path / "run", clients=CLIENTS)
     last = play(strategy, [named_replies(t, [11, 22]) for t in (1, 2)], [[11, 22]] * 2)
-    run = opened(tmp_path / "run")
+    run = finished(strategy)
     assert [e.has_global for e in run.epochs] == [False, True]
     np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
 
 
-def test_node_ids_serve_as_names_and_strangers_are_refused(tmp_path: Path) -> None:
-    strategy = record(MessageStrategy(), tmp_path / "run", clients=[("11", 5), ("22", 5)])
+def test_nothing_but_a_path_is_needed(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
     play(strategy, [[reply(11, moved("north", 1), 5), reply(22, moved("south", 1), 2.5)]], [[11, 22]])
-    assert opened(tmp_path / "run").epochs[0].data_sizes == (5, 5), "half an example is no count"
-    stranger = record(MessageStrategy(), tmp_path / "other", clients=CLIENTS)
-    with pytest.raises(RunLogError, match="client-id"):
-        play(stranger, [[reply(44, moved("north", 1), 5)]], [[44]])
+    run = finished(strategy)
+    assert [(c.id, c.data_size) for c in run.clients] == [("11", 5), ("22", 1)], "half an example is no count"
+    assert run.epochs[0].data_sizes == (5, 1)
 
 
-def test_a_recording_goes_on_only_from_its_last_model(tmp_path: Path) -> None:
+def test_a_client_that_joins_late_is_added(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run", clients=CLIENTS[:2])
+    rounds = [named_replies(1, [11, 22]), named_replies(2, [11, 33])]
+    last = play(strategy, rounds, [[11, 22], [11, 33]])
+    run = finished(strategy)
+    assert run.client_ids == ("north", "south", "west")
+    assert [e.participants for e in run.epochs] == [(0, 1), (0, 2)]
+    np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
+    assert opened(strategy.recording.bundle()).digest == run.digest  # type: ignore[attr-defined]
+
+
+# ---- who sent it
+
+
+def sha_of(update: np.ndarray) -> str:
+    return hashlib.sha256(update.astype("<f4").tobytes()).hexdigest()
+
+
+def test_a_name_belongs_to_the_first_node_that_gave_it(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    thief = reply(33, moved("west", 2), 20, "north")
+    play(strategy, [named_replies(1, [11, 22]), [*named_replies(2, [11, 22]), thief]], [[11, 22], [11, 22, 33]])
+    run = finished(strategy)
+    assert run.client_ids == ("north", "south", "north (node 33)")
+    second = run.epoch_data(2).updates
+    np.testing.assert_allclose(second[0] - second[2], flat(moved("north", 2)) - flat(moved("west", 2)), atol=1e-5)
+    (claim,) = run.epochs[1].claims
+    assert (claim.kind, claim.node, claim.claimed, claim.other_node) == ("taken", "33", "north", "11")
+    assert (claim.update, claim.other_update) == (sha_of(second[2]), sha_of(second[0])), "both updates stay provable"
+    (warning,) = [w for w in run.warnings if w.code == "W_IDENTITY"]
+    assert warning.clients == ("north (node 33)", "north")
+    assert claim.update[:16] in warning.found
+    own = own_updates(run, "north")["rows"]
+    assert [row["sha256"] for row in own] == [sha_of(run.epoch_data(t).updates[0]) for t in (1, 2)]
+
+
+def test_a_name_that_two_nodes_give_at_once_is_nobodys(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run", clients=CLIENTS)
+    twice = [reply(44, moved("west", 1), 20, "north"), *named_replies(1, [11, 22])]
+    play(strategy, [twice, named_replies(2, [11])], [[11, 22, 44], [11]])
+    run = finished(strategy)
+    assert run.client_ids == ("north", "south", "west", "north (node 11)", "north (node 44)")
+    assert [e.participants for e in run.epochs] == [(1, 3, 4), (3,)]
+    assert {c.kind for e in run.epochs for c in e.claims} == {"contested"}
+    assert own_updates(run, "north")["rows"] == []
+
+
+def test_the_servers_own_map_overrules_what_replies_say(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run", names={11: "north", 33: "west"})
+    says = [reply(33, moved("west", 1), 20, "north"), reply(22, moved("south", 1), 5, "west"), *named_replies(1, [11])]
+    play(strategy, [says], [[11, 22, 33]])
+    run = finished(strategy)
+    assert set(run.client_ids) == {"north", "west", "west (node 22)"}
+    kinds = {c.client: (c.kind, c.claimed) for c in run.epochs[0].claims}
+    assert kinds == {"west": ("renamed", "north"), "west (node 22)": ("taken", "west")}
+
+
+def test_a_node_that_changes_its_name_or_answers_twice_stays_who_it_is(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    again = [*named_replies(2, [11]), reply(11, moved("west", 2), 20, "north"), reply(22, moved("south", 2), 5, "east")]
+    play(strategy, [named_replies(1, [11, 22]), again], [[11, 22]] * 2)
+    run = finished(strategy)
+    assert run.client_ids == ("north", "south")
+    assert [(c.kind, c.client) for c in run.epochs[1].claims] == [("twice", "north"), ("renamed", "south")]
+    assert [w.code for w in run.warnings].count("W_IDENTITY") == 2
+
+
+# ---- errors of the recording
+
+
+def test_a_reply_of_another_shape_costs_only_itself(tmp_path: Path) -> None:
+    class Ignoring(MessageStrategy):
+        def aggregate_train(self, server_round: int, replies: Any) -> Any:
+            sound = [r for r in replies if r.metadata.src_node_id != 22]
+            return super().aggregate_train(server_round, sound)
+
+    strategy = record(Ignoring(), tmp_path / "run", clients=CLIENTS)
+    odd = reply(22, {**moved("south", 1), "w": np.zeros((3, 3), np.float32)}, 5, "south")
+    empty = reply(33, {}, 5, "west")
+    empty.content.array_records = {}
+    with_empty = [*named_replies(1, [11]), odd]
+    play(strategy, [with_empty], [[11, 22, 33]])
+    run = finished(strategy)
+    assert [e.participants for e in run.epochs] == [(0,)]
+    assert [f.client for f in run.epochs[0].failed] == ["33", "south"]
+    assert "expected shape (2, 2)" in run.epochs[0].failed[1].reason
+
+
+def test_an_error_of_the_recording_is_a_gap_and_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    full = [True]
+    written = RunFolder.write
+
+    def write(folder: RunFolder, name: str, pieces: Any) -> str:
+        if name == "epochs/00002.safetensors" and full:
+            full.pop()
+            raise OSError(28, "No space left on device")
+        return written(folder, name, pieces)
+
+    monkeypatch.setattr(RunFolder, "write", write)
+    last = play(strategy, [named_replies(t, [11, 22]) for t in (1, 2, 3)], [[11, 22]] * 3)
+    run = finished(strategy)
+    assert "training goes on" in caplog.text
+    assert [e.participants for e in run.epochs] == [(0, 1), (), (0, 1)]
+    assert run.epochs[1].gap == "round 2: OSError: [Errno 28] No space left on device"
+    assert [w.where for w in run.warnings if w.code == "W_GAP"] == ["epochs 2"]
+    np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
+
+
+def test_a_gap_that_cannot_be_written_is_written_with_the_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    written, faults = RunFolder.write, iter([False, False, False, True, True])
+
+    def write(folder: RunFolder, name: str, pieces: Any) -> str:
+        if next(faults, False):
+            raise OSError(28, "No space left on device")
+        return written(folder, name, pieces)
+
+    monkeypatch.setattr(RunFolder, "write", write)
+    last = play(strategy, [named_replies(t, [11, 22]) for t in (1, 2, 3)], [[11, 22]] * 3)
+    run = finished(strategy)
+    assert [(len(e.participants), e.gap is None) for e in run.epochs] == [(2, True), (0, False), (2, True)]
+    np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
+
+
+def test_errors_are_raised_for_those_who_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run", on_error="raise")
+
+    def write(folder: RunFolder, name: str, pieces: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunFolder, "write", write)
+    play(strategy, [named_replies(1, [11, 22])], [[11, 22]])
+    with pytest.raises(OSError, match="No space"):
+        strategy.recording.finish()  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match="on_error"):
+        record(MessageStrategy(), tmp_path / "run", on_error="ignore")  # type: ignore[arg-type]
+
+
+def test_a_recording_goes_on_from_its_last_model_and_nowhere_else(tmp_path: Path) -> None:
     first = record(MessageStrategy(), tmp_path / "run", clients=CLIENTS)
     last = play(first, [named_replies(1, [11, 22])], [[11, 22]])
     first.recording.close()  # type: ignore[attr-defined]
-    again = record(MessageStrategy(), tmp_path / "run", clients=CLIENTS)
-    with pytest.raises(SettingsError, match="another model"):
-        again.configure_train(1, array_record(START), {}, [11])
-    again.recording.close()  # type: ignore[attr-defined]
-    again = record(MessageStrategy(), tmp_path / "run", clients=CLIENTS)
-    again.configure_train(1, array_record(last), {}, [11])
-    again.aggregate_train(1, named_replies(2, [11]))
-    assert opened(tmp_path / "run").epoch_count == 2
+    second = record(MessageStrategy(), tmp_path / "run", clients=CLIENTS)
+    play(second, [named_replies(1, [11, 22])], [[11, 22]])
+    assert finished(second).origin == str(tmp_path / "run-2"), "another training never writes into the first one's run"
+    second.recording.close()  # type: ignore[attr-defined]
+    again = record(MessageStrategy(), tmp_path / "run", clients=[*CLIENTS, ("east", 7)])
+    again.configure_train(1, array_record(last), {}, [11, 99])
+    again.aggregate_train(1, [*named_replies(2, [11]), reply(99, moved("south", 2), 5, "south")])
+    run = finished(again)
+    assert (run.origin, run.epoch_count, run.client_ids[-1]) == (str(tmp_path / "run"), 2, "east")
+    (claim,) = run.epochs[1].claims
+    assert (claim.kind, claim.client, claim.node, claim.other_node) == ("moved", "south", "99", "22")
 
 
 def parameters(arrays: list[np.ndarray]) -> SimpleNamespace:
@@ -248,7 +399,7 @@ def test_the_older_interface(tmp_path: Path) -> None:
     assert strategy.configure_fit(server_round=2, parameters=model, client_manager=None) == []
     strategy.configure_fit(server_round=3, parameters=model, client_manager=None)  # round 2 had nobody to ask
     model, _ = strategy.aggregate_fit(3, [fit_result(22, 3)], [RuntimeError("lost")])
-    run = opened(tmp_path / "run")
+    run = finished(strategy)
     assert [p.name for p in run.parameters] == ["w", "b"]
     assert [e.participants for e in run.epochs] == [(0, 1), (), (1,)]
     assert run.epochs[0].data_sizes == (11, 22)
@@ -269,90 +420,3 @@ def test_what_cannot_be_recorded_says_why(tmp_path: Path) -> None:
         strategy.configure_fit(server_round=1, parameters=odd, client_manager=None)
     with pytest.raises(SettingsError, match="no round"):
         strategy.recording.bundle()  # type: ignore[attr-defined]
-
-
-FEDERATION = """
-import sys
-import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from flwr.client import NumPyClient
-from flwr.clientapp import ClientApp
-from flwr.common import ndarrays_to_parameters
-from flwr.server import ServerAppComponents, ServerConfig, strategy as older
-from flwr.serverapp import ServerApp, strategy as newer
-from flwr.simulation import run_simulation
-from flcontrib_core.runs.flower import record
-
-folder, interface, kind = sys.argv[1:]
-clients = [(f"site-{i}", i + 1) for i in range(3)]
-start = np.zeros(4, np.float32)
-
-def trained(model, place, number):
-    if (place, number) == (2, 2):
-        raise RuntimeError("no power")
-    return model + np.float32(place + number)
-
-if interface == "messages":
-    client_app, server_app = ClientApp(), ServerApp()
-
-    @client_app.train()
-    def train(message, context):
-        place, number = context.node_config["partition-id"], message.content["config"]["server-round"]
-        model = trained(message.content["arrays"]["w"].numpy().astype(np.float32), place, number)
-        content = {"arrays": ArrayRecord({"w": Array(model)}), "metrics": MetricRecord({"num-examples": place + 1})}
-        return Message(RecordDict({**content, "who": ConfigRecord({"client-id": f"site-{place}"})}), reply_to=message)
-
-    @server_app.main()
-    def main(grid, context):
-        strategy = getattr(newer, kind)(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
-        assert record(strategy, folder, clients=clients) is strategy
-        result = strategy.start(grid=grid, initial_arrays=ArrayRecord({"w": Array(start)}), num_rounds=3)
-        np.save(folder + "-end.npy", result.arrays["w"].numpy())
-else:
-    class Site(NumPyClient):
-        def __init__(self, place):
-            self.place = place
-
-        def fit(self, parameters, config):
-            model = trained(parameters[0].astype(np.float32), self.place, config["round"])
-            return [model], self.place + 1, {"client-id": f"site-{self.place}"}
-
-    def components(context):
-        strategy = getattr(older, kind)(
-            fraction_evaluate=0.0, min_fit_clients=3, min_available_clients=3,
-            on_fit_config_fn=lambda number: {"round": number}, initial_parameters=ndarrays_to_parameters([start]),
-            evaluate_fn=lambda number, arrays, config: np.save(folder + "-end.npy", arrays[0]),
-        )
-        strategy = record(strategy, folder, clients=clients, parameters=["w"])
-        return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=3))
-
-    client_app = ClientApp(client_fn=lambda context: Site(context.node_config["partition-id"]).to_client())
-    server_app = ServerApp(server_fn=components)
-
-run_simulation(server_app, client_app, num_supernodes=3, backend_config={"client_resources": {"num_cpus": 1}})
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("interface", ["messages", "fit"])
-@pytest.mark.parametrize("kind", ["FedAvg", "FedAdam"])
-def test_a_whole_flower_federation(tmp_path: Path, interface: str, kind: str) -> None:
-    pytest.importorskip("flwr", reason="Flower is not installed (pip install flwr)")
-    pytest.importorskip("ray", reason="Flower's simulation needs ray (pip install 'flwr[simulation]')")
-    folder = str(tmp_path / "run")
-    subprocess.run(
-        python_command("-c", FEDERATION, folder, interface, kind),
-        check=True,
-        timeout=PATIENCE_SECONDS,
-        env=child_environment(),
-    )
-    run = opened(tmp_path / "run")
-    assert [e.participants for e in run.epochs] == [(0, 1, 2), (0, 1), (0, 1, 2)]
-    assert [f.client for f in run.epochs[1].failed] == ["site-2"]
-    for epoch, entry in enumerate(run.epochs, start=1):
-        expected = np.tile(np.array(entry.participants)[:, None] + epoch, (1, 4))
-        np.testing.assert_allclose(run.epoch_data(epoch).updates, expected, atol=1e-5)
-        assert entry.data_sizes == tuple(c + 1 for c in entry.participants)
-        assert entry.has_global == (kind == "FedAdam"), "only a server optimiser's model has to be stored"
-    np.testing.assert_allclose(final_model(run), np.load(folder + "-end.npy"), atol=1e-5)
-    assert run.manifest["source"]["framework"].startswith("flower ")

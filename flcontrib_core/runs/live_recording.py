@@ -1,0 +1,303 @@
+"""The recording of a federation while it trains, whatever the framework: rounds in, a growing run out.
+
+A framework's adapter tells what it sees: the model that was sent out and to whom, the replies, the server's new model,
+the metrics. Replies are models, the log carries updates: Δ is the reply minus the model that was sent out. The numbers
+are written by a thread of its own, from the framework's own buffers, so that training does not wait for the disk; at
+most two rounds wait to be written. An error of the recording never ends the training: it is logged, and the round
+stands in the log as a gap.
+
+Departure: ``global`` is stored only where it is not the replies' weighted mean up to rounding (server optimisers,
+robust aggregation, a round the strategy threw away).
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Literal
+
+from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.runs.encoding import EPOCHS, MANIFEST
+from flcontrib_core.runs.identities import Identities, NameOfNode
+from flcontrib_core.runs.inputs import NO_REPLY, as_clients
+from flcontrib_core.runs.limits import MAX_METRICS
+from flcontrib_core.runs.problems import refusal
+from flcontrib_core.runs.recorder import RunRecorder
+from flcontrib_core.runs.replies import Arrays, Reply, ReplyUpdates, is_count, is_finite, is_weighted_mean, with_hashes
+from flcontrib_core.runs.run_log import Client
+from flcontrib_core.runs.write_behind import WriteBehind
+
+LONGEST_REASON = 500
+_OTHER_FOLDERS = ("E_OTHER_RUN", "E_NOT_EMPTY", "E_IN_USE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER")
+
+OnError = Literal["log", "raise"]
+logger = logging.getLogger("flcontrib")
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One round as the framework told it; nobody writes into its arrays any more."""
+
+    number: int
+    before: Arrays
+    asked: Sequence[str]
+    replies: Sequence[Reply]
+    errors: Mapping[str, str]
+    after: Arrays | None
+
+
+class LiveRecording:
+    """Writes a federation's rounds into a run; ``sent`` and ``received`` come once per round, in this order."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        source: Mapping[str, Any],
+        clients: Iterable[Any] | None = None,
+        names: NameOfNode | None = None,
+        on_error: OnError = "log",
+        **options: Any,
+    ) -> None:
+        """``options``: what ``RunRecorder`` takes beside (model, validation, classes, name, truth)."""
+        if on_error not in ("log", "raise"):
+            raise SettingsError(f"on_error must be 'log' or 'raise', not {on_error!r}")
+        self.path = Path(path)
+        """Where the run is written: a new folder beside the wanted one where that holds another run."""
+        self._source = dict(source)
+        self._clients = () if clients is None else as_clients(clients)
+        self._identities = Identities(names)
+        self._raise = on_error == "raise"
+        self._options = options
+        self._recorder: RunRecorder | None = None
+        self._behind = WriteBehind()
+        self._round = 0
+        self._before: Arrays = {}
+        self._asked: Sequence[str] | None = None
+        self._metrics: dict[str, float] = {}
+        self._line: Mapping[str, Any] | None = None
+        self._lost: str | None = None
+        """Why rounds before the next one are missing in the log, where not even that could be written."""
+        atexit.register(self.close)
+
+    def sent(self, arrays: Arrays, nodes: Sequence[str]) -> None:
+        """A round begins: this model goes to these nodes."""
+        if self._asked is not None:  # some frameworks skip the aggregation of a round without clients
+            self.received([], {}, None, {})
+        self.end_round()
+        if self._recorder is None and self._clients:  # before any training: a refusal here costs nothing
+            self._open(arrays, self._clients)
+            self._identities.resume(_nodes_before(self.path))
+        self._round += 1
+        self._before = dict(arrays)
+        self._asked = list(nodes)
+
+    def received(
+        self, replies: Sequence[Reply], errors: Mapping[str, str], after: Arrays | None, metrics: Mapping[str, Any]
+    ) -> None:
+        """A round ends: these replies came, and the server's model is now ``after`` (None: it kept the old one)."""
+        if self._asked is None:
+            raise SettingsError(f"{self.path}: replies to a round that was never sent out")
+        finished = _Round(self._round, self._before, self._asked, list(replies), dict(errors), after)
+        self._asked, self._metrics = None, {}
+        self.measured(metrics)
+        waited = self._behind.submit(lambda: self._record(finished), large=True)
+        if waited:
+            logger.warning("%s: recording is slower than training, which waited %.1f s for it", self.path, waited)
+
+    def readable(
+        self, answers: Iterable[tuple[str, Any]], read: Callable[[str, Any], Reply], errors: dict[str, str]
+    ) -> list[Reply]:
+        """The replies of (node, answer) pairs; one that cannot be read goes to ``errors`` with its reason."""
+        replies = []
+        for node, answer in answers:
+            try:
+                replies.append(read(node, answer))
+            except Exception as error:
+                if self._raise:
+                    raise
+                logger.exception("%s: the reply of node %s cannot be read; training goes on", self.path, node)
+                errors[node] = f"reply not recorded: {type(error).__name__}: {error}"[:LONGEST_REASON]
+        return replies
+
+    def measured(self, metrics: Mapping[str, Any], prefix: str = "") -> None:
+        """Metrics of the round that has just ended, as the framework gives them; only finite numbers are kept."""
+        numbers = {f"{prefix}{name}": float(value) for name, value in metrics.items() if is_finite(value)}
+        self._metrics |= dict(islice(numbers.items(), MAX_METRICS - len(self._metrics)))
+
+    def end_round(self) -> None:
+        """No more metrics of the last round will come: it becomes part of the run."""
+        metrics, self._metrics = self._metrics, {}
+        self._behind.submit(lambda: self._append(metrics), large=False)
+        error, self._behind.error = self._behind.error, None
+        if error is not None and self._raise:
+            raise error
+
+    def finish(self) -> None:
+        """Ends the last round and returns when all of it is written; training may go on afterwards."""
+        self.end_round()
+        self._behind.wait()
+        error, self._behind.error = self._behind.error, None
+        if error is not None and self._raise:
+            raise error
+
+    def bundle(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Zips what was recorded into one ``.flrun`` file."""
+        self.finish()
+        if self._recorder is None:
+            raise SettingsError(f"{self.path}: no round has been recorded yet")
+        return self._recorder.bundle(path)
+
+    def close(self) -> None:
+        """Writes what is still to be written and lets go of the run's folder."""
+        atexit.unregister(self.close)
+        self.finish()
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _open(self, arrays: Arrays, clients: Sequence[Client]) -> None:
+        """Opens the run, or goes on with it; a folder that holds something else is left alone for one beside it."""
+        wanted = self.path
+        for number in count(2):
+            try:
+                self._recorder = self._opened(arrays, clients)
+                return
+            except RunLogError as refused:
+                code = refused.problems[0].code
+                if code not in _OTHER_FOLDERS or (code == "E_SHAPE" and not (self.path / MANIFEST).exists()):
+                    raise
+                self.path = wanted.with_name(f"{wanted.name}-{number}")
+                logger.warning("%s; recording into %s instead", refused, self.path)
+
+    def _opened(self, arrays: Arrays, clients: Sequence[Client]) -> RunRecorder:
+        goes_on = (self.path / MANIFEST).exists()
+        known = list(clients)
+        names = [name for name, array in arrays.items() if array.dtype.kind == "f"]
+        if goes_on:  # by now the server may have averaged whole-number counters into floats: ask the log
+            recorded = json.loads((self.path / MANIFEST).read_bytes())
+            names = [p["name"] for p in recorded["parameters"] if p["name"] in arrays]
+            known = [Client(c["id"], c["data_size"]) for c in recorded["clients"]]
+        floats = {name: arrays[name] for name in names}
+        recorder = RunRecorder(
+            self.path,
+            clients=known,
+            parameters=[(name, array.shape) for name, array in floats.items()],
+            initial=floats,
+            source=self._source,
+            created=None if goes_on else datetime.now(UTC).isoformat(timespec="seconds"),
+            **self._options,
+        )
+        if not recorder.goes_on_from(floats):
+            recorder.close()
+            found = f"{recorder.next_epoch - 1} rounds that ended with another model"
+            raise refusal("E_OTHER_RUN", str(self.path), found)
+        for client in clients if goes_on else ():
+            if client.id not in {k.id for k in known}:
+                recorder.add_client(client.id, client.data_size)
+        return recorder
+
+    # ---- from here on in the writing thread
+
+    def _record(self, finished: _Round) -> None:
+        """Stores a round; whatever goes wrong is logged, and the round becomes a gap."""
+        try:
+            self._store(finished)
+        except Exception as error:
+            logger.exception("%s: round %d could not be recorded; training goes on", self.path, finished.number)
+            self._behind.error = error
+            self._store_gap(finished, f"round {finished.number}: {type(error).__name__}: {error}"[:LONGEST_REASON])
+
+    def _store_gap(self, finished: _Round, reason: str) -> None:
+        """A line that says why this round has no updates, with the server's model, from which the next one starts."""
+        recorder = self._recorder
+        self._lost = reason
+        if recorder is None:
+            return
+        model = finished.before if finished.after is None else finished.after
+        try:
+            self._line = recorder.store_epoch({}, global_model=_part(model, recorder), gap=reason)
+            self._lost = None
+        except Exception:
+            logger.exception("%s: the gap is written with the next round", self.path)
+
+    def _append(self, metrics: Mapping[str, float]) -> None:
+        line, self._line = self._line, None
+        if line is None or self._recorder is None:
+            return
+        try:
+            self._recorder.append_epoch(line, metrics)
+        except Exception as error:
+            logger.exception("%s: a round could not be recorded; training goes on", self.path)
+            self._behind.error = error
+            self._lost = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+
+    def _store(self, finished: _Round) -> None:
+        clients, claims = self._identities.assign([(r.node, r.says) for r in finished.replies])
+        named = dict(zip(clients, finished.replies, strict=True))
+        named.pop("", None)
+        sizes = {client: int(r.weight) for client, r in named.items() if is_count(r.weight)}
+        if self._recorder is None:
+            if not named:
+                logger.warning("%s: round %d had no replies and no client is known yet", self.path, finished.number)
+                return
+            self._open(finished.before, [Client(c, sizes.get(c, 1)) for c in sorted(named)])
+            claims += self._identities.resume(_nodes_before(self.path))
+        recorder = self._recorder
+        assert recorder is not None
+        if self._lost is not None:
+            recorder.epoch({}, global_model=_part(finished.before, recorder), gap=self._lost)
+            self._lost = None
+        known = {c["id"]: c["data_size"] for c in recorder.manifest["clients"]}
+        for client in sorted(named.keys() - known.keys()):
+            known[client] = sizes.get(client, 1)
+            recorder.add_client(client, known[client])
+        unusable = {c: why for c, r in named.items() if (why := _unusable(r, finished.before, recorder))}
+        order = [c for c in known if c in named and c not in unusable]  # replies come in any order
+        updates = ReplyUpdates({c: named[c].arrays for c in order}, finished.before, recorder.parameter_names)
+        weights = {c: sizes.get(c, known[c]) for c in order}
+        server = _part(finished.before if finished.after is None else finished.after, recorder)
+        answered = {reply.node for reply in finished.replies}
+        asked = {**dict.fromkeys(finished.asked), **finished.errors}
+        failed = {self._shown(n): finished.errors.get(n, NO_REPLY) for n in asked if n not in answered}
+        self._line = recorder.store_epoch(
+            updates,
+            data_sizes={c: sizes[c] for c in order if c in sizes},
+            global_model=None if is_weighted_mean(updates, weights, server) else server,
+            asked=[self._shown(n) for n in finished.asked],
+            failed={**failed, **unusable},
+            source={"round": finished.number, "nodes": {c: named[c].node for c in order}},
+            claims=with_hashes(claims, finished.replies, updates),
+        )
+
+    def _shown(self, node: str) -> str:
+        """The client behind a node, or the node itself while nobody knows."""
+        return self._identities.client_of(node) or node
+
+
+def _part(arrays: Arrays, recorder: RunRecorder) -> Arrays:
+    return {name: arrays[name] for name in recorder.parameter_names}
+
+
+def _unusable(reply: Reply, before: Arrays, recorder: RunRecorder) -> str | None:
+    """Why this reply is no model of the federation's shape."""
+    for name in recorder.parameter_names:
+        found = reply.arrays.get(name)
+        if found is None or found.dtype.kind not in "fiu" or found.shape != before[name].shape:
+            what = "no tensor" if found is None else f"{found.dtype} of shape {found.shape}"
+            return f"reply not recorded: {what} for {name!r}, expected shape {before[name].shape}"[:LONGEST_REASON]
+    return None
+
+
+def _nodes_before(path: Path) -> dict[str, str]:
+    """client → node as the recorded rounds have it."""
+    nodes: dict[str, str] = {}
+    for line in (path / EPOCHS).read_bytes().splitlines():
+        nodes |= json.loads(line).get("source", {}).get("nodes", {})
+    return nodes
