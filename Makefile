@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Flower and NVFlare pin other versions than ours: their tests start children in this environment
+FRAMEWORKS := .venv-frameworks
 # as many processes as there are cores; `make test JOBS=0` runs one test after another
 JOBS ?= logical
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow lint coverage browser bench wheel clean help
+.PHONY: demo test test-slow lint coverage browser frameworks bench wheel clean help
 
 help:
 	@echo "make demo       set up and open the dashboard on the sample runs"
@@ -23,6 +25,14 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install -q -e ".[test]" -c constraints.txt
 	touch $(STAMP)
 
+$(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(BIN)/python tests/frameworks/environment.py $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/pip install -q -r tests/frameworks/requirements.txt
+	touch $(FRAMEWORKS)/.installed
+
+frameworks: $(FRAMEWORKS)/.installed
+
 demo: $(STAMP)
 	$(BIN)/flcontrib demo
 
@@ -34,13 +44,13 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: $(STAMP) browser lint
+test: $(STAMP) browser frameworks lint
 	$(BIN)/pytest -m "not slow" -n $(JOBS)
 
-test-slow: $(STAMP) browser
+test-slow: $(STAMP) browser frameworks
 	$(BIN)/pytest -m slow
 
-coverage: $(STAMP) browser
+coverage: $(STAMP) browser frameworks
 	$(BIN)/coverage erase
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --cov --cov-report=term:skip-covered
 
@@ -57,4 +67,4 @@ wheel: $(STAMP)
 	cd build && alone/bin/python -P ../tests/installed_wheel.py dashboard
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage* dist build
+	rm -rf $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .hypothesis .coverage* dist build

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,7 @@ def federation() -> dict[str, Any]:
         "x_val": x_val,
         "y_val": y_val,
         "weighted_mean": weighted_mean,
+        "strategy": SimpleNamespace(configure_train=print, aggregate_train=print),  # tests/frameworks has Flower's own
         "epochs": 4,
         "loader": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x_val, y_val), batch_size=16),
     }
@@ -159,7 +161,7 @@ def test_the_readmes_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     names = federation()
     for number, block in enumerate(blocks()):
         exec(compile(block, f"README block {number}", "exec"), names)
-    assert number == 3
+    assert number == 4
     assert names["report"].history.client_ids == ("c0", "c1", "c2", "c3")
     assert (tmp_path / "report.html").stat().st_size > 10_000
     assert names["loss"].shape == (40, 12)
@@ -200,6 +202,7 @@ USES: dict[str, Callable[[Path], object]] = {
     "choose_epochs": lambda run: (
         fl.choose_epochs(fl.scheduling_problem(_simulated(run)), fl.BudgetSettings(budget=2)).chosen
     ),
+    "record": lambda run: fl.record(SimpleNamespace(configure_train=print, aggregate_train=print), "run").recording,
     "read_run_log": lambda run: _simulated(run).epoch_count == 5,
     "scheduling_problem": lambda run: fl.scheduling_problem(_simulated(run)).epoch_count == 5,
     "shapley_values": lambda run: fl.shapley_values(lambda s: s.sum(axis=1), players=["a", "b"]).players == ("a", "b"),

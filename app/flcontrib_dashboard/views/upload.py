@@ -44,15 +44,10 @@ with RunRecorder(
         apply(net, updates)
         recorder.epoch(updates)
 recorder.bundle("run.flrun")"""
-FLOWER = """from flcontrib_core.runs.flower import record
+FLOWER = """import flcontrib_core
 
-strategy = record(
-    FedAvg(),
-    "run",
-    clients=[("a", 120), ("b", 80)],
-    model=net,
-    validation=(x, y),
-)"""
+strategy = flcontrib_core.record(strategy, "run", model=net, validation=(x, y))
+"""
 
 
 def ticks(reached: Collection[str], failed: bool = False) -> str:

@@ -1,0 +1,1 @@
+"""A federation of eight sites that learns scikit-learn's handwritten digits."""

@@ -1,0 +1,72 @@
+"""A tiny federation in either of Flower's interfaces: RUN INTERFACE STRATEGY. site-2 fails in round 2."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.client import NumPyClient
+from flwr.clientapp import ClientApp
+from flwr.common import ndarrays_to_parameters
+from flwr.server import ServerAppComponents, ServerConfig
+from flwr.server import strategy as older
+from flwr.serverapp import ServerApp
+from flwr.serverapp import strategy as newer
+from flwr.simulation import run_simulation
+
+from flcontrib_core.runs.flower import record
+
+folder, interface, kind = sys.argv[1:]
+clients = [(f"site-{i}", i + 1) for i in range(3)]
+start = np.zeros(4, np.float32)
+
+
+def trained(model, place, number):
+    if (place, number) == (2, 2):
+        raise RuntimeError("no power")
+    return model + np.float32(place + number)
+
+
+if interface == "messages":
+    client_app, server_app = ClientApp(), ServerApp()
+
+    @client_app.train()
+    def train(message, context):
+        place, number = context.node_config["partition-id"], message.content["config"]["server-round"]
+        model = trained(message.content["arrays"]["w"].numpy().astype(np.float32), place, number)
+        content = {"arrays": ArrayRecord({"w": Array(model)}), "metrics": MetricRecord({"num-examples": place + 1})}
+        return Message(RecordDict({**content, "who": ConfigRecord({"client-id": f"site-{place}"})}), reply_to=message)
+
+    @server_app.main()
+    def main(grid, context):
+        strategy = getattr(newer, kind)(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
+        assert record(strategy, folder) is strategy
+        result = strategy.start(grid=grid, initial_arrays=ArrayRecord({"w": Array(start)}), num_rounds=3)
+        np.save(folder + "-end.npy", result.arrays["w"].numpy())
+else:
+
+    class Site(NumPyClient):
+        def __init__(self, place):
+            self.place = place
+
+        def fit(self, parameters, config):
+            model = trained(parameters[0].astype(np.float32), self.place, config["round"])
+            return [model], self.place + 1, {"client-id": f"site-{self.place}"}
+
+    def components(context):
+        strategy = getattr(older, kind)(
+            fraction_evaluate=0.0,
+            min_fit_clients=3,
+            min_available_clients=3,
+            on_fit_config_fn=lambda number: {"round": number},
+            initial_parameters=ndarrays_to_parameters([start]),
+            evaluate_fn=lambda number, arrays, config: np.save(folder + "-end.npy", arrays[0]),
+        )
+        strategy = record(strategy, folder, clients=clients)
+        return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=3))
+
+    client_app = ClientApp(client_fn=lambda context: Site(context.node_config["partition-id"]).to_client())
+    server_app = ServerApp(server_fn=components)
+
+run_simulation(server_app, client_app, num_supernodes=3, backend_config={"client_resources": {"num_cpus": 1}})

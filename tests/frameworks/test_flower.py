@@ -1,0 +1,91 @@
+"""Is a real Flower federation recorded by the README's line, whatever its sites do?"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flcontrib_core as fl
+from flcontrib_core.reports.extract import extract_json
+from flcontrib_core.runs import RunLog
+from tests.frameworks.conftest import RunScript
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = (ROOT / "examples" / "flower" / "digits" / "server_app.py").read_text()
+
+
+def opened(path: Path) -> RunLog:
+    run = fl.read_run_log(path)
+    assert isinstance(run, RunLog)
+    return run
+
+
+def test_the_examples_line_is_the_readmes() -> None:
+    (line,) = re.findall(r"^strategy = .*record\(.*$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    assert EXAMPLE.count("flcontrib_core.record") == 1
+    assert f"    {line}\n" in EXAMPLE
+
+
+def test_an_attack_an_impersonation_a_late_joiner_and_a_crash(run_script: RunScript) -> None:
+    run = opened(run_script("flower_federation.py") / "my-run")
+    stranger = next(name for name in run.client_ids if name.startswith("hospital-0 (node "))
+    assert sorted(set(run.client_ids) - {stranger}) == [f"hospital-{i}" for i in (0, 1, 2, 3, 4, 5, 7)]
+    took_part = {name: run.participated()[1:, i] for i, name in enumerate(run.client_ids)}
+    assert not took_part["hospital-7"][:3].any()
+    assert took_part["hospital-7"][3:].all()
+    assert took_part["hospital-0"].all()
+    (failed,) = [f for f in run.epochs[2].failed if f.client == "hospital-2"]
+    assert failed.reason == "RuntimeError: no power in 'ward 2'"
+    assert run.classes == 10, "from the model's logits"
+    assert {m for e in run.epochs for m in e.metrics} == {"evaluate/accuracy"}
+    assert run.epochs[-1].metrics["evaluate/accuracy"] > 0.8
+
+    claims = [(e.epoch, claim) for e in run.epochs for claim in e.claims]
+    assert [epoch for epoch, _ in claims] == list(range(2, 21))
+    assert {(c.kind, c.client, c.claimed) for _, c in claims} == {("taken", stranger, "hospital-0")}
+    assert [w.code for w in run.warnings] == ["W_IDENTITY"]
+
+    report = fl.audit(run)
+    accused = {alert.client for alert in report.detection.alerts if alert.accuses}
+    assert accused == {"hospital-5"}, "nobody else, whatever name it gave"
+    first, last = next(a.window for a in report.detection.alerts if a.client == "hospital-5") or (0, 0)
+    assert first <= 9
+    assert last >= 13
+    hashes = {row["sha256"] for row in extract_json(report, "hospital-0", run)["updates"]["rows"]}
+    assert len(hashes) == 20
+    assert not hashes & {claim.update for _, claim in claims}, "no update that hospital-0 did not send"
+    assert {claim.other_update for _, claim in claims} < hashes
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("interface", "kind"),
+    [
+        ("messages", "FedAdam"),
+        ("fit", "FedAvg"),
+        pytest.param("messages", "FedAvg", marks=SLOW),
+        pytest.param("fit", "FedAdam", marks=SLOW),
+    ],
+)
+def test_both_interfaces_and_a_server_optimiser(run_script: RunScript, interface: str, kind: str) -> None:
+    folder = run_script("flower_interfaces.py", "run", interface, kind)
+    run = opened(folder / "run")
+    assert [e.participants for e in run.epochs] == [(0, 1, 2), (0, 1), (0, 1, 2)]
+    assert [f.client for f in run.epochs[1].failed] == ["site-2"]
+    for epoch, entry in enumerate(run.epochs, start=1):
+        expected = np.tile(np.array(entry.participants)[:, None] + epoch, (1, 4))
+        np.testing.assert_allclose(run.epoch_data(epoch).updates, expected, atol=1e-5)
+        assert entry.data_sizes == tuple(c + 1 for c in entry.participants)
+        assert entry.has_global == (kind == "FedAdam"), "only a server optimiser's model has to be stored"
+    data = run.epoch_data(3)
+    rebuilt = run.initial() + sum(
+        np.array(e.data_sizes) / sum(e.data_sizes) @ run.epoch_data(e.epoch).updates for e in run.epochs
+    )
+    ended = rebuilt if data.global_model is None else data.global_model
+    np.testing.assert_allclose(ended, np.load(folder / "run-end.npy"), atol=1e-5)
+    assert run.manifest["source"]["framework"].startswith("flower ")
