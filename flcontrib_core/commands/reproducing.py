@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -12,40 +9,55 @@ import click
 from flcontrib_core.commands.printing import Progress, print_json, table
 
 
-@click.command(epilog="Example: flcontrib reproduce change-points --data-dir data -o figures")
+@click.command(epilog="Example: flcontrib reproduce all --data-dir data -o paper --workers 2")
 @click.argument("figure")
-@click.option(
-    "--dataset", type=click.Choice(["adult", "compas", "cifar10"]), default="adult", show_default=True, help="Data."
-)
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the data sets ($FLCONTRIB_DATA).")
 @click.option(
-    "--scale", type=click.Choice(["small", "full"]), default="small", show_default=True, help="Minutes or hours."
+    "--scale",
+    type=click.Choice(["small", "full"]),
+    default="small",
+    show_default=True,
+    help="Minutes on two cores, or the paper's own grid of 132 instances (days).",
 )
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the figure's data (CSV and JSON).")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("paper"), show_default=True,
+    help="Folder for data (Parquet, CSV, JSON), drawings (SVG, HTML) and claims. Finished instances are kept there: "
+         "the same command goes on where it was stopped.",
+)  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option("--price", is_flag=True, help="Only say about how long it would take.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
-def reproduce(figure: str, dataset: str, data_dir: Path | None, scale: str, out: Path | None, as_json: bool) -> None:
-    """Make a figure's data again: change-points, jaccard, methods, schedulers, approximations or aggregation."""
-    from flcontrib_core.laboratory.reproduction import Stage
+def reproduce(
+    figure: str, data_dir: Path | None, scale: str, out: Path, workers: int, price: bool, as_json: bool
+) -> None:
+    """Make a figure of the paper again, with its claims: cactus, ablations, approximations, change-points, jaccard,
+    aggregation, or all."""
+    from flcontrib_core.laboratory.reproduction import FIGURES, Stage, price_of_figures, write_figure
     from flcontrib_core.laboratory.reproduction import reproduce as run_figure
 
-    progress = Progress()
-    found = run_figure(figure, Stage(dataset, data_dir, full=scale == "full"), progress)
-    progress.close()
-    names = list(dict.fromkeys(k for row in found.rows for k in row))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / f"{found.name}.json").write_text(json.dumps(asdict(found), indent=1))
-        with (out / f"{found.name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, names)
-            writer.writeheader()
-            writer.writerows(found.rows)
-        click.echo(f"wrote {out / found.name}.csv and .json", err=True)
-    if as_json:
-        print_json(asdict(found))
+    stage = Stage(data_dir, full=scale == "full")
+    names = list(FIGURES) if figure == "all" else [figure]
+    prices = price_of_figures(names, stage, workers)
+    for name, seconds in prices.items():
+        click.echo(f"{name}: about {seconds / 60:.0f} min on {workers} worker(s), less what is kept in {out}", err=True)
+    if price:
+        if as_json:
+            print_json({"seconds": prices})
         return
-    click.echo(f"{found.question} (paper: {found.paper})")
-    cells = [
-        [f"{row.get(n):.4g}" if isinstance(row.get(n), float) else str(row.get(n, "")) for n in names]
-        for row in found.rows
-    ]
-    click.echo(table(names, cells))
+    answers = []
+    for name in names:
+        progress = Progress()
+        made = run_figure(name, stage, out / "instances", workers, progress)
+        progress.close()
+        files = write_figure(made, out)
+        claims = [claim.to_json() for claim in made.claims]
+        answers.append({"name": name, "files": [str(path) for path in files], "claims": claims})
+        if not as_json:
+            click.echo(f"\n{made.drawn.title} ({made.scale})")
+            said = {True: "holds", False: "holds not", None: "not run"}
+            click.echo(
+                table(["claim", "paper", "ours", ""], [[c.claim, c.paper, c.ours, said[c.holds]] for c in made.claims])
+            )
+            click.echo(f"drawn: {out / f'{name}.svg'}")
+    if as_json:
+        print_json({"figures": answers})

@@ -1,0 +1,130 @@
+"""The paper's six figures from one command: rows, drawings and claims, on a small federation from bundled data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from click.testing import CliRunner
+
+from flcontrib_core.charts.panels import Line, Panel, PanelFacts, draw_panels, panels_alt, panels_rows
+from flcontrib_core.charts.svg import svg_file
+from flcontrib_core.cli import flcontrib
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.history import AssessSettings, assess_contributions
+from flcontrib_core.laboratory.reproduction import FIGURES, Stage, cactus, catalogue, reproduce, write_figure
+from flcontrib_core.laboratory.reproduction.grid import (
+    CutOffReached,
+    Instance,
+    assess_within,
+    limited_to,
+    paper_grid,
+    run_instances,
+)
+from flcontrib_core.laboratory.simulation import SimulationSettings
+from flcontrib_core.scheduling import BudgetSettings
+from flcontrib_core.shapley import Exact
+
+SMALL = Stage(
+    base=SimulationSettings(dataset="breast-cancer", hidden=(8,)), seeds=1, clients=(4, 8), datasets=("adult",)
+)
+
+
+def test_the_grid_has_the_papers_132_instances_and_its_counts() -> None:
+    grid = list(paper_grid())
+    assert len(set(grid)) == 132
+    up_to_16 = [i for i in grid if i.clients <= 16]
+    assert len(up_to_16) == 84  # ComFedSV's count
+    assert len(up_to_16) + sum(i.clients == 32 and i.epochs in (12, 25) for i in grid) == 96  # exact's
+
+
+@pytest.mark.parametrize("name", sorted(FIGURES))
+def test_every_figure_has_data_a_drawing_and_claims(name: str, tmp_path: Path) -> None:
+    figure = reproduce(name, SMALL, tmp_path / "instances")
+    files = write_figure(figure, tmp_path)
+    assert {path.suffix for path in files} == {".csv", ".parquet", ".json", ".svg", ".html"}
+    assert all(path.stat().st_size for path in files)
+    stored = json.loads((tmp_path / f"{name}.json").read_text())
+    assert stored["rows"]
+    claims = json.loads((tmp_path / f"{name}-claims.json").read_text())
+    assert claims == stored["claims"]
+    assert {frozenset(claim) for claim in claims} == {frozenset({"claim", "paper", "ours", "holds"})}
+    assert all(claim["holds"] in (True, False, None) for claim in claims)
+    drawing = (tmp_path / f"{name}.svg").read_text()
+    assert figure.drawn.title in drawing
+    assert "NaN" not in drawing
+
+
+def test_finished_instances_are_not_run_again(tmp_path: Path) -> None:
+    ran: list[Instance] = []
+
+    def work(stage: Stage, instance: Instance) -> list[dict[str, Any]]:
+        ran.append(instance)
+        return [{"value": instance.seed}]
+
+    some = [Instance("adult", 4, 3, seed) for seed in range(3)]
+    first = run_instances("cactus", work, SMALL, some[:2], tmp_path, 1)
+    again = run_instances("cactus", work, SMALL, some, tmp_path, 1)
+    assert ran == some
+    assert [row["value"] for row in again] == [0, 1, 2]
+    assert again[:2] == first
+    run_instances("cactus", work, replace(SMALL, full=True), some, tmp_path, 1)
+    assert len(ran) == 6  # another scale is other work
+
+
+def test_an_assessment_beyond_the_cut_off_ends() -> None:
+    run = SMALL.train(Instance("adult", 4, 3, 0))
+    with pytest.raises(CutOffReached):
+        assess_within(run, AssessSettings(), cut_off=-1.0)
+
+
+def test_a_schedule_read_from_a_full_history_equals_computing_it() -> None:
+    run = SMALL.train(Instance("adult", 6, 5, 1))
+    settings = AssessSettings(estimator=Exact(), observe=False)
+    full = assess_contributions(run, settings)
+    alone = assess_contributions(run, replace(settings, budget=BudgetSettings(epochs=(2, 5))))
+    np.testing.assert_array_equal(limited_to(full, (2, 5)).state, alone.state)
+    np.testing.assert_allclose(limited_to(full, (2, 5)).totals("loss"), alone.totals("loss"), rtol=1e-12)
+
+
+def test_what_was_not_run_is_predicted_from_the_methods_own_rates() -> None:
+    about = {"dataset": "adult", "clients": 8, "epochs": 12, "seed": 0}
+    row = {**about, "method": cactus.EXACT, "seconds": 1.8, "evaluations": 180, "predicted": False, "solved": True}
+    guessed = cactus.predicted_rows([row])
+    assert len(guessed) == 59  # the other instances of Adult
+    assert {r["method"] for r in guessed} == {cactus.EXACT}
+    of_64 = [r for r in guessed if (r["clients"], r["epochs"]) == (64, 50)]
+    assert of_64[0]["seconds"] == pytest.approx(50 * (2.0**32 - 1) * 0.01)
+    assert not of_64[0]["solved"]
+    assert all(r["predicted"] for r in guessed)
+
+
+def test_predicted_points_are_drawn_open() -> None:
+    line = Line("exact", (1.0, 2.0), (0.1, 10.0), (False, True))
+    facts = PanelFacts("Title", "Take-away.", (Panel("seconds", "instances", (line,), logarithmic=True, limit=100.0),))
+    picture = draw_panels(facts, "light")
+    symbols = [trace["marker"]["symbol"] for trace in picture.data if trace["mode"] == "markers"]
+    assert symbols == ["circle", "circle-open"]
+    go.Figure(json.loads(picture.to_json()))  # Plotly knows every property
+    assert 'fill="none"' in svg_file(picture, "Title", panels_alt(facts))
+    assert [row["predicted"] for row in panels_rows(facts)] == [False, True]
+
+
+def test_the_command_prints_figures_with_files_and_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flcontrib_core.laboratory.reproduction.Stage", lambda *_, **__: SMALL)
+    told = CliRunner().invoke(flcontrib, ["reproduce", "aggregation", "-o", str(tmp_path), "--json"])
+    assert told.exit_code == 0, told.output
+    answer = json.loads(told.stdout)
+    assert [figure["name"] for figure in answer["figures"]] == ["aggregation"]
+    assert all(Path(path).exists() for path in answer["figures"][0]["files"])
+    assert "about" in told.stderr  # what it will cost, before it starts
+
+
+def test_an_unknown_figure_is_refused_with_the_list() -> None:
+    with pytest.raises(SettingsError, match="change-points"):
+        catalogue.recipe_of("figure-9")
