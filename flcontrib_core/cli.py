@@ -83,6 +83,12 @@ def main() -> None:
         if wants_json:
             click.echo(json.dumps({"ok": False, "digest": None, "error": type(fault).__name__, "message": str(fault)}))
         sys.exit(2)
+    except OSError as fault:
+        # A full disk, a folder that vanished or may not be written: the machine's answer, not a fault of ours.
+        click.echo(f"{type(fault).__name__}: {fault}", err=True)
+        if wants_json:
+            click.echo(json.dumps({"ok": False, "digest": None, "error": type(fault).__name__, "message": str(fault)}))
+        sys.exit(2)
 
 
 if __name__ == "__main__":

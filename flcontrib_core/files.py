@@ -36,6 +36,15 @@ def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> Path:
     return given
 
 
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made with those above it where it is not there. Raises FileNotWritten."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise FileNotWritten(f"the folder {os.fspath(path)} cannot be made: {fault.strerror or fault}") from fault
+    return Path(path)
+
+
 def sync(descriptor: int) -> None:
     """Makes what was written survive a power cut."""
     if sys.platform == "darwin":  # fsync alone stops at the drive's cache

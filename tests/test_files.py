@@ -14,7 +14,7 @@ import pytest
 from flcontrib_core import files
 from flcontrib_core.errors import FileNotWritten
 from flcontrib_core.execution.children import child_environment, python_command
-from flcontrib_core.files import write_atomic
+from flcontrib_core.files import make_folder, write_atomic
 from tests.workspace.recorded import scratch_folder
 
 
@@ -104,3 +104,10 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(folder: Path) -> None:
         assert len(content) == 300_000
         assert len(set(content)) == 1
         target.unlink()
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileNotWritten, match="cannot be made"):
+        make_folder(tmp_path / "file" / "folder")
+    assert make_folder(tmp_path / "a" / "b").is_dir()

@@ -14,7 +14,7 @@ from flcontrib_core.charts.heat_map import draw_heat_map, heat_map_alt, heat_map
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.ranking import draw_ranking, ranking_alt, ranking_facts
 from flcontrib_core.charts.svg import inline_svg, svg_file
-from flcontrib_core.files import write_atomic
+from flcontrib_core.files import make_folder, write_atomic
 from flcontrib_core.vocabulary import CellState
 
 MOST_ALERTS_DRAWN = 12
@@ -62,7 +62,7 @@ def write_charts(report: AuditReport, folder: str | PathLike[str]) -> list[Path]
     Departure: no PNG here. A raster needs a browser or a drawing library that would be the heaviest dependency of the
     house; the dashboard makes PNGs in the reader's own browser, and an SVG prints at any size.
     """
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return [write_atomic(Path(folder) / f"{name}.svg", c.as_file()) for name, c in report_charts(report).items()]
 
 

@@ -114,10 +114,11 @@ def key() -> None:
 @click.option("--workspace", type=click.Path(path_type=Path), help="Folder of runs and results.")
 def new(file: Path | None, workspace: Path | None) -> None:
     """Make a key in FILE, or in the workspace. Keep it secret; give the printed public key to your readers."""
+    from flcontrib_core.files import make_folder
     from flcontrib_core.reports.signature import OperatorKey
 
     place = _key_place(file, workspace)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent)
     made = OperatorKey.create(place)
     click.echo(f"{place}: only you can read it\npublic key {made.public_key}")
 

@@ -15,6 +15,9 @@ from flcontrib_core.shapley.estimate import EpochEstimator, Estimator, RunEstima
 from flcontrib_core.shapley.registry import estimator_by_name, estimator_from_record
 from flcontrib_core.vocabulary import FillPolicy, WeightMode
 
+SEEDS = 1 << 32
+"""Every library that takes part takes seeds below this."""
+
 
 @dataclass(frozen=True)
 class AssessSettings:
@@ -40,6 +43,8 @@ class AssessSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "estimator", _as_estimator(self.estimator))
+        if not 0 <= self.seed < SEEDS:
+            raise SettingsError(f"seed is {self.seed}; give a whole number from 0 to {SEEDS - 1}")
         limited = self.budget.budget is not None or self.budget.epochs is not None
         if not self.values and (limited or isinstance(self.estimator, RunEstimator)):
             raise SettingsError(

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.errors import Problem
+from flcontrib_core.files import make_folder
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import history_json
 from flcontrib_core.vocabulary import CellState, FillPolicy
@@ -63,7 +64,7 @@ def write_history_tables(
 
     Warnings about the log follow into the folder as a table of their own.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = []
     tables = history_tables(history, fill)
     if warnings:

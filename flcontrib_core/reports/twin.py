@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.files import write_atomic
+from flcontrib_core.files import make_folder, write_atomic
 from flcontrib_core.reports.as_json import audit_json, history_json
 from flcontrib_core.reports.html import html_report
 from flcontrib_core.reports.record import NO_RECORD, RECORDED, Record, written_now
@@ -101,7 +101,7 @@ def write_report(report: AuditReport, path: Path, record: Record = NO_RECORD) ->
 
 def write_pair(content: dict[str, Any], twin: Path, page: str, path: Path) -> None:
     """Writes a JSON and the page that names its digest, each in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_json(content, twin)
     write_atomic(path, page)
 

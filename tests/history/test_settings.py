@@ -193,3 +193,9 @@ def test_a_third_partys_estimator_is_recorded_and_found_again_once_it_has_a_name
         assert assess_settings_from_record(record) == settings
     finally:
         unregister("shares")
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 32, 10**30])
+def test_a_seed_that_no_library_takes_is_refused(seed: int) -> None:
+    with pytest.raises(SettingsError, match="seed"):
+        AssessSettings(seed=seed)
