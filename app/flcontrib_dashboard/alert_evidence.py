@@ -132,9 +132,10 @@ def class_mix(shown: state.Shown, alert: Alert) -> None:
         )
 
 
-def check_it(report: AuditReport) -> None:
+def check_it(shown: state.Shown) -> None:
+    report = shown.report
     controls.card_title("Check it yourself")
-    st.code("flcontrib verify report.json RUN.flrun", language="bash")
+    st.code(f"flcontrib verify {controls.named('report', 'json', shown)} RUN.flrun", language="bash", wrap_lines=True)
     st.caption("The report's JSON is on the page Report & export; RUN.flrun is the log that was brought in.")
     made = report.provenance
     estimators = sorted(
@@ -198,6 +199,6 @@ def show(shown: state.Shown, alert: Alert) -> None:
         with st.container(border=True, gap="xsmall"):
             what_if(report, alert)
         with st.container(border=True, height="stretch", gap="xsmall"):
-            check_it(report)
+            check_it(shown)
     with side, st.container(border=True, height="stretch", gap="xsmall"):
         deciding.card(shown, alert)

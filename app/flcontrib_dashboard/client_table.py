@@ -9,6 +9,7 @@ import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import Following
+from flcontrib_core.reports import share_of_help, table_csv, totals_table
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers, pending_epochs
 from flcontrib_dashboard import controls, selection, state
@@ -36,16 +37,13 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     order = np.argsort(-credit, kind="stable")
     credit = credit[order]
     half = 1.96 * history.total_standard_errors(utility)[order]
-    positive = float(credit[credit > 0].sum())
     digits = digits_of(credit)
     unknown = history.of(utility).missing.sum(axis=0)[order]
     columns: dict[str, list[Any]] = {
         "Client": [history.client_ids[i] for i in order],
         "Total": credit.tolist(),
         "± 95%": [interval_words(h, digits, n) for h, n in zip(half.tolist(), unknown.tolist(), strict=True)],
-        "Share of the help": (100 * np.maximum(credit, 0.0) / positive).tolist()
-        if positive > 0
-        else [0.0] * len(order),
+        "Share of the help": (100 * share_of_help(credit)).tolist(),
         "Took part": history.participated.sum(axis=0)[order].tolist(),
         "Computed": (history.participated & history.of(utility).computed).sum(axis=0)[order].tolist(),
     }
@@ -125,8 +123,8 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
     )
     st.download_button(
         "Totals as CSV",
-        lambda: controls.as_csv(controls.rows_of(columns)),
-        file_name="totals.csv",
+        lambda: table_csv(totals_table(report.history, fill)),
+        file_name=controls.named("totals" if fill is FillPolicy.EQUAL else f"totals-{fill}-fill", "csv", shown),
         mime="text/csv",
         on_click="ignore",
     )

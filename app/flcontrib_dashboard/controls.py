@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import streamlit as st
@@ -15,7 +16,7 @@ from flcontrib_core.auditing import AuditReport, settings_from_record
 from flcontrib_core.charts import DARK, Picture, palette_for
 from flcontrib_core.detection import Alert
 from flcontrib_core.history import NoValues
-from flcontrib_core.reports import csv_safe
+from flcontrib_core.reports import csv_safe, file_name
 from flcontrib_core.words import computed_badge, numbers, without_values, wording
 from flcontrib_core.workspace import Job, JobState, RunEntry
 from flcontrib_dashboard import selection, state
@@ -108,10 +109,11 @@ def chart(
     ``row_clients`` names the rows of a chart that has one per client, top row first.
     """
     picture = st.session_state.get(f"{key}-format") or "png"
+    saved_as = chart_file(name, cache_key)
     if st.session_state.get(f"{key}-table", False):
         table(rows(), key=f"{key}-rows")
     else:
-        options = {"format": picture, "filename": name, "scale": PICTURE_SCALE}
+        options = {"format": picture, "filename": saved_as.removesuffix(".csv"), "scale": PICTURE_SCALE}
         drawn = state.cached((*cache_key, key), lambda: Drawn(draw()))
         tools = [*(EPOCH_TOOLS if drawn.zooms else ()), *(["select2d"] if report is not None else ()), "toImage"]
         show_picture(
@@ -130,7 +132,7 @@ def chart(
             st.download_button(
                 "CSV",
                 lambda: as_csv(rows()),
-                file_name=f"{name}.csv",
+                file_name=saved_as,
                 mime="text/csv",
                 key=f"{key}-csv",
                 width="stretch",
@@ -140,6 +142,21 @@ def chart(
                 "Picture", ["png", "svg"], default="png", key=f"{key}-format", format_func=lambda f: str(f).upper()
             )
             st.caption("The camera at the chart's corner saves it in this format.")
+
+
+def chart_file(name: str, cache_key: tuple[Hashable, ...]) -> str:
+    """The file name of a chart's numbers; what the chart depends on stands in it as a short digest, so that two charts
+    of one kind never share a name."""
+    depends_on = tuple(part for part in cache_key if part != state.theme())
+    return named(f"{name}-{sha256(repr(depends_on).encode()).hexdigest()[:6]}", "csv")
+
+
+def named(what: str, ending: str, shown: state.Shown | None = None) -> str:
+    """The name of a download: the run on screen, the result where it is of one, and what it is."""
+    entry = state.current_run() if shown is None else shown.entry
+    if entry is None:
+        return file_name("", "", what, ending)
+    return file_name(entry.name, entry.digest, what if shown is None else f"{shown.result.digest[:6]}-{what}", ending)
 
 
 def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]], **options: Any) -> Any:

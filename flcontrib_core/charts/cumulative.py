@@ -110,11 +110,10 @@ def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
     for t in range(facts.epochs + 1):
         row: dict[str, object] = {"epoch": t}
         for curve in facts.focus:
-            row[curve.client] = float(curve.credit[t])
+            row[f"{curve.client}, {facts.axis}"] = float(curve.credit[t])
         if facts.others:
-            row["others 10%"], row["others median"], row["others 90%"] = (
-                float(facts.quantiles[q, t]) for q in (0, 2, 4)
-            )
+            for q, name in ((0, "10%"), (2, "median"), (4, "90%")):
+                row[f"others {name}, {facts.axis}"] = float(facts.quantiles[q, t])
         rows.append(row)
     return rows
 

@@ -21,6 +21,7 @@ from flcontrib_core.commands.printing import Progress, print_json, say
 from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
+    from flcontrib_core.detection import Reviews
     from flcontrib_core.reports.record import Record
     from flcontrib_core.reports.signature import OperatorKey
 
@@ -76,7 +77,7 @@ def report(
         from flcontrib_core.reports.twin import write_report
 
         page, twin = write_report(found, out, record)
-    for path in _more(found, charts, tables, options):
+    for path in _more(found, charts, tables, options, record.reviews):
         click.echo(f"wrote {path}", err=True)
     answer = {"html": str(page), "json": str(twin), "digest": found.history.run_digest, "report_digest": _seal_of(twin)}
     if key is not None:
@@ -159,16 +160,19 @@ def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -
     return found, Record(chain_head=str(workspace.head()), reviews=workspace.alerts.reviews(found.history.run_digest))
 
 
-def _more(found: Any, charts: Path | None, tables: Path | None, options: dict[str, Any]) -> list[Path]:
+def _more(
+    found: Any, charts: Path | None, tables: Path | None, options: dict[str, Any], reviews: Reviews
+) -> list[Path]:
     written: list[Path] = []
     if charts is not None:
         from flcontrib_core.charts import write_charts
 
         written += write_charts(found, charts)
     if tables is not None:
-        from flcontrib_core.reports.tables import write_history_tables
+        from flcontrib_core.reports.tables import alerts_table, write_history_tables
 
-        written += write_history_tables(found.history, tables, settings_from(options).fill, found.warnings)
+        alerts = alerts_table(found, reviews) if found.detection.alerts else None
+        written += write_history_tables(found.history, tables, settings_from(options).fill, found.warnings, alerts)
     return written
 
 

@@ -2,7 +2,9 @@
 
 ``contributions`` is the long form that ``read_run_log`` accepts again (one row per participation, an empty cell where
 the budget skipped it). ``cells`` has every client in every epoch with its state and error; ``totals`` one row per
-client. Parquet keeps names as they are; in CSV a cell that a spreadsheet could run is made harmless by ``csv_safe``.
+client; ``alerts`` one row per alert with all its facts. In every column whose header says so help is up; only
+``contributions`` keeps the sign of the log, whose form it has. Parquet keeps names as they are; in CSV a cell that a
+spreadsheet could run is made harmless by ``csv_safe``.
 """
 
 from __future__ import annotations
@@ -18,11 +20,15 @@ from typing import Any
 
 import numpy as np
 
+from flcontrib_core.auditing import AuditReport
+from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection.review import NO_REVIEWS, AlertReview, AlertState, Reviews
 from flcontrib_core.errors import Problem
 from flcontrib_core.files import make_folder
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import history_json
-from flcontrib_core.vocabulary import CellState, FillPolicy
+from flcontrib_core.vocabulary import CellState, FillPolicy, FloatArray
+from flcontrib_core.words import context, counter_evidence, credited, why
 
 STATE_NAMES = {
     CellState.ABSENT: "absent",
@@ -30,6 +36,8 @@ STATE_NAMES = {
     CellState.NOT_COMPUTED: "not computed",
     CellState.PENDING: "pending",
 }
+HELP_IS_UP = "(help is up)"
+"""Stands in the header of every column whose sign means something."""
 Table = dict[str, list[Any]]
 """column -> cells, all of one length"""
 
@@ -59,10 +67,11 @@ def write_history_tables(
     folder: Path,
     fill: FillPolicy = FillPolicy.EQUAL,
     warnings: Sequence[Problem] = (),
+    alerts: Table | None = None,
 ) -> list[Path]:
     """Writes contributions, cells and totals as CSV and Parquet, and ``history.json``; the paths written.
 
-    Warnings about the log follow into the folder as a table of their own.
+    Warnings about the log, and ``alerts_table`` where given, follow into the folder as tables of their own.
     """
     make_folder(folder)
     written = []
@@ -70,6 +79,8 @@ def write_history_tables(
     if warnings:
         parts = ("code", "where", "found", "expected", "fix")
         tables["warnings"] = {part: [getattr(w, part) for w in warnings] for part in parts}
+    if alerts is not None:
+        tables["alerts"] = alerts
     for name, table in tables.items():
         csv_path, parquet_path = folder / f"{name}.csv", folder / f"{name}.parquet"
         csv_path.write_bytes(table_csv(table))
@@ -81,7 +92,7 @@ def write_history_tables(
 
 
 def history_tables(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> dict[str, Table]:
-    """The three tables by name. Values keep the stored sign (a rising loss share is harm)."""
+    """The three tables by name."""
     return {
         "contributions": contributions_table(history),
         "cells": cells_table(history),
@@ -92,6 +103,7 @@ def history_tables(history: ContributionHistory, fill: FillPolicy = FillPolicy.E
 def contributions_table(history: ContributionHistory) -> Table:
     """``epoch, client`` and a column per utility: epoch 0 (the initial model's share), then one row per participation.
 
+    The form of RUNLOG, to be read again: values keep the log's sign (a rising loss share is harm).
     Departure: an epoch in which nobody took part has no row; behind the last participation it cannot be told apart
     from a shorter run.
     """
@@ -115,7 +127,9 @@ def cells_table(history: ContributionHistory) -> Table:
     }
     for utility in history.utilities:
         series = history.of(utility)
-        table[f"{utility} value"] = _nullable(series.values[1:].ravel())
+        table[f"{credited(history, utility)} {HELP_IS_UP}"] = _nullable(
+            _up(history, utility) * series.values[1:].ravel()
+        )
         errors = np.where(history.participated, series.standard_errors, 0.0)
         table[f"{utility} standard error"] = _nullable(np.where(series.missing, np.nan, errors)[1:].ravel())
     return table
@@ -131,11 +145,63 @@ def totals_table(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQU
         "epochs computed": (took_part & known).sum(axis=0).tolist(),
     }
     for utility in history.utilities:
-        table[f"{utility} total"] = _nullable(history.totals(utility, fill))
-        table[f"{utility} initial share"] = _nullable(history.of(utility).values[0])
+        sign, initial, name = _up(history, utility), history.of(utility).values[0], credited(history, utility)
+        credit = sign * (history.totals(utility, fill) - initial)
+        table[f"{name} total {HELP_IS_UP}"] = _nullable(credit)
+        table[f"{name} of the initial model {HELP_IS_UP}"] = _nullable(sign * initial)
         table[f"{utility} standard error"] = _nullable(history.total_standard_errors(utility))
         table[f"{utility} worst case"] = _nullable(history.worst_case_errors(utility))
+        table[f"{utility} share of the help"] = _nullable(share_of_help(credit))
     return table
+
+
+def share_of_help(credit: FloatArray) -> FloatArray:
+    """Each client's part of all positive totals; a negative total counts as zero."""
+    positive = np.maximum(np.nan_to_num(credit), 0.0)
+    return positive / positive.sum() if positive.any() else np.zeros_like(positive)
+
+
+def alerts_table(report: AuditReport, reviews: Reviews = NO_REVIEWS) -> Table:
+    """One row per alert, everything that is known about it: its facts, its sentences uncut, what was decided."""
+    rows = [_alert_row(alert, reviews.of(alert)) for alert in reviews.ordered(report.detection.alerts)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _alert_row(alert: Alert, review: AlertReview | None) -> dict[str, Any]:
+    facts = alert.to_json()
+    first, last = alert.window or (None, None)
+    means = {side: None if (m := facts[f"mean_{side}"]) is None else -m for side in ("inside", "outside")}
+    decision = None if review is None else review.decision
+    return {
+        "client": alert.client,
+        "verdict": facts["verdict"],
+        "accuses": alert.accuses,
+        "finding": facts["finding"],
+        "first epoch": first,
+        "last epoch": last,
+        "probability": alert.probability,
+        "score": alert.score,
+        "expert": alert.expert,
+        "computed in window": alert.computed_in_window,
+        "took part in window": alert.participated_in_window,
+        **{f"mean contribution {side} the window {HELP_IS_UP}": mean for side, mean in means.items()},
+        **{f"channel {c.name}": c.score for c in alert.channels},
+        "for": " ".join(why(alert)),
+        "against": " ".join(counter_evidence(alert)),
+        "rests on": " ".join(context(alert)),
+        "facts": json.dumps(facts["evidence"], ensure_ascii=False),
+        "state": (AlertState.NEW if review is None else review.state).value,
+        "owner": "" if review is None else review.owner,
+        "decided by": "" if decision is None else decision.by,
+        "decided at": "" if decision is None else decision.at,
+        "reason": "" if decision is None else decision.text,
+    }
+
+
+def _up(history: ContributionHistory, utility: str) -> float:
+    """What turns a stored value into one whose help is up."""
+    return -history.harm_sign(utility)
 
 
 def state_names(history: ContributionHistory) -> np.ndarray:

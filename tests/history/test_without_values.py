@@ -80,7 +80,7 @@ def test_nothing_is_filled_in(report: AuditReport) -> None:
 def test_tables_and_json_have_no_value(report: AuditReport, tmp_path: Path) -> None:
     write_history_tables(report.history, tmp_path)
     with (tmp_path / "totals.csv").open(encoding="utf-8-sig") as file:
-        assert {row["loss total"] for row in csv.DictReader(file)} == {""}
+        assert {row["loss reduction total (help is up)"] for row in csv.DictReader(file)} == {""}
     content = json.loads(json.dumps(audit_json(report), allow_nan=False))
     assert content["without_values"] == "not-asked"
     assert {total for c in content["clients"] for total in c["total"].values()} == {None}

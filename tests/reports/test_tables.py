@@ -13,15 +13,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flcontrib_core import words
+from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind, alert_key
 from flcontrib_core.errors import Problem
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.reports.tables import cells_table, csv_safe, history_tables, state_names, write_history_tables
+from flcontrib_core.reports.naming import extract_name, file_name
+from flcontrib_core.reports.tables import (
+    alerts_table,
+    cells_table,
+    csv_safe,
+    history_tables,
+    state_names,
+    totals_table,
+    write_history_tables,
+)
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import ContributionTable
 from flcontrib_core.vocabulary import FillPolicy
 from tests.detection.made_histories import made_history
 from tests.reports.hostile import HOSTILE_NAMES
+from tests.words.made_facts import full_report
 
 RUNNABLE = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
@@ -74,14 +86,14 @@ def test_cells_say_which_of_three_states_they_are() -> None:
     history = skipping_history()
     table = cells_table(history)
     for epoch, client, state, value in zip(
-        table["epoch"], table["client"], table["state"], table["loss value"], strict=True
+        table["epoch"], table["client"], table["state"], table["loss reduction (help is up)"], strict=True
     ):
         position = history.client_ids.index(client)
         if not history.participated[epoch, position]:
             assert (state, value) == ("absent", 0.0)
         elif history.computed[epoch]:
             assert state == "computed"
-            assert value == history.of("loss").values[epoch, position]
+            assert value == -history.of("loss").values[epoch, position], "a rising loss is harm, and harm is down"
         else:
             assert (state, value) == ("not computed", None)
     assert set(table["state"]) == {"computed", "absent", "not computed"}
@@ -111,3 +123,36 @@ def test_hostile_names_stay_distinct_and_harmless_in_csv_and_exact_in_parquet(tm
     assert set(again.client_ids) == set(HOSTILE_NAMES)
     assert len(read_run_log(tmp_path / "contributions.csv").client_ids) == len(HOSTILE_NAMES)
     assert json.loads((tmp_path / "history.json").read_text())["clients"] == list(HOSTILE_NAMES)
+
+
+def test_totals_are_those_of_the_page_and_say_their_sign() -> None:
+    history = skipping_history()
+    table = totals_table(history)
+    credit = history.of("loss").values[0] - history.totals("loss")
+    np.testing.assert_array_equal(table["loss reduction total (help is up)"], credit)
+    shares = table["loss share of the help"]
+    assert sum(shares) == pytest.approx(1.0)
+    assert all((share == 0) == (total <= 0) for share, total in zip(shares, credit, strict=True))
+
+
+def test_alerts_leave_with_all_their_facts_and_what_was_decided() -> None:
+    report = full_report()
+    first = report.detection.alerts[0]
+    step = ReviewStep(StepKind.DECISION, 3, "ab" * 32, "2026-11-17T12:00:00+00:00", "ada", "x", AlertState.CONFIRMED)
+    reviews = Reviews((AlertReview(*alert_key(first), "cd" * 16, (step,)),))
+    table = alerts_table(report, reviews)
+    assert table["client"] == [a.client for a in report.detection.alerts]
+    for n, alert in enumerate(report.detection.alerts):
+        assert json.loads(table["facts"][n]) == json.loads(json.dumps(alert.to_json()["evidence"]))
+        assert table["for"][n] == " ".join(words.why(alert))
+        assert table["against"][n] == " ".join(words.counter_evidence(alert))
+    assert (table["state"][0], table["decided by"][0], table["state"][1]) == ("confirmed", "ada", "new")
+    at = table["mean contribution inside the window (help is up)"]
+    assert at[0] is None or at[0] == -float(first.mean_inside or 0.0)
+
+
+def test_names_of_files_hold_the_run_and_are_plain() -> None:
+    for hostile in HOSTILE_NAMES:
+        name = file_name(hostile, "409cc87e8605e8af", "totals", "csv")
+        assert re.fullmatch(r"([a-z0-9-]+-)?409cc87e-totals\.csv", name), name
+        assert re.fullmatch(r"409cc87e-extract(-[a-z0-9-]+)?\.html", extract_name("409cc87e8605e8af", hostile, "html"))

@@ -6,6 +6,7 @@ import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection import Alert, AlertReview, AlertState, Reviews, VerdictKind, preset_rates
+from flcontrib_core.reports import alerts_table, table_csv
 from flcontrib_core.words import (
     OBSERVED_ONLY,
     alerts_above,
@@ -158,8 +159,8 @@ def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
         st.toggle("Show as table", key="inbox-table")
         st.download_button(
             "Alerts as CSV",
-            lambda: controls.as_csv([inbox_row(a, d, reviews.of(a)) for a, d in rows]),
-            file_name="alerts.csv",
+            lambda: table_csv(alerts_table(shown.report, reviews)),
+            file_name=controls.named("alerts", "csv", shown),
             mime="text/csv",
             on_click="ignore",
         )

@@ -7,60 +7,50 @@ from pathlib import Path
 
 import streamlit as st
 
-from flcontrib_core.errors import FLContribError
-from flcontrib_core.reports import Record, write_extract, write_history_tables, write_report
+from flcontrib_core.reports import Record, alerts_table, write_history_tables, write_report
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import check_log
-from flcontrib_dashboard import controls, deciding, selection, state
+from flcontrib_dashboard import controls, deciding, extracts, selection, state
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
 TABLE_WORDS = {
-    "contributions": "one row per client and epoch it took part in; can be brought in again as a table",
-    "cells": "every client in every epoch with its state (computed, absent, not computed) and error",
-    "totals": "one row per client: total, error, share, participation, data size",
+    "contributions": "one row per client and epoch it took part in, with the log's own sign (a rising loss is harm); "
+    "can be brought in again as a table",
+    "cells": "every client in every epoch with its state (computed, absent, not computed) and error; help is up",
+    "totals": "one row per client: total, error, share, participation, data size; help is up",
+    "alerts": "one row per alert: all its facts, what speaks for and against it, what was decided; help is up",
     "warnings": "remarks on the log, with what to do about each",
     "history": "everything above in one file, for programs",
 }
-
-
-def record_now(shown: state.Shown) -> Record:
-    """What the workspace's log holds about the run at this moment, and who asks."""
-    reviews, head = state.reviews(shown.entry), str(state.workspace().head())
-    return Record(written_by=str(st.session_state.get(deciding.WHO, "")), chain_head=head, reviews=reviews)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def report_files(digest: str, written_by: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
     """The report's two files; one writing for both downloads, so that they belong together."""
     with tempfile.TemporaryDirectory() as folder:
-        html, twin = write_report(_shown.report, Path(folder) / "report.html", _record)
+        html, twin = write_report(_shown.report, Path(folder) / controls.named("report", "html", _shown), _record)
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
 def written(shown: state.Shown, kind: str) -> bytes:
-    record = record_now(shown)
+    record = extracts.record_now(shown)
     return report_files(shown.result.digest, record.written_by, str(record.chain_head), shown, record)[kind]
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
-def table_files(digest: str, _shown: state.Shown) -> dict[str, bytes]:
+def table_files(digest: str, head: str, _shown: state.Shown) -> dict[str, bytes]:
+    report = _shown.report
+    alerts = alerts_table(report, state.reviews(_shown.entry)) if report.detection.alerts else None
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_history_tables(_shown.report.history, Path(folder), FillPolicy.EQUAL, _shown.report.warnings)
+        paths = write_history_tables(report.history, Path(folder), FillPolicy.EQUAL, report.warnings, alerts)
         return {p.name: p.read_bytes() for p in paths}
 
 
 def table_names(shown: state.Shown) -> list[str]:
-    tables = [*TABLES, "warnings"] if shown.report.warnings else TABLES
+    present = {"warnings": shown.report.warnings, "alerts": shown.report.detection.alerts}
+    tables = [*TABLES, *(name for name, rows in present.items() if rows)]
     return [*(f"{table}.{kind}" for table in tables for kind in ("csv", "parquet")), "history.json"]
-
-
-@st.cache_data(max_entries=16, show_spinner="Writing the extract …")
-def extract_files(digest: str, client: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
-    run = state.workspace().open_run(_shown.entry.digest)
-    with tempfile.TemporaryDirectory() as folder:
-        html, twin = write_extract(_shown.report, client, Path(folder) / "extract.html", run, _record)
-        return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
 def whole_report(shown: state.Shown) -> None:
@@ -78,7 +68,7 @@ def whole_report(shown: state.Shown) -> None:
         st.download_button(
             "Report (HTML)",
             lambda: written(shown, "html"),
-            "report.html",
+            controls.named("report", "html", shown),
             "text/html",
             type="primary",
             on_click="ignore",
@@ -86,11 +76,11 @@ def whole_report(shown: state.Shown) -> None:
         st.download_button(
             "Report (JSON)",
             lambda: written(shown, "json"),
-            "report.json",
+            controls.named("report", "json", shown),
             "application/json",
             on_click="ignore",
         )
-    st.code("flcontrib verify report.json RUN.flrun", language="bash")
+    st.code(f"flcontrib verify {controls.named('report', 'json', shown)} RUN.flrun", language="bash", wrap_lines=True)
     st.caption(
         "The report carries its date, your name, what was decided about each alert, and where this workspace's audit "
         "log stands. Each entry of the log is chained to the last:"
@@ -103,6 +93,7 @@ def whole_report(shown: state.Shown) -> None:
 
 def tables(shown: state.Shown) -> None:
     controls.card_title("The numbers")
+    head = str(state.workspace().head())
     names = table_names(shown)
     for table in dict.fromkeys(name.rsplit(".", 1)[0] for name in names):
         st.markdown(f":small[**{table.capitalize()}**: {TABLE_WORDS[table]}]")
@@ -110,8 +101,8 @@ def tables(shown: state.Shown) -> None:
             for name in (n for n in names if n.rsplit(".", 1)[0] == table):
                 st.download_button(
                     name,
-                    lambda name=name: table_files(shown.result.digest, shown)[name],  # type: ignore[misc]
-                    name,
+                    lambda name=name: table_files(shown.result.digest, head, shown)[name],  # type: ignore[misc]
+                    controls.named(table, name.rsplit(".", 1)[1], shown),
                     key=f"table-{name}",
                     on_click="ignore",
                 )
@@ -120,10 +111,7 @@ def tables(shown: state.Shown) -> None:
 
 def for_one_client(shown: state.Shown) -> None:
     controls.card_title("For one client")
-    st.caption(
-        "Shows only its own series, the sha256 of its own recorded updates, and an anonymous band of the others "
-        "where at least five took part."
-    )
+    st.caption(extracts.WORDS)
     followed = selection.of_url(shown.report).client
     names = sorted(shown.report.history.client_ids)
     client = st.selectbox(
@@ -134,15 +122,7 @@ def for_one_client(shown: state.Shown) -> None:
         format_func=numbers.visible,
     )
     if client:
-        try:
-            record = record_now(shown)
-            own = extract_files(shown.result.digest, client, str(record.chain_head), shown, record)
-        except FLContribError as lacking:
-            st.error(controls.text_of(str(lacking)))
-        else:
-            with st.container(horizontal=True):
-                st.download_button("Extract (HTML)", own["html"], "extract.html", "text/html", on_click="ignore")
-                st.download_button("Extract (JSON)", own["json"], "extract.json", "application/json", on_click="ignore")
+        extracts.downloads(shown, client)
 
 
 def deletion(shown: state.Shown) -> None:

@@ -1,0 +1,57 @@
+"""A client's extract on the page: written when asked for, with what was decided about its alerts."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import streamlit as st
+
+from flcontrib_core.errors import FLContribError
+from flcontrib_core.reports import Record, extract_name, write_extract
+from flcontrib_dashboard import controls, deciding, state
+
+WORDS = (
+    "Shows only the client's own series, the sha256 of its own recorded updates, what was decided about its alerts, "
+    "and an anonymous band of the others where at least five took part."
+)
+
+
+def record_now(shown: state.Shown) -> Record:
+    """What the workspace's log holds about the run at this moment, and who asks."""
+    reviews, head = state.reviews(shown.entry), str(state.workspace().head())
+    return Record(written_by=str(st.session_state.get(deciding.WHO, "")), chain_head=head, reviews=reviews)
+
+
+@st.cache_data(max_entries=16, show_spinner="Writing the extract …")
+def files(digest: str, client: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
+    """The extract's page and JSON by ending."""
+    run = state.workspace().open_run(_shown.entry.digest)
+    with tempfile.TemporaryDirectory() as folder:
+        html, twin = write_extract(_shown.report, client, Path(folder) / _name(_shown, client, "html"), run, _record)
+        return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
+
+
+def downloads(shown: state.Shown, client: str) -> None:
+    """Two buttons; the files are written when one is pressed."""
+
+    def written(kind: str) -> bytes:
+        record = record_now(shown)
+        return files(shown.result.digest, client, str(record.chain_head), shown, record)[kind]
+
+    try:
+        with st.container(horizontal=True):
+            for kind, mime in (("html", "text/html"), ("json", "application/json")):
+                st.download_button(
+                    f"Extract ({kind.upper()})",
+                    lambda kind=kind: written(kind),  # type: ignore[misc]
+                    _name(shown, client, kind),
+                    mime,
+                    on_click="ignore",
+                )
+    except FLContribError as lacking:
+        st.error(controls.text_of(str(lacking)))
+
+
+def _name(shown: state.Shown, client: str, ending: str) -> str:
+    return extract_name(shown.entry.digest, client, ending)
