@@ -45,10 +45,17 @@ def clear() -> None:
 
 
 def on_chart(report: AuditReport, rows: Sequence[str] = ()) -> Callable[[Mapping[str, Any]], None]:
-    """What happens when a mark or a box is chosen on a chart of this report."""
+    """What happens when a mark or a box is chosen on a chart of this report: it is followed, and chosen again it opens
+    the page of its client, or of its epoch."""
 
     def take(what: Mapping[str, Any]) -> None:
-        follow(read_pick(what, report.history.client_ids, report.history.epoch_count, rows))
+        now, chosen = of_url(report), read_pick(what, report.history.client_ids, report.history.epoch_count, rows)
+        follow(chosen)
+        if chosen.client is not None and chosen.client == now.client and chosen.epochs in (None, now.epochs):
+            state.open_page("client")
+        elif chosen.client is None and chosen.epochs == now.epochs and chosen.epochs is not None:
+            state.remember(epoch=chosen.epochs[0])
+            state.open_page("epoch")
 
     return take
 
@@ -110,6 +117,8 @@ def follow_bar(report: AuditReport) -> Following:
                 on_change=_follow_window,
                 width="content",
             )
+        if now.client is not None:
+            st.page_link("views/client.py", label="All about this client", icon=":material/person:")
         if now != NOTHING:
             st.button("Clear", icon=":material/close:", type="tertiary", key="follow-clear", on_click=clear)
     return now

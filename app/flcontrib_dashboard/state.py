@@ -40,7 +40,7 @@ from flcontrib_core.workspace import (
 )
 
 Derived = TypeVar("Derived")
-CARRIED = ("run", "result", "client", "window", "utility")
+CARRIED = ("run", "result", "client", "window", "utility", "epoch")
 """Choices that a click in the navigation, which empties the URL, must not lose."""
 MOST_CACHED = 512
 
@@ -213,6 +213,17 @@ def remember(**choices: Any) -> None:
             st.query_params[key] = str(value)
         if key in CARRIED:
             carried[key] = str(value)
+
+
+def open_page(view: str) -> None:
+    """Asks for another page from a callback, which cannot switch itself; the entry does before anything is drawn."""
+    st.session_state["open-page"] = view
+
+
+def asked_page() -> str | None:
+    """The page a callback asked for, once."""
+    asked = st.session_state.pop("open-page", None)
+    return None if asked is None else str(asked)
 
 
 def restore_url() -> None:

@@ -23,6 +23,8 @@ pages = {
         page("overview", "Overview", "monitoring", default=True),
         page("alerts", "Alerts", "flag"),
         page("contributions", "Contributions", "grid_on"),
+        page("client", "Client", "person"),
+        page("epoch", "Epoch", "calendar_today"),
         page("change_points", "Change points", "show_chart"),
         page("clusters", "Clusters", "bubble_chart"),
         page("compare", "Compare", "compare_arrows"),
@@ -35,7 +37,9 @@ pages = {
         page("help", "Help", "help"),
     ],
 }
-current = st.navigation(pages)  # type: ignore[arg-type]
+current = st.navigation(pages, expanded=True)  # type: ignore[arg-type]
+if (asked := state.asked_page()) is not None:
+    st.switch_page(here / "views" / f"{asked}.py")
 state.restore_url()
 controls.apply_theme()
 with st.sidebar:

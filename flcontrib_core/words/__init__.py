@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from flcontrib_core.words.headlines import so_far as so_far
     from flcontrib_core.words.headlines import undecided_sentence as undecided_sentence
     from flcontrib_core.words.headlines import visible_shift as visible_shift
+    from flcontrib_core.words.places import EFFICIENCY as EFFICIENCY
+    from flcontrib_core.words.places import client_headline as client_headline
+    from flcontrib_core.words.places import epoch_headline as epoch_headline
     from flcontrib_core.words.planning import price_notes as price_notes
     from flcontrib_core.words.remarks import computed_badge as computed_badge
     from flcontrib_core.words.remarks import history_remarks as history_remarks

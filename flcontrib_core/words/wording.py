@@ -71,6 +71,7 @@ START = (
     "**Upload** takes a run log or a table, names every fault in it, and says what computing it will cost.",
     "**Overview** gives the verdict in one sentence, and the clients it rests on.",
     "**Alerts** opens the evidence of each mark, what speaks against it, and takes your decision.",
+    "**Client** and **Epoch** tell the whole story of one of them; both have an address.",
     "**Contributions** shows every client in every epoch and its share of the improvement.",
     "**Scheduler** shows what a smaller budget saves, and whom it no longer sees.",
     "**Report & export** hands all of it on: to a person, to a program, or to one client.",
@@ -105,7 +106,8 @@ MARKS = {
     "Provisional": "a job is still at work; what is marked may change until it ends.",
 }
 AROUND = {
-    "Follow": "choose a client or a stretch of epochs above the charts, or click a mark: all pages then show it.",
+    "Follow": "choose a client or a stretch of epochs above the charts, or click a mark: all pages then show it. Click "
+    "it again to open the page of that client or epoch.",
     "Link": "the address in the browser holds run, page, client, epochs and settings: copy it to share the view.",
     "Keyboard": "Tab goes from control to control, arrow keys move a slider, Space switches, Enter presses.",
     "Without seeing": "every chart has a description, and Show as table turns it into its numbers.",

@@ -22,6 +22,8 @@ PAGES = (
     "overview",
     "alerts",
     "contributions",
+    "client",
+    "epoch",
     "change_points",
     "clusters",
     "compare",
@@ -98,6 +100,8 @@ WITH_REPORT = {
     "overview": "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–8, a fact about the file",
     "alerts": "1 of 6 clients stands out",
     "contributions": "contributed most",
+    "client": "client-03 sent empty updates in epochs 5–8",
+    "epoch": "Epoch 1: loss reduction",
     "change_points": "at or above 0.50",
     "clusters": "The series fall into",
     "compare": "No client changed rank; the alerts agree",
@@ -113,6 +117,8 @@ def test_page_with_a_report(filled: Filled, view: str) -> None:
 
 
 WITH_TABLE = {
+    "client": "client",
+    "epoch": "Epoch 1: ",
     "overview": "of 6 clients",
     "alerts": "client",
     "compare": "changed rank",
@@ -233,6 +239,7 @@ def test_unknown_run_in_the_url_opens_the_first_one(filled: Filled) -> None:
 
 
 WITH_CROWD = {
+    "client": "lowered the model's quality in epochs 8–12",
     "overview": "of 10\u2009000 clients",
     "alerts": "of 10\u2009000 clients",
     "clusters": "Too few different series to group",
@@ -270,3 +277,39 @@ def test_one_of_ten_thousand_clients_is_found_and_followed(crowd: Filled) -> Non
     assert not shown.exception
     assert shown.query_params["client"] == "client-07777"
     assert "client-07777" in pictures(shown)["cumulative"]
+
+
+def test_the_page_of_a_client_tells_its_whole_story(filled: Filled) -> None:
+    entry = filled.runs["report"]
+    shown = opened(filled.folder, "client", entry, client="client-03")
+    text = words(shown)
+    for part in ("Its series", "What was observed", "Decisions and notes", "Its extract"):
+        assert part in text
+    assert [m.label for m in shown.metric[:2]] == ["Took part", "Data"]
+    quiet = opened(filled.folder, "client", entry, client="client-05")
+    assert title(quiet) == "client-05: nothing found"
+    assert "It has no alert to decide on." in words(quiet)
+
+
+def test_the_page_of_an_epoch_adds_up(filled: Filled) -> None:
+    shown = opened(filled.folder, "epoch", filled.runs["report"], epoch="6")
+    assert title(shown).startswith("Epoch 6: loss reduction")
+    clients, gains = shown.dataframe[0].value, shown.dataframe[1].value
+    assert set(clients["State"]) == {"computed"}
+    assert clients["Loss reduction"].sum() == pytest.approx(gains["Sum of the values"][0])
+    assert gains["Gap"].max() < 1e-9
+    assert clients.set_index("Client")["In an alert's window"]["client-03"] == "yes"
+    assert "Best group S*" in words(shown)
+
+
+def test_an_address_of_no_epoch_or_client_shows_one_that_is_there(filled: Filled) -> None:
+    assert title(opened(filled.folder, "epoch", filled.runs["report"], epoch="999")).startswith("Epoch 12: ")
+    assert title(opened(filled.folder, "client", filled.runs["report"], client="nobody")).startswith("client-03 ")
+
+
+def test_a_mark_chosen_twice_opens_its_client_s_page(filled: Filled) -> None:
+    shown = opened(filled.folder, "overview", filled.runs["report"], client="client-03")
+    shown.session_state["open-page"] = "client"
+    shown.run()
+    assert title(shown) == "client-03 sent empty updates in epochs 5–8"
+    assert "Its extract" in words(shown)

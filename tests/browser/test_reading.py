@@ -21,6 +21,8 @@ PAGES = {
     "": "clients",
     "alerts": "clients",
     "contributions": "contributed most",
+    "client": "sent empty updates",
+    "epoch": "Epoch 1",
     "change_points": "at or above",
     "clusters": "The series fall",
     "compare": "client",
@@ -62,7 +64,8 @@ def test_report_and_tables_can_be_taken_away(served: Served, open_page: Opener) 
     page = open_page(served.url("report"))
     settled(page, "Take the result")
     download, content = saved(page, "Report (HTML)")
-    assert download.suggested_filename == "report.html"
+    run = served.filled.runs["report"].digest[:8]
+    assert re.fullmatch(rf"six-clients-[a-z0-9-]+-{run}-[0-9a-f]{{6}}-report\.html", download.suggested_filename)
     assert content.lstrip().lower().startswith(b"<!doctype html")
     assert b"client-03" in content
     names = [n for n in page.get_by_test_id("stDownloadButton").all_inner_texts() if n.endswith((".csv", ".parquet"))]
@@ -142,6 +145,7 @@ def test_small_screen_needs_no_sideways_scrolling(served: Served, open_page: Ope
     [
         ("", {}, "clients"),
         ("alerts", EVIDENCE, "sent empty updates"),
+        ("client", {"client": "client-03"}, "sent empty updates"),
         ("scheduler", {}, "Computing"),
         ("compare", {}, "changed rank"),
     ],
