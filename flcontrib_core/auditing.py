@@ -39,6 +39,7 @@ class AuditSettings:
     """'default' or 'strict': the threshold of alerts."""
 
     def record(self) -> dict[str, object]:
+        """The settings as plain values, as a stored result carries them."""
         return {**self.assess.record(), "preset": self.preset}
 
 
@@ -155,6 +156,7 @@ def read_history(
 
 
 def provenance_of(history: ContributionHistory, settings: AuditSettings, recipe: dict[str, object]) -> Provenance:
+    """What a history came from: settings, versions of the packages that computed it, platform and recipe."""
     from flcontrib_core.provenance import machine
 
     packages = {}

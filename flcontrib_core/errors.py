@@ -32,6 +32,7 @@ class Problem:
         }
 
     def sentence(self) -> str:
+        """Code, place, what was found, what was expected and how to mend it, in one line."""
         return f"{self.code} {self.where}: found {self.found}; expected {self.expected}. {self.fix}"
 
 

@@ -100,12 +100,18 @@ class CoalitionGame(Protocol):
     """
 
     @property
-    def players(self) -> int: ...
+    def players(self) -> int:
+        """n."""
+        ...
 
     @property
-    def utilities(self) -> tuple[str, ...]: ...
+    def utilities(self) -> tuple[str, ...]:
+        """Names of the columns that ``evaluate`` gives."""
+        ...
 
-    def evaluate(self, coalitions: CoalitionMatrix) -> UtilityMatrix: ...
+    def evaluate(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
+        """(coalitions, utilities) relative to the empty coalition."""
+        ...
 
 
 @runtime_checkable
@@ -113,16 +119,22 @@ class LogitGame(CoalitionGame, Protocol):
     """A coalition game whose utilities are functions of validation logits (what the surrogate needs)."""
 
     @property
-    def validation_rows(self) -> int: ...
+    def validation_rows(self) -> int:
+        """V, the rows that utilities are measured on."""
+        ...
 
     @property
     def multiply_adds(self) -> float:
         """Multiply-adds of one evaluation (reconstruction + forward): the fixed cost model of ``auto``."""
         ...
 
-    def evaluate_with_logits(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, LogitTensor]: ...
+    def evaluate_with_logits(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, LogitTensor]:
+        """Utilities relative to the empty coalition, and the logits behind them."""
+        ...
 
-    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights: ...
+    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights:
+        """(coalitions, players) the aggregation weights of each coalition."""
+        ...
 
     def gram(self) -> FloatArray:
         """ΔΔᵀ in float64, (players, players)."""

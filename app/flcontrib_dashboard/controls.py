@@ -171,11 +171,13 @@ def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]],
 
 
 def columns_of(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    """Rows as columns; a cell that a row lacks is None."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, object]]:
+    """Columns as rows."""
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
@@ -196,6 +198,7 @@ def verdict_badge(alert: Alert, text: str) -> None:
 
 
 def legend_of_states() -> None:
+    """What the three signs of a cell mean."""
     st.markdown(":small[■ took part, computed\u2003▨ took part, not computed (budget)\u2003· absent]")
 
 

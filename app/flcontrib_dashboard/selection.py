@@ -41,6 +41,7 @@ def follow(chosen: Following) -> None:
 
 
 def clear() -> None:
+    """Follows nobody."""
     state.remember(client=None, window=None)
 
 

@@ -74,10 +74,12 @@ def theme() -> str:
 
 @st.cache_data(max_entries=1, show_spinner=False)
 def known_samples() -> frozenset[str]:
+    """Digests of the sample runs."""
     return sample_digests()
 
 
 def is_sample(entry: RunEntry) -> bool:
+    """Is this one of the runs that come with the tool?"""
     return entry.digest in known_samples()
 
 
@@ -114,6 +116,7 @@ def shown_report(entry: RunEntry) -> Shown | None:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def load_report(digest: str, _entry: ResultEntry) -> AuditReport:
+    """A stored report, read once per process."""
     return stored_report(workspace(), _entry)
 
 
@@ -125,6 +128,7 @@ def explorer(result_digest: str, _history: ContributionHistory) -> ScheduleExplo
 
 @st.cache_data(max_entries=64, show_spinner="Predicting the cost …")
 def price_for(digest: str, settings_digest: str, _settings: AssessSettings) -> Price:
+    """What an assessment of a run would cost, computed once."""
     return price_of(workspace().open_run(digest), _settings)
 
 
@@ -166,6 +170,7 @@ def shown_preview(entry: RunEntry) -> Shown | None:
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def load_preview(job_id: str, stamp: str, _job: Job) -> AuditReport | None:
+    """What a running job has found so far."""
     return preview_of(workspace(), _job)
 
 

@@ -15,6 +15,7 @@ st.logo(str(here / "logo.svg"), icon_image=str(here / "icon.svg"), size="medium"
 
 
 def page(file: str, title: str, icon: str, default: bool = False) -> object:
+    """One entry of the navigation."""
     return st.Page(here / "views" / f"{file}.py", title=title, icon=f":material/{icon}:", default=default)
 
 

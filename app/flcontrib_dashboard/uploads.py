@@ -130,6 +130,7 @@ class UploadTokens:
         self._lock = threading.Lock()
 
     def issue(self) -> str:
+        """A new token; the oldest is forgotten where there are too many."""
         number, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         with self._lock:
             self._issued[number] = UploadToken(secret, time.monotonic())
@@ -163,6 +164,7 @@ class UploadRoute:
         return self._slots.acquire(blocking=False)
 
     def free_slot(self) -> None:
+        """Gives the place of one upload back."""
         self._slots.release()
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.clusters import draw_silhouette as draw_silhouette
     from flcontrib_core.charts.clusters import silhouette_alt as silhouette_alt
     from flcontrib_core.charts.clusters import silhouette_rows as silhouette_rows
+    from flcontrib_core.charts.comparison import AlignedFacts as AlignedFacts
+    from flcontrib_core.charts.comparison import RankFacts as RankFacts
     from flcontrib_core.charts.comparison import aligned_alt as aligned_alt
     from flcontrib_core.charts.comparison import aligned_facts as aligned_facts
     from flcontrib_core.charts.comparison import aligned_rows as aligned_rows

@@ -31,6 +31,7 @@ RUN = click.argument("run", type=click.Path(path_type=Path))
 
 
 def open_run(path: Path, options: dict[str, Any]) -> Any:
+    """The run at a path, read as the options ask."""
     from flcontrib_core.runs.bundle import read_run_log
 
     return read_run_log(
@@ -51,6 +52,7 @@ def memory_of(options: dict[str, Any], run: Any = None) -> dict[str, Any]:
 
 
 def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], progress: Progress) -> Any:
+    """The contributions of a run, computed as the options ask."""
     from flcontrib_core.history.assess import assess_contributions
 
     return assess_contributions(
@@ -206,6 +208,7 @@ def reviews_of(report: Any, options: dict[str, Any]) -> Reviews:
 
 
 def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progress) -> Any:
+    """The audit of the run at a path, computed as the options ask."""
     from flcontrib_core.auditing import AuditSettings
     from flcontrib_core.auditing import audit as audit_run
 

@@ -103,6 +103,7 @@ def parse_budget(text: str | None) -> float | int | None:
 
 
 def parse_epochs(text: str | None) -> tuple[int, ...] | None:
+    """Epoch numbers from ``1,4,7``; None where the option was not given."""
     if text is None:
         return None
     try:

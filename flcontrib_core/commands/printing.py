@@ -11,6 +11,7 @@ import click
 
 
 def print_json(value: Any) -> None:
+    """One JSON value on standard output, strictly: no NaN."""
     click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
@@ -62,6 +63,7 @@ class Progress:
         sys.stderr.flush()
 
     def close(self) -> None:
+        """Wipes the line of progress."""
         if self.shown:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()

@@ -51,6 +51,7 @@ class Architecture:
 
     @property
     def parameter_count(self) -> int:
+        """P, the length of the flat vector."""
         return sum(p.count for p in self.parameters)
 
     @property
@@ -59,6 +60,7 @@ class Architecture:
         return reads_tokens(list(self.nodes))
 
     def shape_of(self, parameter: str) -> tuple[int, ...]:
+        """The shape of a parameter by its name."""
         return next(p.shape for p in self.parameters if p.name == parameter)
 
     def forward(self, vector: Tensor, x: Tensor) -> Tensor:

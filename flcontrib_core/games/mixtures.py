@@ -69,6 +69,7 @@ class Mixture:
 
     @property
     def players(self) -> int:
+        """n, the number of updates that are mixed."""
         return len(self.updates)
 
 

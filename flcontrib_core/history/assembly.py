@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -70,21 +70,13 @@ def assemble_history(
                 end = evaluator.evaluate(model[None, :])[0][0]
                 cells.server_share[record.epoch], previous_end = end - previous_end, end
     return ContributionHistory(
+        **cells.columns(),
         run_digest=run.digest,
         run_name=run.name,
         client_ids=run.client_ids,
         data_sizes=run.data_sizes,
         utilities=names,
-        values=cells.values,
-        standard_errors=cells.standard_errors,
-        state=cells.state,
-        increments=cells.increments,
-        server_share=cells.server_share,
-        evaluations=cells.evaluations,
-        estimator=tuple(cells.estimator),
         lower_is_better=frozenset(u for u in names if lower_is_better(u)),
-        best_subset=tuple(cells.best_subset),
-        leave_one_out=cells.leave_one_out,
         unreliable=np.array([[u in marks for u in names] for marks in cells.unreliable]),
         remarks=(*_on_schedule(plan), *grouped(cells.remarks)),
         channels=_channels(run, answers, settings),
@@ -128,6 +120,15 @@ class _Cells:
             [()] * rows,
             {},
         )
+
+    def columns(self) -> dict[str, Any]:
+        """What a history takes over from here under the same names."""
+        arrays = ("values", "standard_errors", "leave_one_out", "state", "increments", "server_share", "evaluations")
+        return {
+            **{name: getattr(self, name) for name in arrays},
+            "estimator": tuple(self.estimator),
+            "best_subset": tuple(self.best_subset),
+        }
 
     def start(self, initial: FloatArray) -> FloatArray:
         """Row 0: everybody's equal share of the initial model, φ_i(0) = v(F⁰)/m."""
@@ -220,21 +221,13 @@ def history_from_utilities(
         if t < table.epoch_count:
             cells.server_share[t] = table.values[t][0] - v[-1]
     return ContributionHistory(
+        **cells.columns(),
         run_digest=table.digest,
         run_name=table.name,
         client_ids=table.client_ids,
         data_sizes=table.data_sizes or (),
         utilities=names,
-        values=cells.values,
-        standard_errors=cells.standard_errors,
-        state=cells.state,
-        increments=cells.increments,
-        server_share=cells.server_share,
-        evaluations=cells.evaluations,
-        estimator=tuple(cells.estimator),
         lower_is_better=table.lower_is_better,
-        best_subset=tuple(cells.best_subset),
-        leave_one_out=cells.leave_one_out,
         remarks=_on_schedule(schedule),
         settings=settings.record(),
         schedule=schedule,

@@ -255,12 +255,15 @@ class EpochKeys:
         self.recipe = digest_of(evaluator.recipe(), evaluator.utilities, *([sum(run.data_sizes)] if over_all else []))
 
     def memory(self, epoch: int) -> str:
+        """Where the utilities of an epoch's coalitions are remembered."""
         return digest_of("utilities", self.digests[epoch], self.settings.weights, self.recipe)
 
     def logits(self, epoch: int, part: int) -> str:
+        """Where one part of an epoch's logits is remembered."""
         return digest_of("logits", self.digests[epoch], self.settings.weights, self.recipe, part)
 
     def answer(self, epoch: int, estimated: bool) -> str:
+        """Where an epoch's finished answer is kept: everything that decides it is part of the key."""
         s = self.settings
         what = (s.estimator.record(), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
         filled = s.fill is FillPolicy.LEAVE_ONE_OUT and not estimated

@@ -21,17 +21,25 @@ from flcontrib_core.history.epoch_work import EpochAnswer
 class EpochCheckpoints(Protocol):
     """Finished epochs by key; ``keep`` returns only when the arrays are safe."""
 
-    def recall(self, key: str) -> dict[str, np.ndarray] | None: ...
+    def recall(self, key: str) -> dict[str, np.ndarray] | None:
+        """The arrays stored under a key; None where there are none."""
+        ...
 
-    def keep(self, key: str, arrays: dict[str, np.ndarray]) -> None: ...
+    def keep(self, key: str, arrays: dict[str, np.ndarray]) -> None:
+        """Stores arrays under a key, whole or not at all."""
+        ...
 
 
 class UtilityMemory(Protocol):
     """Coalition utilities by the key of (epoch digest, weights, evaluator recipe)."""
 
-    def recall_epoch(self, key: str) -> dict[bytes, np.ndarray]: ...
+    def recall_epoch(self, key: str) -> dict[bytes, np.ndarray]:
+        """Coalition key → utilities of one epoch, as far as they are known."""
+        ...
 
-    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray]) -> None: ...
+    def keep_epoch(self, key: str, values: dict[bytes, np.ndarray]) -> None:
+        """Adds an epoch's utilities to the memory."""
+        ...
 
 
 def digest_of(*parts: object) -> str:
@@ -78,6 +86,7 @@ def pack_logits(logits: dict[bytes, np.ndarray]) -> dict[str, np.ndarray] | None
 
 
 def unpack_logits(arrays: dict[str, np.ndarray] | None) -> dict[bytes, np.ndarray]:
+    """Coalition key → logits, as ``pack_logits`` stored them; nothing where nothing was stored."""
     if arrays is None:
         return {}
     return {key.tobytes(): z for key, z in zip(arrays["keys"], arrays["logits"], strict=True)}

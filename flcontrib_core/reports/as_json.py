@@ -93,6 +93,7 @@ def by_client_json(points: ChangePoints, cells: np.ndarray) -> dict[str, list[fl
 
 
 def separation_json(separation: Separation | None) -> dict[str, Any] | None:
+    """The groups of clients as JSON; None where none were formed."""
     if separation is None:
         return None
     j = separation.jaccard
@@ -109,10 +110,12 @@ def separation_json(separation: Separation | None) -> dict[str, Any] | None:
 
 
 def schedule_record(schedule: Schedule | None) -> dict[str, Any] | None:
+    """The schedule as JSON; None where every epoch was computed."""
     return None if schedule is None else schedule_json(schedule)
 
 
 def detection_json(detection: Detection, totals: dict[str, dict[str, float | None]]) -> dict[str, Any]:
+    """What was observed: alerts, every client's verdict, change points and groups."""
     return {
         "alerts": [alert_json(a) for a in detection.alerts],
         "clients": [{**verdict_json(c), "total": totals.get(c.client, {})} for c in detection.clients],
@@ -133,6 +136,7 @@ def detection_json(detection: Detection, totals: dict[str, dict[str, float | Non
 
 
 def axiom_json(check: AxiomCheck) -> dict[str, Any]:
+    """One check of a Shapley axiom."""
     return {
         "name": check.name,
         "utility": check.utility,
@@ -144,6 +148,7 @@ def axiom_json(check: AxiomCheck) -> dict[str, Any]:
 
 
 def provenance_json(provenance: Provenance) -> dict[str, Any]:
+    """What the result came from."""
     return {
         "run_digest": provenance.run_digest,
         "settings": provenance.settings,
@@ -158,6 +163,7 @@ def provenance_json(provenance: Provenance) -> dict[str, Any]:
 
 
 def totals_by_client(history: ContributionHistory, fill: FillPolicy) -> dict[str, dict[str, float | None]]:
+    """client → utility → total, with None where it is not known."""
     columns = {u: numbers(history.totals(u, fill)) for u in history.utilities}
     return {client: {u: columns[u][i] for u in history.utilities} for i, client in enumerate(history.client_ids)}
 

@@ -89,23 +89,28 @@ def page(title: str, parts: Iterable[str], twin: str, digest: str) -> str:
 
 
 def section(title: str, *parts: str) -> str:
+    """A titled section; nothing at all where every part is empty."""
     inside = "".join(part for part in parts if part)
     return f"<section><h2>{markup(title)}</h2>{inside}</section>" if inside else ""
 
 
 def paragraph(words: str, look: str = "") -> str:
+    """Words as a paragraph; nothing where there are none."""
     return f'<p class="{look}">{markup(words)}</p>' if words else ""
 
 
 def badge(words: str, look: str = "") -> str:
+    """A short label."""
     return f'<span class="badge {look}">{markup(words)}</span>'
 
 
 def bullets(sentences: Sequence[str]) -> str:
+    """Sentences as a list."""
     return "<ul>" + "".join(f"<li>{markup(s)}</li>" for s in sentences) + "</ul>"
 
 
 def drawn(chart: Chart | None) -> str:
+    """A chart inside the page; nothing where there is none."""
     return "" if chart is None else chart.inline()
 
 
@@ -121,10 +126,12 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -
 
 
 def facts_list(pairs: Iterable[tuple[str, str]], look: str = "") -> str:
+    """Terms and what they are."""
     return f'<dl class="{look}">' + "".join(f"<dt>{markup(k)}</dt><dd>{markup(v)}</dd>" for k, v in pairs) + "</dl>"
 
 
 def command(words: str) -> str:
+    """A command to be copied."""
     return f"<pre>{markup(words)}</pre>"
 
 

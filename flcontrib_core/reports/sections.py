@@ -40,6 +40,7 @@ class Seal:
 
 
 def totals_section(report: AuditReport, ranking: Chart | None) -> str:
+    """Every client's totals with their intervals, under the ranking where it is drawn."""
     history, first, fill = report.history, main_utility(report), fill_of(report.history)
     totals = {u: total_credit(history, u, fill) for u in history.utilities}
     errors = {u: history.total_standard_errors(u) for u in history.utilities}
@@ -76,6 +77,7 @@ def totals_section(report: AuditReport, ranking: Chart | None) -> str:
 
 
 def verdicts_section(report: AuditReport) -> str:
+    """The verdicts on the clients without an alert, and remarks on the reading."""
     rows = [
         [c.client, verdict_name(c.verdict), probability(c.probability), verdict_reason(c)]
         for c in report.detection.clients[:MOST_TABLE_ROWS]
@@ -87,6 +89,7 @@ def verdicts_section(report: AuditReport) -> str:
 
 
 def schedule_section(report: AuditReport) -> str:
+    """Which epochs were computed, how fairly, and what they leave unseen; nothing without a budget."""
     plan = report.history.schedule
     if plan is None:
         return ""
@@ -117,6 +120,7 @@ def schedule_section(report: AuditReport) -> str:
 
 
 def server_share_section(report: AuditReport) -> str:
+    """What the server's own rule moved; nothing where it is plain averaging."""
     history = report.history
     rows = []
     for u in history.utilities:
@@ -134,6 +138,7 @@ def server_share_section(report: AuditReport) -> str:
 
 
 def warnings_section(report: AuditReport) -> str:
+    """Evidence about the log itself."""
     rows = [[w.code, w.where, w.found, w.expected, w.fix] for w in report.warnings]
     return (
         section("About the log itself", grid(["Code", "Where", "Found", "Expected", "What to do"], rows, words=5))
@@ -143,6 +148,7 @@ def warnings_section(report: AuditReport) -> str:
 
 
 def axioms_section(report: AuditReport) -> str:
+    """Whether the Shapley axioms hold for these values."""
     rows = [
         [
             a.name,
@@ -161,6 +167,7 @@ def axioms_section(report: AuditReport) -> str:
 
 
 def provenance_section(report: AuditReport) -> str:
+    """What is needed to compute the result again."""
     origin, history = report.provenance, report.history
     lines = [
         ("run digest", origin.run_digest),

@@ -43,6 +43,7 @@ class CheckResult:
     warnings: tuple[Problem, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """The result as plain values."""
         return asdict(self) | {
             "clients": list(self.clients),
             "participants": list(self.participants),

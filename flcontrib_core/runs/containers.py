@@ -36,10 +36,14 @@ class ByteStream(Protocol):
         """Go on ``count`` bytes later, without reading what lies between where that is possible."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Lets go of the file."""
+        ...
 
 
 class Container(Protocol):
+    """The files of one log, wherever they lie."""
+
     @property
     def sizes(self) -> Mapping[str, int]:
         """Every file and its size in bytes."""
@@ -54,7 +58,9 @@ class Container(Protocol):
         """Raises ``RunLogError`` where going through the files this often takes too much inflating."""
         ...
 
-    def open(self, name: str) -> ByteStream: ...
+    def open(self, name: str) -> ByteStream:
+        """The file's bytes from the beginning."""
+        ...
 
     def signature(self, name: str) -> tuple[int, ...]:
         """Changes when the file is written to again; no promise about its content."""
@@ -64,7 +70,9 @@ class Container(Protocol):
         """The file mapped copy-on-write, or None where it has to be streamed."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Lets go of what is held open."""
+        ...
 
 
 class HashingStream:
@@ -75,6 +83,7 @@ class HashingStream:
         self._hash = hashlib.sha256()
 
     def read(self, count: int) -> bytes:
+        """The next bytes, which are hashed on their way."""
         data = self._stream.read(count)
         self._hash.update(data)
         return data
@@ -84,6 +93,7 @@ class HashingStream:
         self._stream.skip(count)
 
     def hexdigest(self) -> str:
+        """sha256 of what was read so far."""
         return self._hash.hexdigest()
 
     def close(self) -> None:
@@ -189,9 +199,11 @@ class DirectoryContainer:
         """Plain files are read where they are needed."""
 
     def open(self, name: str) -> ByteStream:
+        """The file's bytes, if it is still the one that was listed."""
         return _FileStream(self._open(name), name, self._sizes[name])
 
     def signature(self, name: str) -> tuple[int, ...]:
+        """Device, inode, size and time of the file."""
         return self._signatures[name]
 
     def same_as(self, earlier: Container) -> bool:
@@ -229,6 +241,7 @@ class MemoryContainer:
         """Nothing has to be inflated."""
 
     def open(self, name: str) -> ByteStream:
+        """The content given for that name."""
         return _BytesStream(self._contents[name])
 
     def signature(self, name: str) -> tuple[int, ...]:
@@ -303,8 +316,10 @@ def _signature(status: os.stat_result) -> tuple[int, ...]:
 
 
 def unreadable(path: object, cause: Exception) -> RunLogError:
+    """The refusal of a file that cannot be read."""
     return refusal("E_READ", str(path), str(cause))
 
 
 def changed(name: str) -> RunLogError:
+    """The refusal of a file that is not the one that was checked."""
     return refusal("E_CHANGED", name, "another file than the one that was checked")

@@ -30,6 +30,7 @@ class ContributionRows:
         self._left_out: dict[str, list[int]] = {}
 
     def add(self, rows: Rows) -> None:
+        """Takes the next rows of the table; faults go to the findings."""
         faults = RowFaults(len(rows.keys))
         known = self._clients.positions
         for row, client in enumerate(rows.keys) if set(rows.keys).difference(known) else ():
@@ -55,6 +56,7 @@ class ContributionRows:
     def table(
         self, path: Path, digest: str, lower: frozenset[str], passed: Callable[[str], None]
     ) -> ContributionTable | None:
+        """The table of all rows; None where a fault was found."""
         epochs, positions = np.array(self._epochs, dtype=np.int64), np.array(self._positions, dtype=np.int64)
         last, clients = int(epochs.max(initial=0)), len(self._clients.ids)
         given = int(np.count_nonzero(np.bincount(epochs)[1:]))

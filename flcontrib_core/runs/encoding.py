@@ -27,6 +27,7 @@ Piece = bytes | memoryview
 
 
 def sha256(content: bytes) -> str:
+    """The hash as 64 hex digits."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -45,6 +46,7 @@ def split_flat(vector: Float32Array, parameters: Sequence[ParameterSpec]) -> dic
 
 
 def initial_bytes(initial: Float32Array, parameters: Sequence[ParameterSpec]) -> bytes:
+    """initial.safetensors: F⁰ by name."""
     return save(split_flat(initial, parameters))
 
 
@@ -76,6 +78,7 @@ def epoch_pieces(
 
 
 def validation_bytes(validation: Validation) -> bytes:
+    """validation.safetensors."""
     tensors = {"x": np.ascontiguousarray(validation.x), "y": validation.y}
     return save(tensors if validation.group is None else {**tensors, "group": validation.group})
 

@@ -87,6 +87,7 @@ class EpochLines:
         self._files.discard(record.file or "")
 
     def add(self, line: bytes, number: int) -> None:
+        """Reads one line; a line with a fault leaves it in the findings and no record."""
         where = f"{WHERE} line {number}"
         before = len(self._findings.errors)
         try:

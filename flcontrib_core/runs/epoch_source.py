@@ -52,6 +52,7 @@ class BundleSource:
         return known and self.container.signature(name) == container.signature(name)
 
     def initial(self) -> Float32Array:
+        """F⁰ as a flat vector."""
         return self.initial_columns(0, sum(spec.count for spec in self.parameters))
 
     def initial_columns(self, first: int, last: int) -> Float32Array:
@@ -77,6 +78,7 @@ class BundleSource:
         return found
 
     def epoch(self, record: EpochRecord) -> EpochData:
+        """An epoch's updates, and the server's model where it is stored."""
         width = sum(spec.count for spec in self.parameters)
         updates: Float32Array = np.zeros((0, width), dtype=np.float32)
         if record.file is None:
@@ -90,6 +92,7 @@ class BundleSource:
         return EpochData(updates, tensors.get("global"))
 
     def validation(self) -> Validation | None:
+        """The validation set, if the log has one."""
         if VALIDATION not in self.layouts:
             return None
         names = [tensor.name for tensor in self.layouts[VALIDATION].tensors]
@@ -116,4 +119,5 @@ class BundleSource:
         return arrays
 
     def close(self) -> None:
+        """Lets go of the container."""
         self.container.close()

@@ -54,6 +54,7 @@ class EpochValues:
         self.differences: dict[int, float] = {}
 
     def read(self, absent_if_nonfinite: bool) -> None:
+        """Goes through every epoch's numbers; ``absent_if_nonfinite`` takes broken updates out instead of refusing."""
         check = self._aggregate_check(0)
         nothing = UpdateFacts(0).result()
         for index, record in enumerate(self.records):

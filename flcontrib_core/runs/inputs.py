@@ -175,6 +175,7 @@ def as_classes(classes: int | None, model: Any, validation: Any | None) -> int |
 
 
 def as_metrics(metrics: Mapping[str, Any], where: str) -> dict[str, float]:
+    """Metrics as finite floats."""
     values = {str(name): float(value) for name, value in metrics.items()}
     for name, value in values.items():
         if not math.isfinite(value):

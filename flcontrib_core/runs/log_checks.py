@@ -68,6 +68,7 @@ class UpdateFacts:
         self._global_finite = True
 
     def take(self, block: Block) -> None:
+        """One block of the epoch's file."""
         if block.tensor.name == "global":
             self._global_finite &= bool(np.isfinite(block.values).all())
         elif block.tensor.name == "updates":
@@ -109,6 +110,7 @@ class UpdateFacts:
         self._fingerprints[block.row : block.row + len(found)] = found
 
     def result(self) -> EpochFacts:
+        """The facts of the blocks so far."""
         return EpochFacts(self._finite, self._zero, np.sqrt(self._squares), self._fingerprints, self._global_finite)
 
 
@@ -132,12 +134,14 @@ class AggregateCheck:
         """epoch -> largest absolute difference, where it is more than rounding"""
 
     def begin(self, record: EpochRecord) -> None:
+        """The next epoch, before its blocks."""
         sizes = np.asarray(record.data_sizes, dtype=np.float64)
         self._weights = sizes / sizes.sum() if len(sizes) else sizes
         self._mean[:] = 0
         self._relative, self._stored = _RELATIVE["F32"], False
 
     def take(self, block: Block) -> None:
+        """One block of the epoch's file."""
         self._relative = max(self._relative, _RELATIVE[block.tensor.dtype])
         low = max(block.column, self._first)
         high = min(block.column + block.values.shape[1], self._first + len(self._mean))
@@ -153,6 +157,7 @@ class AggregateCheck:
                 self._mean[here] += self._weights[block.row : block.row + len(values)] @ values.astype(np.float64)
 
     def end(self, epoch: int, facts: EpochFacts) -> None:
+        """The epoch is read: compares, and goes on from its model."""
         sound = bool(facts.finite.all())
         stored = self._stored and facts.global_finite
         if self._previous is not None and sound:
@@ -182,6 +187,7 @@ class AggregateCheck:
 
 
 def aggregate_evidence(differences: dict[int, float]) -> list[Problem]:
+    """One warning for all epochs whose stored model is not the weighted mean."""
     if not differences:
         return []
     worst = max(differences, key=lambda epoch: differences[epoch])

@@ -46,6 +46,7 @@ def is_count(value: object, low: int, high: int) -> bool:
 
 
 def is_sha256(value: object) -> bool:
+    """64 hex digits?"""
     return isinstance(value, str) and _SHA256.fullmatch(value.lower()) is not None
 
 

@@ -128,6 +128,7 @@ def _epoch_numbers(column: Any, pa: Any) -> Any:
 
 
 def convert(limits: dict[str, int], frames: _Frames) -> None:
+    """Decodes the table on standard input into frames of CSV, within the limits."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq

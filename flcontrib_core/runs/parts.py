@@ -34,6 +34,7 @@ class Parts:
 
     @contextmanager
     def open(self, name: str) -> Iterator[HashingStream]:
+        """One file as a stream that takes its hash on the way."""
         stream: ByteStream = self.container.open(name)
         try:
             yield HashingStream(stream)
@@ -64,6 +65,7 @@ class Parts:
         return ()
 
     def read_json(self, name: str) -> Any:
+        """The value of one of the log's texts; its hash is noted."""
         size = self.container.sizes[name]
         if size > MAX_JSON_BYTES:
             raise refusal("E_FILE_SIZE:text", name, f"{size} bytes", f"at most {MAX_JSON_BYTES}")

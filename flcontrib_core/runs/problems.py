@@ -28,6 +28,7 @@ class Findings:
         self.add(problem(key, where, found, expected))
 
     def add(self, problem: Problem) -> None:
+        """Notes a fault; the fiftieth ends the reading."""
         self.errors.append(problem)
         if len(self.errors) >= MAX_PROBLEMS:
             raise EnoughProblems

@@ -122,6 +122,7 @@ class RunRecorder:
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
+        """The parameters in the order of the flat vector."""
         return tuple(p.name for p in self._roster.parameters)
 
     def __enter__(self) -> Self:

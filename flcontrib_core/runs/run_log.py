@@ -22,22 +22,29 @@ from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntAr
 
 @dataclass(frozen=True)
 class Client:
+    """A member of the federation."""
+
     id: str
     data_size: int
 
 
 @dataclass(frozen=True)
 class ParameterSpec:
+    """One tensor of the model: its name and shape."""
+
     name: str
     shape: tuple[int, ...]
 
     @property
     def count(self) -> int:
+        """How many numbers it holds."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class FailedClient:
+    """Somebody who was asked and sent nothing, and why."""
+
     client: str
     reason: str
 
@@ -76,6 +83,8 @@ class EpochData:
 
 @dataclass(frozen=True)
 class Validation:
+    """The rows that utilities are measured on."""
+
     x: np.ndarray
     """(V, …) float32, or int64 when the first op is an embedding"""
     y: IntArray
@@ -83,11 +92,14 @@ class Validation:
 
     @property
     def rows(self) -> int:
+        """V, the number of rows."""
         return len(self.y)
 
 
 @dataclass(frozen=True)
 class DishonestTruth:
+    """A label: who was dishonest, when and how. For labelled runs only."""
+
     client: str
     windows: tuple[tuple[int, int], ...]
     """Inclusive, 1-based."""
@@ -105,13 +117,21 @@ class Truth:
 class EpochSource(Protocol):
     """Where a log's binary parts come from: a directory or a zip that was checked on opening."""
 
-    def initial(self) -> Float32Array: ...
+    def initial(self) -> Float32Array:
+        """F⁰ as a flat vector."""
+        ...
 
-    def epoch(self, record: EpochRecord) -> EpochData: ...
+    def epoch(self, record: EpochRecord) -> EpochData:
+        """An epoch's updates, and the server's model where it is stored."""
+        ...
 
-    def validation(self) -> Validation | None: ...
+    def validation(self) -> Validation | None:
+        """The validation set, if there is one."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Lets go of the files."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -141,18 +161,22 @@ class RunLog:
 
     @property
     def client_ids(self) -> tuple[str, ...]:
+        """The clients' ids in the manifest's order: the columns of every array."""
         return tuple(c.id for c in self.clients)
 
     @property
     def data_sizes(self) -> tuple[int, ...]:
+        """Each client's number of training rows."""
         return tuple(c.data_size for c in self.clients)
 
     @property
     def epoch_count(self) -> int:
+        """T."""
         return len(self.epochs)
 
     @property
     def parameter_count(self) -> int:
+        """P, the length of the flat vector."""
         return sum(p.count for p in self.parameters)
 
     def participated(self) -> BoolArray:
@@ -171,6 +195,7 @@ class RunLog:
         return self.source.epoch(self.epochs[epoch - 1])
 
     def validation(self) -> Validation | None:
+        """The validation set, if the log has one."""
         return self.source.validation()
 
     def epoch_digests(self) -> tuple[str, ...]:
@@ -185,6 +210,7 @@ class RunLog:
         return tuple(digests)
 
     def close(self) -> None:
+        """Lets go of the log's files."""
         self.source.close()
 
 
@@ -227,6 +253,7 @@ class ContributionTable:
 
     @property
     def epoch_count(self) -> int:
+        """T."""
         return len(self.participated) - 1
 
 
@@ -249,6 +276,7 @@ class UtilityTable:
 
     @property
     def epoch_count(self) -> int:
+        """T."""
         return len(self.participants)
 
 

@@ -32,6 +32,7 @@ def initial_faults(layout: TensorLayout, parameters: Sequence[ParameterSpec]) ->
 def epoch_faults(
     layout: TensorLayout, record: EpochRecord, clients: Sequence[Client], parameters: int
 ) -> list[Problem]:
+    """Does an epoch's file hold one update per participant, and the server's model where it names one?"""
     where = str(record.file)
     problems = _float_faults(layout, where)
     rows = len(record.participants)
@@ -118,6 +119,7 @@ class ValidationValues:
         self._first: dict[str, Problem] = {}
 
     def take(self, block: Block) -> None:
+        """One block of the file."""
         name, values = block.tensor.name, block.values
         if name in self._first or name == "group":
             return
@@ -138,6 +140,7 @@ class ValidationValues:
             self._first[block.tensor.name] = describe(f"{block.values[at]} in row {row}")
 
     def problems(self) -> list[Problem]:
+        """The first fault of each tensor."""
         return list(self._first.values())
 
 

@@ -74,9 +74,11 @@ class Rows:
     """(rows, utilities)"""
 
     def where(self, row: int) -> str:
+        """A row as messages name it."""
         return f"{self.name} row {self.numbers[row]}"
 
     def keep(self, kept: BoolArray) -> Rows:
+        """Some of the rows."""
         if kept.all():
             return self
         keys = [key for key, keeps in zip(self.keys, kept, strict=True) if keeps]
@@ -91,10 +93,12 @@ class RowFaults:
         self.sound: BoolArray = np.ones(count, dtype=bool)
 
     def add(self, row: int, problem: Problem) -> None:
+        """Notes the first fault of a row."""
         self._problems.setdefault(row, problem)
         self.sound[row] = False
 
     def report(self, findings: Findings) -> None:
+        """Hands the faults over in the order of the rows."""
         for row in sorted(self._problems):
             findings.add(self._problems[row])
 

@@ -42,6 +42,7 @@ class Tensor:
 
     @property
     def count(self) -> int:
+        """How many numbers it holds."""
         return math.prod(self.shape)
 
     @property
@@ -58,6 +59,7 @@ class TensorLayout:
     tensors: tuple[Tensor, ...]
 
     def get(self, name: str) -> Tensor | None:
+        """The tensor of that name, if the file has it."""
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
 
@@ -157,6 +159,7 @@ def _naturals(value: object) -> bool:
 
 
 def wrong_dtype(where: str, found: str, expected: tuple[str, ...]) -> RunLogError:
+    """The refusal of a tensor stored in another type."""
     return refusal("E_ST_DTYPE", where, f"dtype {found}", " or ".join(expected))
 
 

@@ -30,6 +30,7 @@ class CoalitionRows:
         self._epochs, self._masks, self._values = array("q"), array("q"), array("d")
 
     def add(self, rows: Rows) -> None:
+        """Takes the next rows of the table; faults go to the findings."""
         faults = RowFaults(len(rows.keys))
         masks = [0] * len(rows.keys)
         incomplete = set(np.flatnonzero(~np.isfinite(rows.values).all(axis=1)).tolist())
@@ -93,6 +94,7 @@ class CoalitionRows:
         sizes: dict[str, int] | None,
         passed: Callable[[str], None],
     ) -> UtilityTable | None:
+        """The table of all rows; None where a fault was found."""
         missing = [t for t in range(1, max(self._bits, default=0) + 1) if t not in self._bits]
         if missing:
             self._findings.refuse(

@@ -32,6 +32,8 @@ _STORED, _DEFLATED = 0, 8
 
 @dataclass(frozen=True)
 class ZipEntry:
+    """One file of an archive, as its directory declares it."""
+
     name: str
     raw_name: bytes
     flags: int
@@ -45,10 +47,12 @@ class ZipEntry:
 
     @property
     def end(self) -> int:
+        """The first byte after the entry's data."""
         return self.data_offset + self.compressed
 
     @property
     def is_directory(self) -> bool:
+        """Is it a folder, which holds nothing?"""
         return self.name.endswith("/")
 
 

@@ -40,6 +40,7 @@ class EveryBudget:
 
     @property
     def found_by_search(self) -> bool:
+        """Did the search find schedules, rather than a rule?"""
         return len(self.pulls) > 0
 
 

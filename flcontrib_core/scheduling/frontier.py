@@ -49,6 +49,7 @@ class Frontier:
 
     @property
     def budgets(self) -> IntArray:
+        """k = 1, …, T."""
         return np.arange(1, len(self.objective) + 1)
 
     @property

@@ -61,6 +61,7 @@ class Neighbourhood:
         return np.asarray(self._weights - self._program.price * (rank_vector @ self._rates_by_client))
 
     def value(self, covered: FloatArray, exposures: FloatArray) -> FloatArray:
+        """The objective of each schedule: coverage − γ · exposure gap."""
         return covered - self._program.gamma * self._program.terms.gap(exposures)
 
     def improve(

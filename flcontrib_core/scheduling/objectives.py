@@ -68,10 +68,12 @@ class ProgramTerms:
 
     @property
     def epoch_count(self) -> int:
+        """T."""
         return len(self.weights)
 
     @property
     def client_count(self) -> int:
+        """m."""
         return len(self.present)
 
     def covered(self, schedules: ScheduleMatrix) -> FloatArray:

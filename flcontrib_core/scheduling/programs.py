@@ -29,12 +29,16 @@ MANY_CLIENTS = 64
 
 
 class Formulation(StrEnum):
+    """How the fairness term is written as linear constraints."""
+
     DIRECT = "direct"
     PAIRS = "pairs"
     NETWORK = "sorting-network"
 
 
 class Solver(StrEnum):
+    """Which solver proves the optimum."""
+
     HIGHS = "highs"
     CBC = "cbc"
 

@@ -82,6 +82,7 @@ class SchedulingProblem:
 
     @property
     def epoch_count(self) -> int:
+        """T."""
         return len(self.movement)
 
 
@@ -169,6 +170,7 @@ class Schedule:
 
     @property
     def highest_exposure(self) -> float | None:
+        """The largest share of a client's epochs that is computed; None where nobody took part."""
         return max((e for e in self.exposure.values() if e is not None), default=None)
 
     def predicted_seconds(self, evaluations_per_second: float) -> float | None:

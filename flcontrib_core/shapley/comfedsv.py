@@ -54,6 +54,7 @@ class PrefixColumns:
 
     @staticmethod
     def of(orders: IntArray) -> PrefixColumns:
+        """The distinct prefixes of these orders, one column each."""
         count, clients = orders.shape
         prefixes = prefix_coalitions(orders).reshape(-1, clients)
         first: dict[bytes, int] = {}

@@ -31,9 +31,13 @@ class GameView(Protocol):
         """Columns of the outputs that share a kernel: one block for logits, one per utility otherwise."""
         ...
 
-    def block_of_utility(self, utility: int) -> int: ...
+    def block_of_utility(self, utility: int) -> int:
+        """Which block of outputs a utility is read from."""
+        ...
 
-    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights: ...
+    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights:
+        """The aggregation weights of each coalition."""
+        ...
 
     def evaluate(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, FloatArray]:
         """Utilities and outputs (coalitions, columns); outputs that are not finite are kept out of every fit."""
@@ -82,7 +86,9 @@ class LogitView:
 class WeighingGame(Protocol):
     """A game that tells λ(S)."""
 
-    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights: ...
+    def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights:
+        """The aggregation weights of each coalition."""
+        ...
 
 
 class UtilityView:

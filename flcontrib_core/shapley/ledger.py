@@ -22,10 +22,12 @@ class Ledger:
 
     @property
     def spent(self) -> int:
+        """Evaluations asked for so far; the empty coalition is free."""
         return len(self._asked) - 1
 
     @property
     def left(self) -> int:
+        """Evaluations the budget still allows."""
         return self.budget - self.spent
 
     def reserve(self, coalitions: CoalitionMatrix) -> bool:

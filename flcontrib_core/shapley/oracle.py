@@ -28,18 +28,26 @@ from flcontrib_core.vocabulary import (
 class EvaluationMemory(Protocol):
     """Coalition utilities that survive the process, keyed by packed coalition bits."""
 
-    def recall(self, keys: list[bytes]) -> dict[bytes, np.ndarray]: ...
+    def recall(self, keys: list[bytes]) -> dict[bytes, np.ndarray]:
+        """Coalition key → utilities, as far as they are known."""
+        ...
 
-    def keep(self, values: dict[bytes, np.ndarray]) -> None: ...
+    def keep(self, values: dict[bytes, np.ndarray]) -> None:
+        """Adds utilities to the memory."""
+        ...
 
 
 @runtime_checkable
 class LogitMemory(EvaluationMemory, Protocol):
     """A memory that also holds validation logits (up to its own cap), so that raising the precision re-uses them."""
 
-    def recall_logits(self, keys: list[bytes]) -> dict[bytes, np.ndarray]: ...
+    def recall_logits(self, keys: list[bytes]) -> dict[bytes, np.ndarray]:
+        """Coalition key → logits, as far as they are known."""
+        ...
 
-    def keep_logits(self, logits: dict[bytes, np.ndarray]) -> None: ...
+    def keep_logits(self, logits: dict[bytes, np.ndarray]) -> None:
+        """Adds logits to the memory."""
+        ...
 
 
 def coalition_keys(coalitions: CoalitionMatrix) -> list[bytes]:

@@ -83,6 +83,7 @@ class AdaptiveFeatures:
         self.directions = directions[:, :_DIRECTIONS]
 
     def values(self, weights: CoalitionWeights) -> FloatArray:
+        """(rows, features) the features of mixtures with these weights."""
         if self.pairs is None:
             return np.concatenate([weights, weights**2, (weights @ self.directions) ** 2], axis=1)
         count, players = weights.shape
@@ -102,6 +103,7 @@ class AdaptiveFeatures:
         return _nodes(self.shares)
 
     def shapley(self) -> FloatArray:
+        """(features, players) each feature's own Shapley values."""
         products = self._of_pairs() if self.pairs is not None else self._of_squares(self.directions)
         return np.concatenate([self.of_weights(), self.of_squared_weights(), products])
 
@@ -154,9 +156,11 @@ class FixedFeatures:
         self.directions = directions[:, :_DIRECTIONS]
 
     def values(self, weights: CoalitionWeights) -> FloatArray:
+        """(rows, features) the features of mixtures with these weights."""
         return np.concatenate([weights, (weights @ self.directions) ** 2], axis=1)
 
     def shapley(self) -> FloatArray:
+        """(features, players) each feature's own Shapley values."""
         # Two members share their product equally: φ_k = b_k w_k Σ_j b_j w_j.
         pull = self.directions.T * self.shares
         return np.concatenate([np.diag(self.shares), pull * pull.sum(axis=1, keepdims=True)])

@@ -37,6 +37,7 @@ class SimplexPoints:
         return len(self.weights)
 
     def rows(self, which: np.ndarray | slice) -> SimplexPoints:
+        """Some of the points."""
         return SimplexPoints(self.weights[which], self.positions[which])
 
     def self_similarity(self) -> FloatArray:

@@ -34,6 +34,7 @@ class Evidence:
     """(coalitions,) False where a logit was not finite: the value counts, the outputs are never fitted."""
 
     def extended(self, coalitions: CoalitionMatrix, values: UtilityMatrix, outputs: FloatArray) -> Evidence:
+        """The same with further evaluations."""
         return Evidence(
             np.concatenate([self.coalitions, coalitions]),
             np.concatenate([self.values, values]),
@@ -72,6 +73,7 @@ class SurrogateModel:
         return FittedStratum(stratum, factor, rows, regressions)
 
     def points(self, coalitions: CoalitionMatrix, factor: FloatArray) -> SimplexPoints:
+        """Coalitions as points of the simplex."""
         return points_of(self.view.weights(coalitions), factor)
 
     def predict(self, coalitions: CoalitionMatrix) -> UtilityMatrix:

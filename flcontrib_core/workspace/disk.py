@@ -37,15 +37,19 @@ class Disk:
             left, offset = left[written:], offset + written
 
     def sync(self, descriptor: int) -> None:
+        """Makes a file's content survive a power cut."""
         files.sync(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
+        """Gives a file its name, in one step."""
         os.replace(source, target)
 
     def remove(self, path: Path) -> None:
+        """Takes a file away, if it is there."""
         path.unlink(missing_ok=True)
 
     def commit(self, connection: sqlite3.Connection) -> None:
+        """Ends a transaction of the index."""
         connection.execute("COMMIT")
 
     def sync_file(self, path: Path) -> None:

@@ -32,9 +32,11 @@ class Transaction:
         self.actions: list[Callable[[], None]] = []
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Runs a statement and returns its rows."""
         return self._connection.execute(statement, parameters).fetchall()
 
     def after_commit(self, action: Callable[[], None]) -> None:
+        """Something to do once the transaction has ended well."""
         self.actions.append(action)
 
 

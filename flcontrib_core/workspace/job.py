@@ -78,6 +78,7 @@ def job_identity(kind: str, run_digest: str, settings: Mapping[str, Any]) -> str
 
 
 def status_path(folder: Path, job_id: str) -> Path:
+    """Where a job's worker says how it is."""
     return folder / job_id / "status"
 
 

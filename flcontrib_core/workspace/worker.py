@@ -57,6 +57,7 @@ class Account:
 
     @property
     def seconds(self) -> float:
+        """Since the work began."""
         return time.monotonic() - self._began
 
     def on_progress(self, done: int, total: int, label: str) -> None:

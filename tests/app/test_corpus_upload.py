@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from flcontrib_dashboard.uploads import Delivery
 from streamlit.testing.v1 import AppTest
 
 from flcontrib_core.workspace import Workspace
+from tests.app.own_caches import own_caches
 from tests.app.test_pages import ENTRY
 from tests.corpus.cases import Case, all_cases
 from tests.patience import PATIENCE_SECONDS
@@ -44,21 +44,12 @@ class UploadPage:
 
 @pytest.fixture(scope="module")
 def upload_page() -> Iterator[UploadPage]:
-    before = {k: os.environ.get(k) for k in ("FLCONTRIB_WORKSPACE", "FLCONTRIB_SAMPLES")}
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, own_caches():
         os.environ |= {"FLCONTRIB_WORKSPACE": str(folder / "workspace"), "FLCONTRIB_SAMPLES": "0"}
-        st.cache_resource.clear()
-        st.cache_data.clear()
         page = AppTest.from_file(str(ENTRY), default_timeout=PATIENCE_SECONDS)
         page.switch_page("views/upload.py")
         page.run()
         yield UploadPage(page, folder / "workspace")
-        st.cache_resource.clear()
-        st.cache_data.clear()
-    for key, value in before.items():
-        os.environ.pop(key, None)
-        if value is not None:
-            os.environ[key] = value
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.row}-{case.name[:60]}")

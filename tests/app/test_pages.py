@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from flcontrib_core.workspace import RunEntry, Workspace
 from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, wait_until
+from tests.app.own_caches import own_caches
 from tests.patience import PATIENCE_SECONDS
 
 ENTRY = Path(__file__).parents[2] / "app" / "flcontrib_dashboard" / "streamlit_app.py"
@@ -47,17 +47,9 @@ LARGEST_CHART = 400_000
 
 @pytest.fixture(autouse=True)
 def _own_caches() -> Iterator[None]:
-    """Each case opens its own workspace: what another one cached must not answer."""
-    before = {k: os.environ.get(k) for k in ("FLCONTRIB_WORKSPACE", "FLCONTRIB_SAMPLES")}
-    st.cache_resource.clear()
-    st.cache_data.clear()
-    yield
-    st.cache_resource.clear()
-    st.cache_data.clear()
-    for key, value in before.items():
-        os.environ.pop(key, None)
-        if value is not None:
-            os.environ[key] = value
+    """Each case opens its own workspace."""
+    with own_caches():
+        yield
 
 
 def opened(folder: Path, view: str, run: RunEntry | None = None, **url: str) -> AppTest:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import streamlit as st
 
 from flcontrib_core import words
 from flcontrib_core.auditing import AuditReport, audit
@@ -28,6 +26,7 @@ from flcontrib_core.words.decisions import NOT_DECIDED
 from flcontrib_core.words.numbers import visible
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import fill, keep_report
+from tests.app.own_caches import own_caches
 from tests.app.test_pages import opened
 from tests.app.test_pages import words as page_words
 from tests.reports.test_html import Reader
@@ -114,16 +113,8 @@ def test_no_plain_name_of_another_client_is_in_an_extract() -> None:
 
 @pytest.fixture
 def _own_caches() -> Iterator[None]:
-    before = {k: os.environ.get(k) for k in ("FLCONTRIB_WORKSPACE", "FLCONTRIB_SAMPLES")}
-    st.cache_resource.clear()
-    st.cache_data.clear()
-    yield
-    st.cache_resource.clear()
-    st.cache_data.clear()
-    for key, value in before.items():
-        os.environ.pop(key, None)
-        if value is not None:
-            os.environ[key] = value
+    with own_caches():
+        yield
 
 
 @pytest.mark.usefixtures("_own_caches")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.workspace import Job, JobState, NoSpaceLeft, ReadOnlyWorkspace, Workspace
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.jobs import _children
+from tests.workspace.forked import forked, joined
 from tests.workspace.recorded import bundle_run, scratch_folder
 from tests.workspace.runners import ALL
 
@@ -144,21 +143,15 @@ def test_the_last_word_of_a_job_needs_no_space(small_disk: Path, folder: Path) -
 
 def as_somebody_else(action: Callable[[], None]) -> None:
     """Runs in a child that has no right to write (root may write anywhere, so it becomes nobody)."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            if os.getuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            action()
-            code = 0
-        except BaseException:  # noqa: BLE001 - a child must end here, and say why
-            traceback.print_exc(file=sys.stderr)
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def without_rights() -> None:
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        action()
+
+    joined([forked(without_rights)])
 
 
 def open_to_all(folder: Path, writable: bool) -> None:

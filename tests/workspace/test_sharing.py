@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from flcontrib_core.workspace import JobState, Workspace
+from tests.workspace.forked import forked, joined
 from tests.workspace.recorded import bundle_run, record_run
 from tests.workspace.runners import ALL
 
@@ -22,25 +21,19 @@ KEY = "d1" * 32
 def at_once(*actions: Callable[[], None]) -> None:
     """Runs each action in a process of its own, all released together."""
     hold, release = os.pipe()
-    children = []
-    for action in actions:
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                os.close(release)
-                os.read(hold, 1)
-                action()
-                code = 0
-            except BaseException:  # noqa: BLE001 - a child must end here, and say why
-                traceback.print_exc(file=sys.stderr)
-            finally:
-                os._exit(code)
-        children.append(child)
+
+    def held(action: Callable[[], None]) -> Callable[[], None]:
+        def wait_and_act() -> None:
+            os.close(release)
+            os.read(hold, 1)
+            action()
+
+        return wait_and_act
+
+    children = [forked(held(action)) for action in actions]
     os.close(release)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    joined(children)
     os.close(hold)
-    assert codes == [0] * len(actions)
 
 
 def test_the_same_bundle_sent_twice_at_once_is_one_run(folder: Path, bundle: Path) -> None:

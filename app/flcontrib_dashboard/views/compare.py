@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import (
+    AlignedFacts,
+    Following,
+    RankFacts,
     aligned_alt,
     aligned_facts,
     aligned_rows,
@@ -203,13 +207,55 @@ def alerts_alone(
         settings_table(results, titles, names)
 
 
+@dataclass(frozen=True)
+class Pictures:
+    """The two charts of a comparison, and what they are cached under."""
+
+    ranks: RankFacts
+    curves: AlignedFacts
+    key: tuple[Hashable, ...]
+
+
+def curves_card(pictures: Pictures, following: Following, only: bool, report: AuditReport) -> None:
+    """The clients' curves of all results on one axis, or their differences to the baseline."""
+    mode, curves = state.theme(), pictures.curves
+    controls.card_title("Difference to the baseline" if only else "Curves on one axis", curves.axis)
+    st.caption("Wide grey: the baseline. Clients that differ most, and the one you follow.")
+    controls.chart(
+        lambda: draw_aligned(curves, mode, following=following),
+        aligned_alt(curves),
+        lambda: aligned_rows(curves),
+        "aligned",
+        name="compared-curves",
+        cache_key=(*pictures.key, following, only, mode),
+        report=report,
+    )
+
+
+def ranks_card(pictures: Pictures, following: Following, report: AuditReport) -> None:
+    """The clients' ranks in each result."""
+    mode, ranks = state.theme(), pictures.ranks
+    controls.card_title("Ranks")
+    left_out = f" {numbers.count(ranks.left_out)} that moved less are left out." if ranks.left_out else ""
+    st.caption(f"In colour: moved by two places or more.{left_out}")
+    controls.chart(
+        lambda: draw_ranks(ranks, mode, following=following),
+        rank_alt(ranks),
+        lambda: rank_rows(ranks),
+        "ranks",
+        name="ranks",
+        cache_key=(*pictures.key, following.client, mode),
+        report=report,
+    )
+
+
 def board(
     results: list[ResultEntry],
     reports: list[AuditReport],
     top: st.delta_generator.DeltaGenerator,
     names: Mapping[str, str],
 ) -> None:
-    mode = state.theme()
+    """Everything that differs between the results: curves, ranks, alerts, totals and settings."""
     titles = ("Baseline", *(["Compared"] if len(results) == 2 else [f"Compared {i}" for i in range(1, len(results))]))
     shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
     if not shared:
@@ -223,50 +269,27 @@ def board(
         utility = controls.pick_utility(tuple(shared))
         only = st.toggle("Only differences", key="only-differences")
     key = (tuple(r.digest for r in results), utility)
-    ranks = state.cached(
-        (*key, following.client, "ranks"), lambda: rank_facts(reports, utility, titles, following.client)
+    who = following.client
+    pictures = Pictures(
+        state.cached((*key, who, "ranks"), lambda: rank_facts(reports, utility, titles, who)),
+        state.cached((*key, who, only, "aligned"), lambda: aligned_facts(reports, utility, titles, who, only)),
+        key,
     )
-    curves = state.cached(
-        (*key, following.client, only, "aligned"),
-        lambda: aligned_facts(reports, utility, titles, following.client, only),
-    )
-    if not ranks.rows:
+    if not pictures.ranks.rows:
         top.title("The two runs have no client in common" if len(reports) == 2 else "The runs have no client in common")
     else:
-        top.title(title_of(reports, ranks.moved))
+        top.title(title_of(reports, pictures.ranks.moved))
         left, right = st.columns([1.45, 1], gap="small")
         with left, st.container(border=True, height="stretch", gap="xsmall"):
-            what = "Difference to the baseline" if only else "Curves on one axis"
-            controls.card_title(what, curves.axis)
-            st.caption("Wide grey: the baseline. Clients that differ most, and the one you follow.")
-            controls.chart(
-                lambda: draw_aligned(curves, mode, following=following),
-                aligned_alt(curves),
-                lambda: aligned_rows(curves),
-                "aligned",
-                name="compared-curves",
-                cache_key=(*key, following, only, mode),
-                report=reports[0],
-            )
+            curves_card(pictures, following, only, reports[0])
         with right, st.container(border=True, height="stretch", gap="xsmall"):
-            controls.card_title("Ranks")
-            left_out = f" {numbers.count(ranks.left_out)} that moved less are left out." if ranks.left_out else ""
-            st.caption(f"In colour: moved by two places or more.{left_out}")
-            controls.chart(
-                lambda: draw_ranks(ranks, mode, following=following),
-                rank_alt(ranks),
-                lambda: rank_rows(ranks),
-                "ranks",
-                name="ranks",
-                cache_key=(*key, following.client, mode),
-                report=reports[0],
-            )
+            ranks_card(pictures, following, reports[0])
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Alerts in each result", "epochs")
         alerts_table(reports, titles, only)
     left, right = st.columns([1.45, 1], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
-        controls.card_title("Totals", curves.axis)
+        controls.card_title("Totals", pictures.curves.axis)
         show_totals(state.cached((*key, only, "totals"), lambda: totals_rows(reports, utility, titles, only)))
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         settings_table(results, titles, names)

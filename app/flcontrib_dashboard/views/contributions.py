@@ -27,6 +27,7 @@ VIEWS = ["Heat map", "Curves"]
 
 
 def title_of(report: AuditReport, utility: str) -> str:
+    """Who contributed most, and who is clearly below zero."""
     facts = ranking_facts(report, utility, client_table.fill_of(report))
     if not facts.rows:
         return "Nobody took part in this run"
@@ -38,6 +39,7 @@ def title_of(report: AuditReport, utility: str) -> str:
 
 
 def curves(shown: state.Shown, utility: str, following: Following) -> None:
+    """The running credit of the clients in focus over the band of the others."""
     report, mode = shown.report, state.theme()
     words = f"Clients in colour (at most {MOST_IN_FOCUS}); all others are the grey band"
     default = selection.in_focus(report, following, MOST_IN_FOCUS)
@@ -57,6 +59,7 @@ def curves(shown: state.Shown, utility: str, following: Following) -> None:
 
 
 def heat_map(shown: state.Shown, utility: str, order: str, following: Following) -> None:
+    """Every client's value in every epoch."""
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, order, following.client)
     cells = state.cached(
@@ -85,6 +88,7 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
 
 
 def totals(shown: state.Shown, utility: str, following: Following) -> None:
+    """The table of totals, with the fill of skipped epochs to choose."""
     controls.card_title("Totals")
     skipped = int((~shown.report.history.computed).sum())
     fill = client_table.fill_of(shown.report)

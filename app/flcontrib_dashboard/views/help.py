@@ -11,12 +11,14 @@ from flcontrib_dashboard import controls
 
 
 def explained(title: str, terms: Mapping[str, str]) -> None:
+    """A card of terms and their meanings."""
     with st.container(border=True, gap="xsmall"):
         controls.card_title(title)
         st.markdown("\n".join(f"- **{term}**: {meaning}" for term, meaning in terms.items()))
 
 
 def listed(title: str, lines: Iterable[str], *, numbered: bool = False) -> None:
+    """A card of sentences."""
     with st.container(border=True, gap="xsmall"):
         controls.card_title(title)
         st.markdown("\n".join(f"{f'{n}.' if numbered else '-'} {line}" for n, line in enumerate(lines, 1)))

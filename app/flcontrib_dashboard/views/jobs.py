@@ -11,6 +11,7 @@ from flcontrib_dashboard import controls, state
 
 @st.fragment(run_every=2.0)
 def board() -> None:
+    """Every job, newest first; looked at again while one is at work."""
     jobs = state.workspace().jobs.poll()
     names = {r.digest: r.name for r in state.workspace().runs()}
     active = [j for j in jobs if j.active]
@@ -26,6 +27,7 @@ def board() -> None:
 
 
 def card(job: Job, name: str) -> None:
+    """One job: state, progress, cost and what can be done with it."""
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             controls.card_title(controls.text_of(name), width="content")

@@ -107,6 +107,7 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, 
 
 
 def quiet_card(report: AuditReport, marked: set[str]) -> None:
+    """The clients without an alert."""
     rest = [c for c in report.detection.clients if c.client not in marked]
     undecided = undecided_sentence(report)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -171,6 +172,7 @@ def changes(shown: state.Shown, following: Following) -> None:
 
 
 def ranking(shown: state.Shown, utility: str, following: Following) -> None:
+    """Total contributions with their intervals."""
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, following.client)
     facts = state.cached(

@@ -164,14 +164,10 @@ def _one_thread(model: TrainableModel) -> Iterator[None]:
         with _matrix_libraries().limit(limits=1):
             yield
         return
-    import torch
+    from flcontrib_core.games.evaluator import one_thread
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @cache
