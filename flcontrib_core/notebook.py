@@ -37,6 +37,11 @@ Values = TypeVar("Values", "pandas.DataFrame", "np.ndarray")
 class NotebookReport(AuditReport):
     """An audit's report that shows itself: as a sentence, in a notebook, as a file, as a table."""
 
+    @classmethod
+    def of(cls, report: AuditReport) -> NotebookReport:
+        """The same report, which shows itself."""
+        return cls(**{f.name: getattr(report, f.name) for f in fields(report)})
+
     def __repr__(self) -> str:
         from flcontrib_core.words import alert_title, headline, how_sure
 
@@ -145,7 +150,7 @@ def audit(
         memory=memory,
         on_progress=on_progress,
     )
-    return NotebookReport(**{f.name: getattr(report, f.name) for f in fields(report)})
+    return NotebookReport.of(report)
 
 
 def verify(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from flcontrib_core.words import numbers
+from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.words import numbers, wording
 from flcontrib_dashboard import controls, state
 
 here = Path(__file__).parent
@@ -17,6 +18,37 @@ st.logo(str(here / "logo.svg"), icon_image=str(here / "icon.svg"), size="medium"
 def page(file: str, title: str, icon: str, default: bool = False) -> object:
     """One entry of the navigation."""
     return st.Page(here / "views" / f"{file}.py", title=title, icon=f":material/{icon}:", default=default)
+
+
+def choose_run() -> None:
+    """The sidebar: which run is on screen, and what is not as it should be."""
+    runs = state.workspace().runs()
+    entry = state.current_run()
+    if entry is not None:
+        digests = [r.digest for r in runs]
+        names = {r.digest: r.name for r in runs}
+        picked = st.selectbox("Run", digests, index=digests.index(entry.digest), format_func=names.__getitem__)
+        if picked != entry.digest:
+            state.remember(run=picked[:16], result=None, client=None, window=None)
+            st.rerun()
+        state.remember(run=entry.digest[:16])
+        st.caption(f"{numbers.several(entry.clients, 'client')} · {numbers.several(entry.epochs, 'epoch')}")
+        if state.is_sample(entry):
+            st.caption("Sample run with known truth")
+        if not entry.available:
+            st.error(controls.text_of("Its stored log is damaged; add it again."))
+    fault = state.workspace().impaired
+    if fault is not None:
+        st.warning(controls.text_of(str(fault)))
+
+
+def workspace_gone(fault: WorkspaceError) -> None:
+    """What stands in place of every page while the workspace cannot be read."""
+    st.sidebar.error(controls.text_of(str(fault)))
+    st.title("The workspace cannot be read")
+    st.markdown(wording.GONE)
+    if st.button("Look again", type="primary"):
+        st.rerun()
 
 
 pages = {
@@ -43,23 +75,10 @@ if (asked := state.asked_page()) is not None:
     st.switch_page(here / "views" / f"{asked}.py")
 state.restore_url()
 controls.apply_theme()
-with st.sidebar:
-    runs = state.workspace().runs()
-    entry = state.current_run()
-    if entry is not None:
-        digests = [r.digest for r in runs]
-        names = {r.digest: r.name for r in runs}
-        picked = st.selectbox("Run", digests, index=digests.index(entry.digest), format_func=names.__getitem__)
-        if picked != entry.digest:
-            state.remember(run=picked[:16], result=None, client=None, window=None)
-            st.rerun()
-        state.remember(run=entry.digest[:16])
-        st.caption(f"{numbers.several(entry.clients, 'client')} · {numbers.several(entry.epochs, 'epoch')}")
-        if state.is_sample(entry):
-            st.caption("Sample run with known truth")
-        if not entry.available:
-            st.error(controls.text_of("Its stored log is damaged; add it again."))
-    fault = state.workspace().impaired
-    if fault is not None:
-        st.warning(controls.text_of(str(fault)))
+try:
+    with st.sidebar:
+        choose_run()
+except WorkspaceError as fault:
+    workspace_gone(fault)
+    st.stop()
 current.run()

@@ -14,6 +14,10 @@ EMPTY = (
     "This workspace holds no run. Bring in a log of a federated training, or a table of contributions: then this page "
     "shows who contributed what, and whose behaviour changed when."
 )
+GONE = (
+    "Runs, results and decisions lie in that folder, and no empty one is put in its place: as soon as it is back, they "
+    "are here again."
+)
 SO_FAR = (
     "Found so far, read with the strict preset; hatched epochs are still to come. What is marked may change until the "
     "end."

@@ -21,6 +21,8 @@ from flcontrib_core.workspace.objects import ObjectStore, pack_record, unpack_re
 
 TYPES: Mapping[str, str] = {"audit": "flcontrib_core.auditing:AuditReport"}
 """What results of each kind are. Of other kinds (a test's, a plug-in's) any value is stored as it is."""
+SHOWN: Mapping[str, str] = {"audit": "flcontrib_core.notebook:NotebookReport"}
+"""What results of a kind are to a person at a keyboard: a subclass of their type, made by its ``of``."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,10 @@ class StoredResults:
                 return entry
         return None
 
-    def load_result(self, entry: ResultEntry, declared: Any = object) -> Any:
-        """The value as its type declares it. Raises OtherLayout when another version stored it in another form.
+    def load_result(self, entry: ResultEntry, declared: Any = None) -> Any:
+        """The value as its type declares it (that of its kind where none is given); a report shows itself in a
+        notebook and can be written, as one just computed. Raises OtherLayout when another version stored it in another
+        form.
 
         Raises DamagedObject, after setting the object aside, when it is not what was stored.
         """
@@ -124,7 +128,11 @@ class StoredResults:
                 with self._index.write() as transaction:
                     report_damage(transaction, self.objects, self.log, damage, "compute the result again")
             raise DamagedObject(f"{damage}; this result has to be computed again", entry.digest) from damage
-        return unpack(declared, arrays)
+        kind = _type_of(entry.kind)
+        value = unpack(declared or kind or object, arrays)
+        if kind is not None and isinstance(value, kind) and entry.kind in SHOWN:
+            return _imported(SHOWN[entry.kind]).of(value)
+        return value
 
     def _result(self, entry: LogEntry) -> ResultEntry:
         body = entry.body
@@ -148,7 +156,9 @@ class StoredResults:
 
 def _type_of(kind: str) -> Any:
     """The declared type of a kind of results; None where there is none."""
-    if kind not in TYPES:
-        return None
-    module, _, name = TYPES[kind].partition(":")
+    return _imported(TYPES[kind]) if kind in TYPES else None
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import flcontrib_core
+from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.bundled_files import bundled
 from flcontrib_core.errors import SettingsError, WorkspaceError
-from flcontrib_core.workspace import DamagedObject, Workspace
+from flcontrib_core.workspace import DamagedObject, Workspace, stored_report
+from flcontrib_core.workspace.audit_jobs import audit_in_workspace
 from flcontrib_core.workspace.objects import pack_record, unpack_record
 from tests.workspace.recorded import flip_byte
 
@@ -150,3 +153,14 @@ def test_settings_that_json_cannot_hold_are_refused(workspace: Workspace, bundle
         with pytest.raises(SettingsError):
             workspace.store_result(run, bad, "note", {})
     assert workspace.results() == ()
+
+
+def test_a_report_from_a_workspace_shows_itself_like_one_just_computed(workspace: Workspace, tmp_path: Path) -> None:
+    run = workspace.add_run(bundled("sample_runs") / "contributions-table.csv")
+    entry = audit_in_workspace(workspace, run.digest, AuditSettings().record())
+    report = workspace.load_result(entry)
+    assert "<h3>" in report._repr_html_()
+    page, twin = report.write(tmp_path / "report.html")
+    assert page.exists()
+    assert twin.exists()
+    assert repr(stored_report(workspace, entry)) == repr(report)

@@ -8,6 +8,9 @@ from flcontrib_core.words import budget, numbers
 from flcontrib_core.workspace import Job, JobState
 from flcontrib_dashboard import controls, state
 
+MOST_OUTPUT = 20_000
+"""Characters of a worker's output on the page; a trace is at its end."""
+
 
 @st.fragment(run_every=2.0)
 def board() -> None:
@@ -44,6 +47,8 @@ def card(job: Job, name: str) -> None:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))
         if job.error:
             st.code(job.error, language=None, wrap_lines=True)
+        if job.state in (JobState.FAILED, JobState.LOST):
+            worker_output(job)
         with st.container(horizontal=True):
             if job.active and st.button("Cancel", key=f"cancel-{job.id}"):
                 state.workspace().jobs.cancel(job.id)
@@ -52,6 +57,15 @@ def card(job: Job, name: str) -> None:
                 state.workspace().jobs.resume(job.id)
             if job.state.value == "done":
                 st.page_link("views/overview.py", label="Open the result", query_params={"run": job.run_digest[:16]})
+
+
+def worker_output(job: Job) -> None:
+    """What the worker printed before it ended, trace included; read when somebody asks for it."""
+    if st.toggle("What its process printed", key=f"output-{job.id}"):
+        printed = state.workspace().jobs.output(job.id)
+        if len(printed) > MOST_OUTPUT:
+            st.caption(f"The last {numbers.count(MOST_OUTPUT)} characters.")
+        st.code(printed[-MOST_OUTPUT:] or "Nothing.", language=None, wrap_lines=True)
 
 
 board()
