@@ -24,6 +24,7 @@ from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.mixtures import Mixture, ParameterBuffers, ParameterChunk
 from flcontrib_core.games.utilities import padded_rows
 from flcontrib_core.runs.model_spec import INPUT, Node
+from flcontrib_core.runs.operations import OPERATIONS
 
 _MiB = 1 << 20
 STATE_BYTES = 2 * _MiB
@@ -42,13 +43,6 @@ PARAMETER_BYTES = 256 * _MiB
 PREPARED_BYTES = 128 * _MiB
 """First layers are prepared where neither the products nor their mixtures take more than this."""
 
-_ELEMENTWISE: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "silu": F.silu,
-    "gelu": F.gelu,
-}
 _IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu_,
     "tanh": torch.tanh_,
@@ -56,9 +50,7 @@ _IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 _RENAMES = frozenset({"flatten", "reshape", "dropout"})
 """Ops that leave flat features as they are."""
-_EXACT = _RENAMES | {"linear", "relu", "leaky_relu", "add", "mul", "cat"}
-"""Ops without a vectorised approximation, whose bits do not depend on where a number stands (see padded_rows)."""
-_OTHERS = frozenset({"linear", "leaky_relu", "batch_norm", "layer_norm", "add", "mul", "cat"})
+_OTHERS = frozenset({"linear", "batch_norm", "layer_norm", "add", "mul", "sub", "cat"})
 
 
 def is_flat(architecture: Architecture) -> bool:
@@ -68,8 +60,12 @@ def is_flat(architecture: Architecture) -> bool:
     readers = [node for node in architecture.nodes if INPUT in node.inputs]
     if len(architecture.input_shape) != 1 and any(node.op not in _RENAMES for node in readers):
         return False
-    known = _RENAMES | _OTHERS | frozenset(_ELEMENTWISE)
-    return all(node.op in known and len(architecture.shapes[node.name]) == 1 for node in architecture.nodes)
+    return all(
+        (node.op in _RENAMES | _OTHERS or OPERATIONS[node.op].elementwise)
+        and len(architecture.shapes[node.name]) == 1
+        and architecture.folds[node.name] == 1
+        for node in architecture.nodes
+    )
 
 
 def _sizes(state: int, parameter_count: int) -> tuple[int, int]:
@@ -95,7 +91,7 @@ class FeatureMajorExecutor:
         self.architecture = architecture
         self.rows = len(x)
         self._shape = {p.name: p.shape for p in architecture.parameters}
-        exact = all(node.op in _EXACT for node in architecture.nodes)
+        exact = all(OPERATIONS[node.op].exact for node in architecture.nodes)
         columns = self.rows if exact else padded_rows(self.rows)
         state = 4 * columns * max(architecture.shapes[node.name][0] for node in architecture.nodes)
         self.chunk, self.together = _sizes(state, max(1, architecture.parameter_count))
@@ -213,16 +209,13 @@ class FeatureMajorExecutor:
 
     def _other(self, node: Node, inputs: list[Tensor], group: slice) -> Tensor:
         h = inputs[0]
-        if node.op in _ELEMENTWISE:
+        if OPERATIONS[node.op].elementwise or node.op in ("add", "mul", "sub"):
             # The shared input (two dimensions) and values with another reader must survive.
             may_overwrite = h.ndim == 3 and self._reads[node.inputs[0]] == 1 and node.op in _IN_PLACE
-            return _IN_PLACE[node.op](h) if may_overwrite else _ELEMENTWISE[node.op](h)
-        if node.op == "leaky_relu":
-            return F.leaky_relu(h, node.fields["slope"])
-        if node.op == "add":
-            return inputs[0] + inputs[1]
-        if node.op == "mul":
-            return inputs[0] * inputs[1]
+            result: Tensor = (
+                _IN_PLACE[node.op](h) if may_overwrite else OPERATIONS[node.op].run(torch, inputs, node.fields)
+            )
+            return result
         if node.op == "cat":
             return torch.cat([h.expand(self.together, -1, -1) for h in inputs], dim=1)
         weight, bias = self._vectors(node, "weight", group), self._vectors(node, "bias", group)

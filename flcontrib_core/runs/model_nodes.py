@@ -3,178 +3,24 @@
 Both forms of the architecture – the hand-written sequence and the traced graph – become one list of ``Node``s in
 running order. Only the grammar lives here: op names, fields, and which node feeds which. Whether the shapes fit the
 parameters is the next module's question (``model_spec``). No name in the file is ever imported or looked up
-outside the table below.
+outside the closed list of ``operations``.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from flcontrib_core.errors import Problem, RunLogError
+from flcontrib_core.runs.operations import INPUT, KNOWN_OPS, OPERATIONS, SEQUENTIAL_OPS, Node
+from flcontrib_core.runs.operations.record import MAX_EXTENT, MAX_RANK, REQUIRED, SAME_AS_KERNEL, BadField, extents
 from flcontrib_core.runs.problems import MAX_PROBLEMS, problem, shown
 
-INPUT = "input"
-"""The name under which nodes read the model's input."""
+__all__ = ["INPUT", "KNOWN_OPS", "MAX_EXTENT", "MAX_NODES", "MAX_RANK", "SEQUENTIAL_OPS", "Node"]
+
 MAX_NODES = 4096
-MAX_RANK = 8
-MAX_EXTENT = 2**31 - 1
-"""Largest integer any field may hold; sizes are capped again, jointly, by the shape check."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """One operation: where it reads from and its fields, defaults filled in.
-
-    Parameter fields hold names of manifest parameters (None where an optional one is left out); ``stride``,
-    ``padding``, ``dilation``, ``kernel`` and ``size`` are (height, width) pairs; ``shape`` is a tuple.
-    """
-
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    fields: dict[str, Any]
-
-
-class _BadField(ValueError):
-    """A field's value is not of its kind; the message says what was expected."""
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _parameter(value: object) -> str:
-    if not isinstance(value, str):
-        raise _BadField("the name of a manifest parameter")
-    return value
-
-
-def _optional_parameter(value: object) -> str | None:
-    return None if value is None else _parameter(value)
-
-
-def _integer(low: int) -> Callable[[object], int]:
-    def read(value: object) -> int:
-        if isinstance(value, int) and _is_int(value) and low <= value <= MAX_EXTENT:
-            return value
-        raise _BadField(f"an integer of at least {low}")
-
-    return read
-
-
-def _pair(low: int) -> Callable[[object], tuple[int, int]]:
-    one = _integer(low)
-
-    def read(value: object) -> tuple[int, int]:
-        try:
-            if isinstance(value, list | tuple) and len(value) == 2:
-                return one(value[0]), one(value[1])
-            return one(value), one(value)
-        except _BadField:
-            raise _BadField(f"an integer of at least {low}, or two of them (height, width)") from None
-
-    return read
-
-
-def _extents(low: int) -> Callable[[object], tuple[int, ...]]:
-    one = _integer(low)
-
-    def read(value: object) -> tuple[int, ...]:
-        if not isinstance(value, list | tuple) or not 1 <= len(value) <= MAX_RANK:
-            raise _BadField(f"a list of 1 to {MAX_RANK} integers")
-        return tuple(one(extent) for extent in value)
-
-    return read
-
-
-def _reshape_extents(value: object) -> tuple[int, ...]:
-    extents = _extents(-1)(value)
-    if 0 in extents or extents.count(-1) > 1:
-        raise _BadField("positive integers, at most one of them -1 (inferred)")
-    return extents
-
-
-def _number(low: float) -> Callable[[object], float]:
-    def read(value: object) -> float:
-        if isinstance(value, float | int) and not isinstance(value, bool):
-            try:
-                number = float(value)
-            except OverflowError:
-                number = math.inf
-            if math.isfinite(number) and number >= low:
-                return number
-        raise _BadField(f"a finite number of at least {low:g}" if math.isfinite(low) else "a finite number")
-
-    return read
-
-
-_REQUIRED = object()
-_SAME_AS_KERNEL = object()
-
-
-@dataclass(frozen=True)
-class _Field:
-    read: Callable[[object], Any]
-    default: object = _REQUIRED
-
-
-@dataclass(frozen=True)
-class _Op:
-    fields: Mapping[str, _Field]
-    inputs: int | None = 1
-    """How many nodes it reads; None = one or more."""
-    graph_only: bool = False
-
-
-_WEIGHT = _Field(_parameter)
-_OPTIONAL = _Field(_optional_parameter, None)
-_EPS = _Field(_number(0.0), 1e-5)
-_AFFINE = {"weight": _OPTIONAL, "bias": _OPTIONAL, "eps": _EPS}
-_POOL = {
-    "kernel": _Field(_pair(1)),
-    "stride": _Field(_pair(1), _SAME_AS_KERNEL),
-    "padding": _Field(_pair(0), (0, 0)),
-}
-
-_OPS: dict[str, _Op] = {
-    "linear": _Op({"weight": _WEIGHT, "bias": _OPTIONAL}),
-    "conv2d": _Op(
-        {
-            "weight": _WEIGHT,
-            "bias": _OPTIONAL,
-            "stride": _Field(_pair(1), (1, 1)),
-            "padding": _Field(_pair(0), (0, 0)),
-            "dilation": _Field(_pair(1), (1, 1)),
-            "groups": _Field(_integer(1), 1),
-        }
-    ),
-    "batch_norm": _Op({"mean": _WEIGHT, "var": _WEIGHT, **_AFFINE}),
-    "layer_norm": _Op({"shape": _Field(_extents(1)), **_AFFINE}),
-    "group_norm": _Op({"groups": _Field(_integer(1)), **_AFFINE}),
-    "relu": _Op({}),
-    "gelu": _Op({}),
-    "tanh": _Op({}),
-    "sigmoid": _Op({}),
-    "silu": _Op({}),
-    "flatten": _Op({}),
-    "dropout": _Op({}),
-    "leaky_relu": _Op({"slope": _Field(_number(-math.inf), 0.01)}),
-    "max_pool2d": _Op(_POOL),
-    "avg_pool2d": _Op(_POOL),
-    "adaptive_avg_pool2d": _Op({"size": _Field(_pair(1))}),
-    "embedding": _Op({"weight": _WEIGHT}),
-    "add": _Op({}, inputs=2, graph_only=True),
-    "mul": _Op({}, inputs=2, graph_only=True),
-    "cat": _Op({"dim": _Field(_integer(-MAX_RANK), 1)}, inputs=None, graph_only=True),
-    "reshape": _Op({"shape": _Field(_reshape_extents)}, graph_only=True),
-}
-
-KNOWN_OPS: tuple[str, ...] = tuple(_OPS)
-SEQUENTIAL_OPS: tuple[str, ...] = tuple(name for name, op in _OPS.items() if not op.graph_only)
 _STRUCTURAL = frozenset({"op", "name", "inputs"})
+_LOOKS_UP = frozenset({"embedding", "embedding_bag"})
 
 
 def normalise_spec(spec: Mapping[str, Any]) -> list[Node]:
@@ -204,8 +50,18 @@ def input_shape(spec: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def reads_tokens(nodes: list[Node]) -> bool:
-    """Does the model take integers (its first operation is an embedding) instead of float features?"""
-    return bool(nodes) and nodes[0].op == "embedding"
+    """Does the model take integers (an embedding looks them up) instead of float features?"""
+    tokens = token_values(nodes)
+    return any(node.op in _LOOKS_UP and node.inputs[0] in tokens for node in nodes)
+
+
+def token_values(nodes: list[Node]) -> set[str]:
+    """The input and what only moves it about: whole numbers, where the input is."""
+    tokens = {INPUT}
+    for node in nodes:
+        if node.op in ("reshape", "slice") and node.inputs[0] in tokens:
+            tokens.add(node.name)
+    return tokens
 
 
 def parse_spec(spec: object) -> tuple[list[Node], list[Problem]]:
@@ -214,8 +70,8 @@ def parse_spec(spec: object) -> tuple[list[Node], list[Problem]]:
     if not isinstance(spec, Mapping):
         return [], [_fault("model.json", type(spec).__name__, "an object with input and layers (or nodes)")]
     try:
-        _extents(1)(spec.get("input"))
-    except _BadField:
+        extents(1)(spec.get("input"))
+    except BadField:
         problems.append(
             _fault("model.json:input", shown(spec.get("input")), f"the shape of one row, 1 to {MAX_RANK} integers ≥ 1")
         )
@@ -274,9 +130,9 @@ def _read_graph(entries: list[Any], problems: list[Problem]) -> list[Node]:
             continue
         op, fields = checked
         inputs = entry.get("inputs")
-        wanted = _OPS[op].inputs
-        if not isinstance(inputs, list) or not inputs or len(inputs) > MAX_NODES or wanted not in (None, len(inputs)):
-            count = "at least one input" if wanted is None else f"{wanted} input{'s' if wanted > 1 else ''}"
+        fewest, most = OPERATIONS[op].inputs
+        if not isinstance(inputs, list) or not fewest <= len(inputs) <= most:
+            count = f"{fewest} input{'' if fewest == 1 else 's'}" if fewest == most else f"{fewest} to {most} inputs"
             problems.append(_fault(where, f"inputs {shown(inputs)}", f"{count} for {op}"))
             continue
         strangers = [i for i in inputs if not isinstance(i, str) or i not in known or i == name]
@@ -310,7 +166,7 @@ def _read_op(
         problems.append(problem("E_MODEL_OP", where, f"op {shown(op)}", f"one of {', '.join(known)}"))
         return None
     before = len(problems)
-    table = _OPS[op].fields
+    table = OPERATIONS[op].fields
     # dropout does nothing here, so its probability may be written down for the reader; every other unknown field
     # could change what is computed and is refused rather than ignored.
     unknown = [key for key in entry if key not in table and key not in _STRUCTURAL and (op, key) != ("dropout", "p")]
@@ -320,14 +176,14 @@ def _read_op(
     fields: dict[str, Any] = {}
     for key, rule in table.items():
         if key not in entry:
-            if rule.default is _REQUIRED:
+            if rule.default is REQUIRED:
                 problems.append(_fault(where, f"{op} without {key}", f"{key} is required"))
             else:
-                fields[key] = fields.get("kernel") if rule.default is _SAME_AS_KERNEL else rule.default
+                fields[key] = fields.get("kernel") if rule.default is SAME_AS_KERNEL else rule.default
             continue
         try:
             fields[key] = rule.read(entry[key])
-        except _BadField as bad:
+        except BadField as bad:
             problems.append(_fault(f"{where}.{key}", shown(entry[key]), str(bad)))
     return (op, fields) if len(problems) == before else None
 

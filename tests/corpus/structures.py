@@ -363,7 +363,7 @@ def _architectures() -> None:
 
     layers = MODEL["layers"]
     assert isinstance(layers, list)
-    model({"input": [6], "layers": [{"op": "lstm"}]}, "E_MODEL_OP", "unknown op", "linear, conv2d")
+    model({"input": [6], "layers": [{"op": "fft"}]}, "E_MODEL_OP", "unknown op", "linear, conv1d")
     model({"input": [6], "layers": [{"op": "__import__('os').system"}]}, "E_MODEL_OP", "op that would like to run")
     model({"input": [7], "layers": layers}, "E_FEATURES", "another input width")
     model({"input": [6], "layers": layers[:1]}, "E_MODEL_SHAPE", "too few logits", "3 logits")
@@ -371,5 +371,9 @@ def _architectures() -> None:
     model({"input": [2**31 - 1] * 4, "layers": layers}, "E_MODEL_SIZE", "input beyond any memory")
     model({"input": [6], "layers": [{"op": "relu"}] * 5000}, "E_MODEL_SIZE", "5,000 layers")
     model([], "E_MODEL", "a list")
+    model(
+        {"input": [6], "layers": [{"op": "pad", "sizes": [0, 2**31 - 1]}]}, "E_MODEL_SIZE", "padding beyond any memory"
+    )
+    model({"input": [6], "layers": [{"op": "lstm", "weights": ["nowhere"] * 4}]}, "E_MODEL_SHAPE", "an LSTM of one row")
     model({"input": [6], "nodes": [{"name": "a", "op": "relu", "inputs": ["a"]}], "output": "a"}, "E_MODEL", "a cycle")
     assert CLIENTS

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from flcontrib_core.execution.children import child_environment, python_command
-from flcontrib_core.runs import limits
+from flcontrib_core.runs import limits, operations
 from flcontrib_core.runs.bundle import check_run_log
 from flcontrib_core.runs.model_nodes import KNOWN_OPS, MAX_NODES
 from flcontrib_core.runs.problem_codes import PROBLEMS, documentation
@@ -17,11 +17,13 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "run-log.md").read_text()
 
 
-def with_the_table(page: str) -> str:
-    """The page with its table of codes as the code has it."""
-    begin = page.index("| code | says |")
-    end = page.find("\n\n", begin) + 1
-    return page[:begin] + documentation() + (page[end:] if end else "")
+def with_the_tables(page: str) -> str:
+    """The page with its tables of codes and operations as the code has them."""
+    for head, table in (("| code | says |", documentation()), ("| op | fields", operations.documentation())):
+        begin = page.index(head)
+        end = page.find("\n\n", begin) + 1
+        page = page[:begin] + table + (page[end:] if end else "")
+    return page
 
 
 def test_the_script_of_the_page_writes_a_sound_log(tmp_path: Path) -> None:
@@ -37,13 +39,13 @@ def test_the_script_of_the_page_writes_a_sound_log(tmp_path: Path) -> None:
     assert "flcontrib" not in script
 
 
-def test_the_codes_of_the_page_are_the_table() -> None:
+def test_the_tables_of_the_page_are_the_codes() -> None:
     """Written by ``python -m tests.runs.test_run_log_page``."""
-    assert with_the_table(PAGE) == PAGE
+    assert with_the_tables(PAGE) == PAGE
 
 
 def test_every_problem_has_words_and_is_made_somewhere() -> None:
-    sources = [path for path in (ROOT / "flcontrib_core" / "runs").glob("*.py") if path.name != "problem_codes.py"]
+    sources = [path for path in (ROOT / "flcontrib_core" / "runs").rglob("*.py") if path.name != "problem_codes.py"]
     used = {key for path in sources for key in re.findall(r'"([EW]_[A-Z0-9_]+(?::[a-z]+)?)"', path.read_text())}
     assert used == set(PROBLEMS)
     for key, kind in PROBLEMS.items():
@@ -78,4 +80,4 @@ def test_limits_are_the_readers() -> None:
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "run-log.md").write_text(with_the_table(PAGE))
+    (ROOT / "docs" / "run-log.md").write_text(with_the_tables(PAGE))
