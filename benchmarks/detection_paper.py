@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.cached_runs import cached
 from benchmarks.measurement import Measurement
-from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, change_points, mass_in_window
+from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, mass_in_window, read_change_points
 from flcontrib_core.detection.separation import separate
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
@@ -31,7 +31,7 @@ def paper_rows(runs: int) -> list[Measurement]:
         raw, single, adjusted = [], [], []
         for k in range(runs):
             history, bad = _flipped(dataset, clients, dishonest, p, SEEDS + k)
-            points = change_points(history, ChangePointSettings(ChangeSeries.CUMULATIVE))
+            points = read_change_points(history, ChangePointSettings(ChangeSeries.CUMULATIVE))
             for client in history.client_ids:
                 (inside if client in bad else elsewhere).append(mass_in_window(points, client, WINDOW))
             grouped = separate(history, dishonest=bad)

@@ -13,8 +13,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from flcontrib_core import __version__
+from flcontrib_core.detection.change_points import ChangePointSettings
 from flcontrib_core.detection.findings import Detection
-from flcontrib_core.errors import Problem
+from flcontrib_core.errors import Problem, SettingsError
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.axioms import AxiomCheck, check_axioms
 from flcontrib_core.history.checkpoints import EpochCheckpoints, UtilityMemory, digest_of
@@ -37,10 +38,11 @@ class AuditSettings:
     assess: AssessSettings = field(default_factory=AssessSettings)
     preset: str = "default"
     """'default' or 'strict': the threshold of alerts."""
+    change_points: ChangePointSettings = field(default_factory=ChangePointSettings)
 
     def record(self) -> dict[str, object]:
         """The settings as plain values, as a stored result carries them."""
-        return {**self.assess.record(), "preset": self.preset}
+        return {**self.assess.record(), "preset": self.preset, "change_points": self.change_points.record()}
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def report_on(
 ) -> AuditReport:
     """The report of a history that exists already."""
     truth = run.truth if isinstance(run, RunLog) else None
-    detection = read_history(history, settings.preset, truth, settings.assess.seed)
+    detection = read_history(history, settings, truth)
     return AuditReport(
         run_name=history.run_name,
         history=history,
@@ -138,20 +140,21 @@ def report_on(
 
 
 def read_history(
-    history: ContributionHistory, preset: str = "default", truth: Truth | None = None, seed: int = 0
+    history: ContributionHistory, settings: AuditSettings | None = None, truth: Truth | None = None
 ) -> Detection:
     """Change points, verdicts and grouping of a history. Truth only scores the grouping; no verdict sees it."""
     from flcontrib_core.detection.alerts import read_verdicts
-    from flcontrib_core.detection.change_points import change_points
+    from flcontrib_core.detection.change_points import read_change_points
     from flcontrib_core.detection.separation import separate
 
+    settings = settings or AuditSettings()
     utility = "loss" if "loss" in history.utilities else history.utilities[0]
-    verdicts = read_verdicts(history, preset)
+    verdicts = read_verdicts(history, settings.preset)
     dishonest = None if truth is None else [d.client for d in truth.dishonest]
     return replace(
         verdicts,
-        change_points=change_points(history),
-        separation=separate(history, utility, dishonest=dishonest, seed=seed),
+        change_points=read_change_points(history, settings.change_points),
+        separation=separate(history, utility, dishonest=dishonest, seed=settings.assess.seed),
     )
 
 
@@ -183,5 +186,7 @@ def settings_from_record(record: dict[str, object]) -> AuditSettings:
     from flcontrib_core.history.settings import assess_settings_from_record
 
     rest = dict(record)
-    preset = str(rest.pop("preset", "default"))
-    return AuditSettings(assess_settings_from_record(rest), preset)
+    preset, changes = str(rest.pop("preset", "default")), rest.pop("change_points", None)
+    if not isinstance(changes, dict | None):
+        raise SettingsError(f"change_points is {str(changes)[:80]!r}; expected settings by name")
+    return AuditSettings(assess_settings_from_record(rest), preset, ChangePointSettings.from_record(changes or {}))

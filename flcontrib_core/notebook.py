@@ -172,8 +172,7 @@ def change_points(values: Values, *, series: str = "relative") -> Values:
     'relative' (each client against the others of the same epoch; the first two epochs, in which everybody moves most,
     are left out as NaN), 'increments' (as it is) or 'cumulative' (the paper's running sum).
     """
-    from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries
-    from flcontrib_core.detection.change_points import change_points as read_change_points
+    from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, read_change_points
 
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not table.size:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from flcontrib_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from flcontrib_core.charts.change_points import ChangePointFacts as ChangePointFacts
     from flcontrib_core.charts.change_points import change_point_alt as change_point_alt
     from flcontrib_core.charts.change_points import change_point_facts as change_point_facts
     from flcontrib_core.charts.change_points import change_point_rows as change_point_rows

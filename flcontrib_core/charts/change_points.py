@@ -19,9 +19,10 @@ from flcontrib_core.charts.following import (
     draw_followed_row,
     pick,
 )
-from flcontrib_core.charts.palette import ClientStyles, palette_for, probability_scale
+from flcontrib_core.charts.palette import CLEAR, ClientStyles, palette_for, probability_scale, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
+from flcontrib_core.detection.findings import ChangePoints
 from flcontrib_core.words import numbers
 
 MOST_ROWS = 40
@@ -41,12 +42,25 @@ class ChangePointFacts:
     """(client, first, last, probability of a change among them) at or above the threshold, strongest first"""
     styles: ClientStyles
     left_out: int
+    inside: bool = False
+    """Is it the probability that the epoch lies in a deviating segment, and not that one starts there?"""
+    known_windows: tuple[tuple[str, int, int], ...] = ()
+    """(client, first, last) of the run's truth, where it has one"""
 
 
-def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple[str, ...] = ()) -> ChangePointFacts:
-    """The rows with the highest probabilities, and those of the clients in focus."""
-    points = report.detection.change_points
-    table = points.probability[1:].T
+def change_point_facts(
+    report: AuditReport,
+    threshold: float = 0.5,
+    focus: tuple[str, ...] = (),
+    points: ChangePoints | None = None,
+    inside: bool = False,
+) -> ChangePointFacts:
+    """The rows with the highest probabilities, and those of the clients in focus.
+
+    ``points``: read in another way than the report's own.
+    """
+    points = points or report.detection.change_points
+    table = (points.inside if inside else points.probability)[1:].T
     peak = np.nan_to_num(table).max(axis=1)
     place = {c: i for i, c in enumerate(points.client_ids)}
     wanted = [place[c] for c in focus if c in place]
@@ -67,11 +81,20 @@ def change_point_facts(report: AuditReport, threshold: float = 0.5, focus: tuple
         tuple(sorted(above, key=lambda a: (-a[3], a[0], a[1]))),
         client_styles(report),
         len(points.client_ids) - len(order),
+        inside,
+        tuple((d.client, a, b) for d in (report.truth.dishonest if report.truth else ()) for a, b in d.windows),
     )
 
 
 def change_point_alt(facts: ChangePointFacts) -> str:
-    """The strongest changes above the threshold."""
+    """The strongest changes above the threshold, or where it is shown the epochs that deviate."""
+    if facts.inside:
+        deviating = [
+            f"{client} in {numbers.epoch_list(tuple(int(t) + 1 for t in np.flatnonzero(row >= facts.threshold)), 6)}"
+            for client, row in zip(facts.clients, facts.probability, strict=True)
+            if (row >= facts.threshold).any()
+        ]
+        return f"Probably deviating: {'; '.join(deviating[:5]) or 'nobody'}."
     if not facts.above:
         return f"No client has a change with probability {facts.threshold:.2f} or more."
     strongest = ", ".join(f"{c} at {numbers.window(a, b)} ({numbers.probability(p)})" for c, a, b, p in facts.above[:5])
@@ -135,6 +158,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
     draw_followed_epochs(figure, following, mode)
     if following.client in facts.clients:
         draw_followed_row(figure, y[facts.clients.index(following.client)], mode, over=True)
+    _draw_known_windows(figure, facts, mode)
     _draw_lines(figure, facts, mode, following)
     dashed = {"color": p.secondary, "width": 1.2, "dash": "dash"}
     figure.add_shape(
@@ -156,6 +180,23 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         yaxis2=y_axis(mode) | {"domain": [floor + gap / inner, 1], "range": [0, 1.05], "tickvals": [0, 0.5, 1]},
     )
     return figure
+
+
+def _draw_known_windows(figure: Picture, facts: ChangePointFacts, mode: str) -> None:
+    """The run's truth: a dashed frame in the client's row, a light fill behind the lines where it has one."""
+    p = palette_for(mode)
+    for client, first, last in facts.known_windows:
+        if client not in facts.clients:
+            continue
+        height = len(facts.clients) - facts.clients.index(client)
+        frame = {"color": p.ink, "width": 1.6, "dash": "dot"}
+        ends = {"x0": first - 0.5, "x1": last + 0.5}
+        figure.add_shape(
+            type="rect", **ends, y0=height - 0.5, y1=height + 0.5, line=frame, fillcolor=CLEAR, name="known window"
+        )
+        if client in facts.focus:
+            shade = {"fillcolor": translucent(facts.styles.of(client, mode).colour, 0.12), "line": {"width": 0}}
+            figure.add_shape(type="rect", **ends, y0=0, y1=1.05, yref="y2", layer="below", **shade)
 
 
 def _draw_lines(figure: Picture, facts: ChangePointFacts, mode: str, following: Following) -> None:

@@ -13,6 +13,7 @@ from flcontrib_core.commands.options import (
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
     READING_OPTIONS,
+    audit_settings_from,
     settings_from,
     with_options,
 )
@@ -209,13 +210,12 @@ def reviews_of(report: Any, options: dict[str, Any]) -> Reviews:
 
 def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progress) -> Any:
     """The audit of the run at a path, computed as the options ask."""
-    from flcontrib_core.auditing import AuditSettings
     from flcontrib_core.auditing import audit as audit_run
 
     run = open_run(path, options)
     return audit_run(
         run,
-        AuditSettings(settings_from(options), preset),
+        audit_settings_from(options, preset),
         workers=options["workers"],
         engine=options["engine"],
         address=options["address"],

@@ -8,6 +8,9 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries
+from flcontrib_core.detection.segmentation import LengthPrior, SegmentLikelihood
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.execution.local import usual_workers
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessOptions, AssessSettings, assess_settings
@@ -69,6 +72,14 @@ READING_OPTIONS = [
     click.option("--no-values", is_flag=True,
                  help="Audit without Shapley values, at a cost that grows with the participants and not with their "
                       "coalitions. Detection does not need them; they say who contributed what."),
+    click.option("--change-series", type=click.Choice([s.value for s in ChangeSeries]),
+                 help="What change points are read from. Default: relative (the client against the others of the "
+                      "epoch); cumulative is the paper's."),
+    click.option("--change-likelihood", type=click.Choice([m.value for m in SegmentLikelihood]),
+                 help="What is unknown inside a segment. Default: student-t (mean and variance)."),
+    click.option("--change-prior", type=click.Choice([m.value for m in LengthPrior]),
+                 help="How long segments are beforehand. Default: constant."),
+    click.option("--change-utility", metavar="NAME", help="Whose values change points are read from. Default: loss."),
 ]  # fmt: skip
 ENGINE_OPTIONS = [
     click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
@@ -121,6 +132,14 @@ def parse_own_option(text: str) -> tuple[str, object]:
         return name.strip().replace("-", "_"), json.loads(value)
     except json.JSONDecodeError:
         return name.strip().replace("-", "_"), value
+
+
+def audit_settings_from(options: dict[str, Any], preset: str) -> AuditSettings:
+    """Command-line options -> settings of an audit: the assessment, and how its history is read."""
+    asked = {name: options.get(f"change_{name}") for name in ("series", "utility", "likelihood", "prior")}
+    if options.get("paper") and asked["series"] is None:
+        asked["series"] = ChangeSeries.CUMULATIVE
+    return AuditSettings(settings_from(options), preset, ChangePointSettings.from_record(asked))
 
 
 def settings_from(options: dict[str, Any]) -> AssessSettings:

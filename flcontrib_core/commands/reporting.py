@@ -14,6 +14,7 @@ from flcontrib_core.commands.options import (
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
     READING_OPTIONS,
+    audit_settings_from,
     settings_from,
     with_options,
 )
@@ -136,7 +137,7 @@ def show(file: Path | None, workspace: Path | None) -> None:
 
 def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -> tuple[Any, Record]:
     """The audit, and what the workspace's log holds about the run where one stands behind it."""
-    from flcontrib_core.auditing import AuditSettings, audit
+    from flcontrib_core.auditing import audit
     from flcontrib_core.reports.record import Record
 
     kept: dict[str, Any] = {}
@@ -148,7 +149,7 @@ def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -
         kept = {"checkpoints": workspace.checkpoints(), "memory": workspace.utility_memory()}
     found = audit(
         log,
-        AuditSettings(settings_from(options), preset),
+        audit_settings_from(options, preset),
         workers=options["workers"],
         engine=options["engine"],
         address=options["address"],

@@ -6,7 +6,13 @@ from flcontrib_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from flcontrib_core.detection.alerts import read_verdicts as read_verdicts
+    from flcontrib_core.detection.change_points import ChangePointSettings as ChangePointSettings
+    from flcontrib_core.detection.change_points import ChangeSeries as ChangeSeries
     from flcontrib_core.detection.change_points import mass_in_window as mass_in_window
+    from flcontrib_core.detection.change_points import read_change_points as read_change_points
+    from flcontrib_core.detection.change_windows import agreement as agreement
+    from flcontrib_core.detection.change_windows import deviating_windows as deviating_windows
+    from flcontrib_core.detection.change_windows import masses_in_windows as masses_in_windows
     from flcontrib_core.detection.facts import Fact as Fact
     from flcontrib_core.detection.facts import fact_from_json as fact_from_json
     from flcontrib_core.detection.findings import ACCUSING_KINDS as ACCUSING_KINDS
@@ -29,6 +35,8 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.review import Reviews as Reviews
     from flcontrib_core.detection.review import ReviewStep as ReviewStep
     from flcontrib_core.detection.review import StepKind as StepKind
+    from flcontrib_core.detection.segmentation import LengthPrior as LengthPrior
+    from flcontrib_core.detection.segmentation import SegmentLikelihood as SegmentLikelihood
     from flcontrib_core.detection.separation import separate as separate
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -8,7 +8,8 @@ and marks nothing. ruptures reads the same series as a second opinion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -19,7 +20,9 @@ from flcontrib_core.detection.findings import ChangePoints
 from flcontrib_core.detection.segmentation import (
     PAPER_MODEL,
     UNIT_MODEL,
+    LengthPrior,
     Posterior,
+    SegmentLikelihood,
     SegmentModel,
     level_above,
     segment_posterior,
@@ -65,15 +68,41 @@ CHANNELS = {
 
 @dataclass(frozen=True)
 class ChangePointSettings:
-    """How change points are read; ``model`` None takes the one that suits the series."""
+    """How change points are read; what is None is taken as it suits the series."""
 
     series: ChangeSeries = ChangeSeries.RELATIVE
     utility: str | None = None
     """None: loss where it was assessed, else the first"""
-    model: SegmentModel | None = None
+    likelihood: SegmentLikelihood | None = None
+    prior: LengthPrior | None = None
+
+    def record(self) -> dict[str, str | None]:
+        """As plain JSON values."""
+        parts = {"series": self.series, "utility": self.utility, "likelihood": self.likelihood, "prior": self.prior}
+        return {name: None if part is None else str(part) for name, part in parts.items()}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, object]) -> ChangePointSettings:
+        """The inverse of ``record``; raises SettingsError for a name or a value that does not exist."""
+        try:
+            plain = {name: None if part is None else str(part) for name, part in record.items()}
+            return cls(
+                ChangeSeries(plain.pop("series", None) or ChangeSeries.RELATIVE),
+                plain.pop("utility", None),
+                SegmentLikelihood(given) if (given := plain.pop("likelihood", None)) else None,
+                LengthPrior(given) if (given := plain.pop("prior", None)) else None,
+                **plain,
+            )
+        except (TypeError, ValueError) as wrong:
+            raise SettingsError(f"change points cannot be read so: {wrong}") from wrong
+
+    def model(self, unit: bool) -> SegmentModel:
+        """The segments' model; ``unit``: the noise of the series has unit deviation by construction."""
+        usual = UNIT_MODEL if unit else PAPER_MODEL
+        return replace(usual, likelihood=self.likelihood or usual.likelihood, prior=self.prior or usual.prior)
 
 
-def change_points(history: ContributionHistory, settings: ChangePointSettings | None = None) -> ChangePoints:
+def read_change_points(history: ContributionHistory, settings: ChangePointSettings | None = None) -> ChangePoints:
     """Where does each client's series start a new segment, and which epochs lie in a deviating one?
 
     Cells that are missing from the series (absent, not computed, or too early to compare) carry no observation: their
@@ -85,7 +114,7 @@ def change_points(history: ContributionHistory, settings: ChangePointSettings | 
         raise SettingsError(f"utility {utility!r} was not assessed; this history has {', '.join(history.utilities)}")
     series, cells = _series(history, utility, asked.series)
     unit = series in CHANNELS
-    model = asked.model or (UNIT_MODEL if unit else PAPER_MODEL)
+    model = asked.model(unit)
     probability, inside = np.full(cells.shape, np.nan), np.full(cells.shape, np.nan)
     probability[0] = 0.0
     segments, changes, opinions = {}, {}, {}
@@ -94,7 +123,7 @@ def change_points(history: ContributionHistory, settings: ChangePointSettings | 
         observed = cells[epochs, column]
         posterior = segment_posterior(observed, model)
         probability[epochs, column] = posterior.start_probability
-        if unit and len(observed) > 1:
+        if unit and len(observed) > 1 and model.likelihood is not SegmentLikelihood.TREND:  # a line has no one level
             limit = float(np.quantile(observed, USUAL_QUANTILE)) + USUAL_OFFSET + DEVIATION
             inside[epochs, column] = posterior.inside(level_above(observed, limit, posterior, model))
         # A posterior is (n, n): what is needed of it is taken before the next client's.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport, Provenance
+from flcontrib_core.detection.change_windows import deviating_windows
 from flcontrib_core.detection.findings import Alert, ChangePoints, ClientVerdict, Detection, Separation
 from flcontrib_core.history.axioms import AxiomCheck
 from flcontrib_core.history.contribution_history import ContributionHistory
@@ -92,6 +93,18 @@ def by_client_json(points: ChangePoints, cells: np.ndarray) -> dict[str, list[fl
     return {client: numbers(cells[:, i]) for i, client in enumerate(points.client_ids)}
 
 
+def windows_json(points: ChangePoints) -> dict[str, list[dict[str, Any]]]:
+    """By client: the stretches that probably deviate, with the credible intervals of their ends (null: open there)."""
+    windows: dict[str, list[dict[str, Any]]] = {client: [] for client in points.client_ids}
+    for found in deviating_windows(points):
+        ends = {"first_within": found.first_within, "last_within": found.last_within}
+        windows[found.client].append(
+            {"window": list(found.window), "probability": found.probability}
+            | {name: None if end is None else list(end) for name, end in ends.items()}
+        )
+    return windows
+
+
 def separation_json(separation: Separation | None) -> dict[str, Any] | None:
     """The groups of clients as JSON; None where none were formed."""
     if separation is None:
@@ -122,6 +135,8 @@ def detection_json(detection: Detection, totals: dict[str, dict[str, float | Non
         "change_points": by_client_json(detection.change_points, detection.change_points.probability),
         "inside": by_client_json(detection.change_points, detection.change_points.inside),
         "change_point_series": detection.change_points.series,
+        "change_windows": windows_json(detection.change_points),
+        "second_opinion": {c: list(starts) for c, starts in detection.change_points.second_opinion.items()},
         "separation": separation_json(detection.separation),
         "preset": detection.preset,
         "false_alarm_rate": detection.false_alarm_rate,

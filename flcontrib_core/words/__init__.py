@@ -7,6 +7,12 @@ from flcontrib_core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from flcontrib_core.words import numbers as numbers
     from flcontrib_core.words import wording as wording
+    from flcontrib_core.words.changes import agreement_sentence as agreement_sentence
+    from flcontrib_core.words.changes import mass_words as mass_words
+    from flcontrib_core.words.changes import model_words as model_words
+    from flcontrib_core.words.changes import others_mass_words as others_mass_words
+    from flcontrib_core.words.changes import series_words as series_words
+    from flcontrib_core.words.changes import window_words as window_words
     from flcontrib_core.words.decisions import decided_sentence as decided_sentence
     from flcontrib_core.words.decisions import decision_sentence as decision_sentence
     from flcontrib_core.words.decisions import state_name as state_name

@@ -11,8 +11,8 @@ import pytest
 from flcontrib_core.detection.change_points import (
     ChangePointSettings,
     ChangeSeries,
-    change_points,
     mass_in_window,
+    read_change_points,
     ruptures_starts,
 )
 from flcontrib_core.detection.segmentation import (
@@ -117,7 +117,7 @@ def test_the_level_of_a_segment_is_a_student_t():
 def test_a_window_relative_to_the_others_is_marked_at_both_ends_and_inside():
     from tests.detection.made_histories import made_history
 
-    points = change_points(made_history(epochs=30, poisoned=[(1, 12, 20)], shift=10))
+    points = read_change_points(made_history(epochs=30, poisoned=[(1, 12, 20)], shift=10))
     assert points.series == "solo-margin"
     assert points.probability[11:14, 1].sum() > 0.8
     assert points.probability[20:23, 1].sum() > 0.8
@@ -134,7 +134,7 @@ def test_a_window_relative_to_the_others_is_marked_at_both_ends_and_inside():
 def test_a_window_over_most_of_a_run_is_the_deviating_part():
     from tests.detection.made_histories import made_history
 
-    points = change_points(made_history(epochs=40, poisoned=[(1, 10, 33)]))
+    points = read_change_points(made_history(epochs=40, poisoned=[(1, 10, 33)]))
     assert np.nanmedian(points.inside[10:34, 1]) > 0.9
     assert np.nanmax(points.inside[[4, 6, 38, 40], 1]) < 0.2
 
@@ -143,9 +143,9 @@ def test_a_table_is_read_by_its_values_and_asked_for_a_margin_says_so():
     from tests.detection.made_histories import made_history
 
     table = made_history(with_channels=False, poisoned=[(1, 12, 20)])
-    assert change_points(table).series == "relative-value"
+    assert read_change_points(table).series == "relative-value"
     with pytest.raises(SettingsError, match="no solo margin"):
-        change_points(table, ChangePointSettings(ChangeSeries.SOLO_MARGIN))
+        read_change_points(table, ChangePointSettings(ChangeSeries.SOLO_MARGIN))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -180,7 +180,7 @@ def test_missing_epochs_are_missing_and_never_zero():
     values = rng.normal(-0.1, 0.01, (31, 2))
     values[12:20, 1] += 0.3
     values[15, :] = np.nan
-    points = change_points(history_of(values), INCREMENTS)
+    points = read_change_points(history_of(values), INCREMENTS)
     assert np.isnan(points.probability[15]).all()
     assert points.probability[0].tolist() == [0, 0]
     assert points.probability[12, 1] > 0.8
@@ -193,7 +193,7 @@ def test_missing_epochs_are_missing_and_never_zero():
 def test_mass_in_window_is_a_share_of_the_mass():
     values = np.full((31, 1), -0.1) + np.random.default_rng(0).normal(0, 0.005, (31, 1))
     values[12:20] += 0.4
-    points = change_points(history_of(values), INCREMENTS)
+    points = read_change_points(history_of(values), INCREMENTS)
     assert 0.3 < mass_in_window(points, "c0", (12, 19)) < 0.7  # the return to normal starts at 20
     assert mass_in_window(points, "c0", (12, 20)) > 0.9
 
@@ -202,12 +202,12 @@ def test_short_and_constant_series_have_no_change():
     for x in (np.array([]), np.array([1.0]), np.ones(20)):
         assert (segment_posterior(x).start_probability < 0.5).all()
     with pytest.raises(SettingsError, match="not assessed"):
-        change_points(history_of(np.ones((4, 1))), ChangePointSettings(utility="f1"))
+        read_change_points(history_of(np.ones((4, 1))), ChangePointSettings(utility="f1"))
 
 
 def test_scaling_the_utility_or_reordering_clients_changes_nothing():
     values = np.random.default_rng(7).normal(size=(26, 3)).cumsum(axis=0)
-    plain = change_points(history_of(values), CUMULATIVE).probability
-    np.testing.assert_allclose(change_points(history_of(values * 1e-4), CUMULATIVE).probability, plain, atol=1e-9)
-    turned = change_points(history_of(values[:, ::-1].copy()), CUMULATIVE).probability
+    plain = read_change_points(history_of(values), CUMULATIVE).probability
+    np.testing.assert_allclose(read_change_points(history_of(values * 1e-4), CUMULATIVE).probability, plain, atol=1e-9)
+    turned = read_change_points(history_of(values[:, ::-1].copy()), CUMULATIVE).probability
     np.testing.assert_allclose(turned, plain[:, ::-1], atol=1e-12)

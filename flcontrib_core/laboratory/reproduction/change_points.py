@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
-from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, mass_in_window
-from flcontrib_core.detection.change_points import change_points as read_change_points
+from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, mass_in_window, read_change_points
 from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within
 
