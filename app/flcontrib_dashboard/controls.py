@@ -279,7 +279,7 @@ def no_report(entry: RunEntry, trail: str) -> None:
     """What stands where a report is missing: progress, a failure with its cause, or the button that starts it."""
     from flcontrib_core.auditing import AuditSettings
 
-    jobs = state.jobs_of(entry)
+    jobs = tuple(j for j in state.jobs_of(entry) if j.kind not in state.BESIDE_AUDITS)
     head(entry, "no result yet")
     if jobs and jobs[0].active:
         st.title("Computing the contributions of this run")
@@ -346,7 +346,7 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
         no_report(entry, trail)
         return None
     head(entry, trail, *badges_of(shown))
-    at_work = shown.job or next((j for j in state.jobs_of(entry) if j.active), None)
+    at_work = shown.job or state.active_audit(entry)
     if shown.job is not None:
         st.caption(wording.SO_FAR)
     elif shown.result.stale and at_work is None and st.button("Recompute with this version", help=wording.STALE):

@@ -6,7 +6,6 @@ server changes nothing. Caches are keyed by digests of what they hold and are bo
 
 from __future__ import annotations
 
-import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -16,18 +15,10 @@ from typing import Any, TypeVar, cast
 
 import streamlit as st
 
-from flcontrib_core.auditing import AuditReport, AuditSettings
+from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection import Reviews
-from flcontrib_core.history import (
-    AssessSettings,
-    ContributionHistory,
-    NoValues,
-    Price,
-    lacking_part,
-    price_of,
-    problem_of_history,
-)
-from flcontrib_core.scheduling import ScheduleExplorer
+from flcontrib_core.history import NoValues, RunMeasurement, lacking_part
+from flcontrib_core.scheduling import ScheduleExplorer, SchedulingProblem
 from flcontrib_core.workspace import (
     Job,
     ResultEntry,
@@ -35,6 +26,7 @@ from flcontrib_core.workspace import (
     Workspace,
     preview_of,
     sample_digests,
+    stored_measurement,
     stored_report,
     take_in_samples,
 )
@@ -43,6 +35,8 @@ Derived = TypeVar("Derived")
 CARRIED = ("run", "result", "client", "window", "utility", "epoch")
 """Choices that a click in the navigation, which empties the URL, must not lose."""
 MOST_CACHED = 512
+BESIDE_AUDITS = ("measurement", "proof")
+"""Kinds of jobs that are a page's own business and no result a reader waits for."""
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)
@@ -55,11 +49,8 @@ def workspace() -> Workspace:
 
 
 def bring_samples(found: Workspace) -> None:
-    """Puts the samples into a workspace without runs, and computes those that have no result yet."""
+    """Puts the samples into a workspace without runs. They are computed when somebody asks for it."""
     take_in_samples(found)
-    for entry in found.runs():  # the next time a sample is looked at, its result is there
-        if entry.digest in known_samples() and found.latest_result(entry.digest, "audit", also_stale=False) is None:
-            found.jobs.submit(entry.digest, AuditSettings().record(), recompute=True)
 
 
 def load_samples() -> None:
@@ -121,20 +112,31 @@ def load_report(digest: str, _entry: ResultEntry) -> AuditReport:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def explorer(result_digest: str, _history: ContributionHistory) -> ScheduleExplorer:
-    """Schedules of one history for any knob position; kept, so that a drag is answered from what is solved."""
-    return ScheduleExplorer(problem_of_history(_history))
+def explorer(digest: str, weight_utility: str, _problem: SchedulingProblem) -> ScheduleExplorer:
+    """Schedules of one run for any knob position; kept, so that a drag is answered from what is solved."""
+    return ScheduleExplorer(_problem)
 
 
-@st.cache_data(max_entries=64, show_spinner="Predicting the cost …")
-def price_for(digest: str, settings_digest: str, _settings: AssessSettings) -> Price:
-    """What an assessment of a run would cost, computed once."""
-    return price_of(workspace().open_run(digest), _settings)
+@st.cache_resource(max_entries=8, show_spinner=False)
+def load_measurement(digest: str, _entry: ResultEntry) -> RunMeasurement:
+    """A stored measurement, read once."""
+    return stored_measurement(workspace(), _entry)
 
 
-def price(digest: str, settings: AuditSettings) -> Price:
-    """What computing the run with these settings will cost."""
-    return price_for(digest, json.dumps(settings.record(), sort_keys=True), settings.assess)
+def measurement(entry: RunEntry) -> tuple[str, RunMeasurement] | None:
+    """What is known of a run before its values are, and the digest of that; None until it was measured."""
+    found = workspace().latest_result(entry.digest, "measurement")
+    return None if found is None else (found.digest, load_measurement(found.digest, found))
+
+
+def measuring(entry: RunEntry) -> Job | None:
+    """The job that measures a run, which is asked for here where it never was; None where there is nothing to ask."""
+    if entry.kind == "contribution-table" or not entry.available or workspace().impaired is not None:
+        return None
+    if lacking(entry.digest) is not None:
+        return None
+    asked = [j for j in jobs_of(entry) if j.kind == "measurement"]
+    return asked[0] if asked else workspace().jobs.submit(entry.digest, {}, "measurement")
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -145,7 +147,7 @@ def lacking(digest: str) -> NoValues | None:
 
 def shown_preview(entry: RunEntry) -> Shown | None:
     """What the run's job at work has found so far, if anything."""
-    job = next((j for j in jobs_of(entry) if j.active), None)
+    job = active_audit(entry)
     stamp = None if job is None else workspace().previews.stamp(job.id)
     if job is None or stamp is None:
         return None
@@ -177,6 +179,11 @@ def load_preview(job_id: str, stamp: str, _job: Job) -> AuditReport | None:
 def jobs_of(entry: RunEntry) -> tuple[Job, ...]:
     """The run's jobs, newest first."""
     return tuple(j for j in workspace().jobs.poll() if j.run_digest == entry.digest)
+
+
+def active_audit(entry: RunEntry) -> Job | None:
+    """The run's audit that waits or runs."""
+    return next((j for j in jobs_of(entry) if j.active and j.kind not in BESIDE_AUDITS), None)
 
 
 def reviews(entry: RunEntry) -> Reviews:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,10 @@ from flcontrib_core.scheduling.schedule import Schedule
 
 MOST_BARS = 24
 BAR_WIDTH = 0.72
+MOST_RAILS = 2
+"""Alert windows, and blind spots, that get a line over the bars."""
+RAIL = 0.17
+"""Height of such a line with its name, as a share of the bars' ceiling."""
 LABEL_SHARE = 0.1
 """Of the chart's width that a label takes; a phone's is wider, but a second group of tall bars is rare."""
 
@@ -40,6 +45,10 @@ class ScheduleFacts:
     """(T,)"""
     ceiling: float
     """Where tall bars are cut, so that epoch 1 does not flatten the rest; their value is written on them."""
+    alerts: tuple[tuple[str, int, int], ...] = ()
+    """(client, first, last) windows of known alerts: a budget should not leave them out unknowingly"""
+    blind: tuple[tuple[str, int, int], ...] = ()
+    """(client, first, last) longest runs of a client's epochs of which none is computed"""
 
     @property
     def cut_off(self) -> list[tuple[int, int]]:
@@ -51,8 +60,8 @@ class ScheduleFacts:
         return groups
 
 
-def schedule_facts(schedule: Schedule) -> ScheduleFacts:
-    """What the picture of a schedule shows."""
+def schedule_facts(schedule: Schedule, alerts: Sequence[tuple[str, int, int]] = ()) -> ScheduleFacts:
+    """What the picture of a schedule shows, with the windows of known ``alerts``."""
     weights = np.array(schedule.epoch_weights)
     share = weights / weights.sum() if weights.sum() > 0 else weights
     chosen = np.zeros(len(share), dtype=bool)
@@ -60,16 +69,21 @@ def schedule_facts(schedule: Schedule) -> ScheduleFacts:
     ordered = np.sort(share)[::-1]
     tall = ordered[0] > 2.2 * ordered[min(len(ordered) - 1, max(1, len(ordered) // 12))] if len(ordered) > 4 else False
     ceiling = float(ordered[max(1, len(ordered) // 12)] * 1.25) if tall else float(ordered[0] * 1.05 or 1.0)
-    return ScheduleFacts(len(share), share, chosen, ceiling)
+    blind = tuple((spot.client, spot.first, spot.last) for spot in schedule.blind_spots[:MOST_RAILS])
+    return ScheduleFacts(len(share), share, chosen, ceiling, tuple(alerts)[:MOST_RAILS], blind)
 
 
 def schedule_alt(facts: ScheduleFacts) -> str:
     """How many epochs are chosen, what they hold, and which are skipped."""
     covered = float(facts.share[facts.chosen].sum())
-    return (
+    spoken = (
         f"{int(facts.chosen.sum())} of {facts.epochs} epochs are chosen; they hold {covered:.0%} of the movement. "
         f"Skipped: {', '.join(map(str, np.flatnonzero(~facts.chosen) + 1)) or 'none'}."
     )
+    for what, rails in (("Alert", facts.alerts), ("Blind", facts.blind)):
+        for client, first, last in rails:
+            spoken += f" {what}: {client}, epochs {first} to {last}."
+    return spoken
 
 
 def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
@@ -83,7 +97,7 @@ def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:
 def draw_schedule(facts: ScheduleFacts, mode: str, following: Following = NOTHING) -> Picture:
     """Filled = computed, hatched = skipped; a strip of cells below repeats the choice."""
     p = palette_for(mode)
-    figure = base_figure(mode, 260, l=52, r=12, t=22, b=46)
+    figure = base_figure(mode, 260 + 24 * len(facts.alerts + facts.blind), l=52, r=12, t=22, b=46)
     draw_followed_epochs(figure, following, mode, "y domain")
     x = np.arange(1, facts.epochs + 1)
     height = np.minimum(facts.share, facts.ceiling)
@@ -114,12 +128,39 @@ def draw_schedule(facts: ScheduleFacts, mode: str, following: Following = NOTHIN
     for mask, fill, edge in ((facts.chosen, p.ink, None), (skipped, p.page, p.context)):
         below, above = np.full((2, int(mask.sum())), strip) * [[1.45], [0.55]]
         add_cells(figure, x[mask], below, above, BAR_WIDTH, fill, edge=edge)
+    rails = [(*rail, "alert", p.harm) for rail in facts.alerts] + [
+        (*rail, "blind", p.secondary) for rail in facts.blind
+    ]
+    top = facts.ceiling * 1.12
+    for place, (client, first, last, what, colour) in enumerate(rails):
+        _draw_rail(
+            figure, top + (place + 0.5) * RAIL * facts.ceiling, (first, last), f"{what}: {short(client, 16)}", colour
+        )
     figure.update_layout(
         barmode="overlay",
         xaxis=epoch_axis(mode, facts.epochs, 0.3, facts.epochs + 0.7),
-        yaxis=y_axis(mode) | {"range": [strip * 1.9, facts.ceiling * 1.12]} | percent_ticks(0, facts.ceiling, 4),
+        yaxis=y_axis(mode)
+        | {"range": [strip * 1.9, top + len(rails) * RAIL * facts.ceiling]}
+        | percent_ticks(0, facts.ceiling, 4),
     )
     return figure
+
+
+def _draw_rail(figure: Picture, height: float, epochs: tuple[int, int], text: str, colour: str) -> None:
+    """A line over the epochs it is about, with its name on it."""
+    first, last = epochs
+    figure.add_shape(
+        type="line", x0=first - 0.45, x1=last + 0.45, y0=height, y1=height, line={"color": colour, "width": 4}
+    )
+    figure.add_annotation(
+        x=first - 0.45,
+        y=height,
+        text=text,
+        showarrow=False,
+        xanchor="left",
+        yanchor="bottom",
+        font={"size": 11, "color": colour},
+    )
 
 
 @dataclass(frozen=True)

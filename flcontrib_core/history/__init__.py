@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from flcontrib_core.history.measurement import RunMeasurement as RunMeasurement
     from flcontrib_core.history.measurement import measure as measure
     from flcontrib_core.history.preflight import Price as Price
+    from flcontrib_core.history.preflight import epoch_costs as epoch_costs
     from flcontrib_core.history.preflight import price as price
     from flcontrib_core.history.preflight import price_of as price_of
     from flcontrib_core.history.preflight import problem_of as problem_of
+    from flcontrib_core.history.preflight import unpriced_problem as unpriced_problem
     from flcontrib_core.history.remarks import NoValues as NoValues
     from flcontrib_core.history.settings import PAPER_SETTINGS as PAPER_SETTINGS
     from flcontrib_core.history.settings import AssessSettings as AssessSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,16 +69,20 @@ def _looked_up(players: int) -> int:
     return distinct_coalitions(players) if players else 0
 
 
-def problem_of(measurement: RunMeasurement, settings: AssessSettings) -> SchedulingProblem:
-    """The scheduling problem of a measured run: nothing is evaluated."""
-    costs: IntArray = np.array([cost.likely for cost in epoch_costs(measurement, settings)], dtype=np.int64)
+def unpriced_problem(measurement: RunMeasurement, weight_utility: str) -> SchedulingProblem:
+    """What schedules are chosen from: they depend on movement and participation, and on no estimator."""
     return SchedulingProblem(
-        measurement.movement(settings.weight_utility),
+        measurement.movement(weight_utility),
         measurement.participated,
         measurement.client_ids,
-        float(measurement.initial[measurement.column(settings.weight_utility)]),
-        costs,
+        float(measurement.initial[measurement.column(weight_utility)]),
     )
+
+
+def problem_of(measurement: RunMeasurement, settings: AssessSettings) -> SchedulingProblem:
+    """The scheduling problem of a measured run, with the price of each epoch: nothing is evaluated."""
+    costs: IntArray = np.array([cost.likely for cost in epoch_costs(measurement, settings)], dtype=np.int64)
+    return replace(unpriced_problem(measurement, settings.weight_utility), evaluations=costs)
 
 
 def price(measurement: RunMeasurement, settings: AssessSettings, epochs: Collection[int], workers: int = 1) -> Price:

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from flcontrib_core.scheduling.budget import resolve_budget as resolve_budget
     from flcontrib_core.scheduling.choose import choose_epochs as choose_epochs
     from flcontrib_core.scheduling.choose import schedule_json as schedule_json
+    from flcontrib_core.scheduling.effects import Idle as Idle
+    from flcontrib_core.scheduling.effects import Trade as Trade
+    from flcontrib_core.scheduling.effects import idle_knobs as idle_knobs
+    from flcontrib_core.scheduling.effects import trade_of as trade_of
     from flcontrib_core.scheduling.explorer import ScheduleExplorer as ScheduleExplorer
     from flcontrib_core.scheduling.frontier import Frontier as Frontier
     from flcontrib_core.scheduling.schedule import BudgetSettings as BudgetSettings

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flcontrib_core.shapley.multi_round import TruncatedMultiRound as TruncatedMultiRound
     from flcontrib_core.shapley.one_round import OneRound as OneRound
     from flcontrib_core.shapley.oracle import CoalitionOracle as CoalitionOracle
+    from flcontrib_core.shapley.registry import BUILT_IN as BUILT_IN
     from flcontrib_core.shapley.registry import estimator_by_name as estimator_by_name
     from flcontrib_core.shapley.registry import register as register
     from flcontrib_core.shapley.shapiq_adapter import Shapiq as Shapiq

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from flcontrib_core.words.places import EFFICIENCY as EFFICIENCY
     from flcontrib_core.words.places import client_headline as client_headline
     from flcontrib_core.words.places import epoch_headline as epoch_headline
+    from flcontrib_core.words.planning import idle_reason as idle_reason
+    from flcontrib_core.words.planning import plan_title as plan_title
     from flcontrib_core.words.planning import price_notes as price_notes
+    from flcontrib_core.words.planning import trade_sentence as trade_sentence
     from flcontrib_core.words.remarks import computed_badge as computed_badge
     from flcontrib_core.words.remarks import history_remarks as history_remarks
     from flcontrib_core.words.remarks import remark_line as remark_line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flcontrib_core.history.preflight import Price
+from flcontrib_core.scheduling.effects import Idle, Trade
 from flcontrib_core.words import numbers
 from flcontrib_core.words.numbers import several
 
@@ -39,3 +40,47 @@ def price_notes(price: Price, epoch_count: int, estimator: str) -> tuple[str, ..
         most = numbers.count(price.most_evaluations)
         notes.append(f"At most {most} evaluations, if the precision asked for is reached late in every epoch.")
     return tuple(notes)
+
+
+_IDLE = {
+    Idle.ALL_SEEN_ALIKE: "Every client took part in the same epochs, so each choice sees all of them equally often.",
+    Idle.EPOCHS_ALIKE: "In this mode every epoch of this run adds the same to fairness, so its weight changes nothing.",
+    Idle.MODE_HAS_NO_WEIGHT: "This mode does not weigh fairness.",
+    Idle.RULE_FILLS_THE_BUDGET: "This mode always takes exactly k epochs.",
+    Idle.EVERY_EPOCH: "Every epoch is computed, so there is nothing to choose.",
+}
+
+
+def idle_reason(reason: Idle) -> str:
+    """Why a knob changes nothing here."""
+    return _IDLE[reason]
+
+
+def trade_sentence(trade: Trade) -> str:
+    """What fairness costs and buys, in points of a hundred."""
+    given, gained = round(100 * trade.coverage_given), round(100 * trade.exposure_gained)
+    if trade.same_epochs:
+        return "These are the epochs of largest movement: fairness changes nothing at this setting."
+    if given <= 0 and gained <= 0:
+        return "This choice covers as much as the epochs of largest movement and sees the least-seen client no more."
+    if gained <= 0:
+        are = "is" if given == 1 else "are"
+        return f"{_points(given)} of coverage {are} given up and the least-seen client is not seen more often for it."
+    if given <= 0:
+        return f"The least-seen client gains {_points(gained)} of exposure at no loss of coverage."
+    buy = "buys" if given == 1 else "buy"
+    return f"{_points(given)} of coverage {buy} the least-seen client {_points(gained)} of exposure."
+
+
+def _points(number: int) -> str:
+    return several(number, "point")
+
+
+def plan_title(chosen: int, epochs: int, coverage: float, lowest_exposure: float | None, unseen: int) -> str:
+    """What these epochs buy, in one sentence."""
+    what = f"Computing {chosen} of {several(epochs, 'epoch')} covers {coverage:.0%} of the movement"
+    if unseen:
+        return f"{what}; {several(unseen, 'client is', 'clients are')} never seen"
+    if lowest_exposure is None:
+        return what
+    return f"{what}; every client is seen in at least {lowest_exposure:.0%} of its epochs"

@@ -56,6 +56,10 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.job import Job as Job
     from flcontrib_core.workspace.job import JobState as JobState
     from flcontrib_core.workspace.job_status import Progress as Progress
+    from flcontrib_core.workspace.planning_jobs import proof_question as proof_question
+    from flcontrib_core.workspace.planning_jobs import stored_measurement as stored_measurement
+    from flcontrib_core.workspace.planning_jobs import stored_proof as stored_proof
+    from flcontrib_core.workspace.preferences import Execution as Execution
     from flcontrib_core.workspace.results import ResultEntry as ResultEntry
     from flcontrib_core.workspace.store import Workspace as Workspace
     from flcontrib_core.workspace.store import check_log as check_log

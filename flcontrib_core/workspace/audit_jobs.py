@@ -43,16 +43,25 @@ def audit_in_workspace(
         job_id = job_identity(KIND, run_digest, settings)
         if workspace.previews.wanted(job_id):
             on_epoch = _Preview(workspace, job_id, run, wanted, evaluator).add
+    execution = workspace.preferences.execution()
     report = audit(
         run,
         wanted,
         evaluator=evaluator,
+        workers=execution.processes,
+        engine=execution.engine,
+        address=execution.address,
         checkpoints=workspace.checkpoints(run),
         memory=workspace.utility_memory(run),
         on_progress=on_progress,
         on_epoch=on_epoch,
     )
-    remarks = {"seconds": report.seconds, "recalled": report.history.recalled}
+    remarks = {
+        "seconds": report.seconds,
+        "recalled": report.history.recalled,
+        "evaluations": int(report.history.evaluations.sum()),
+        "epochs": int(report.history.computed[1:].sum()),
+    }
     # What differs between two equal computations goes into the remarks, so that equal results have equal digests.
     timeless = replace(report, seconds=0.0, history=replace(report.history, seconds=0.0, recalled=0))
     entry = workspace.store_result(run_digest, settings, KIND, timeless, remarks)
@@ -107,14 +116,15 @@ class _Preview:
 
 
 SAMPLES = (
-    "two-poisoned.flrun",
     "late-window.flrun",
+    "two-poisoned.flrun",
     "free-rider-and-scaled.flrun",
     "heterogeneous-honest.flrun",
     "clean-iid.flrun",
     "contributions-table.csv",
 )
-"""In the order in which a newcomer should see them."""
+"""In the order in which a newcomer should see them: in the first one only half of the clients take part in an epoch,
+so that every knob of the scheduler changes something."""
 
 
 def take_in_samples(workspace: Workspace) -> RunEntry | None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,12 +42,23 @@ from flcontrib_core.workspace.job import (
 )
 from flcontrib_core.workspace.job_status import JobStatus, StatusFile
 
-RUNNERS: Mapping[str, str] = {"audit": "flcontrib_core.workspace.audit_jobs:audit_in_workspace"}
+RUNNERS: Mapping[str, str] = {
+    "audit": "flcontrib_core.workspace.audit_jobs:audit_in_workspace",
+    "measurement": "flcontrib_core.workspace.planning_jobs:measure_in_workspace",
+    "proof": "flcontrib_core.workspace.planning_jobs:prove_in_workspace",
+}
 """What each kind of job calls: runner(workspace, run_digest, settings, on_progress). Nothing stored can add to it."""
+BESIDE = frozenset({"measurement", "proof"})
+"""Kinds that a page waits for: one of them runs beside whatever else does, and none waits behind an audit."""
 
 _PATIENCE_SECONDS = 30.0
 _children: list[subprocess.Popen[bytes]] = []
 """Workers this process started: kept until they end, so that none stays behind as a zombie."""
+
+
+def _usual_limits(kind: str) -> ProcessLimits:
+    """A job that a page waits for does not step back, and is short."""
+    return ProcessLimits(cpu_seconds=1800, niceness=0) if kind in BESIDE else ProcessLimits()
 
 
 class JobQueue:
@@ -95,7 +107,7 @@ class JobQueue:
             if self._find_in(transaction, identity) is None:
                 StatusFile.create(status_path(self._folder, identity), self._staging)
                 question = {"id": identity, "kind": kind, "settings": dict(settings), "version": software_version()}
-                question["limits"] = encode(ProcessLimits, limits or ProcessLimits())[0]
+                question["limits"] = encode(ProcessLimits, limits or _usual_limits(kind))[0]
                 asked = self._log.append(transaction, SUBMITTED, run_digest, question)
                 enter_job(transaction, asked, JobState.QUEUED, JobStatus())
         self._queue_again(identity, RESUMABLE | {JobState.DONE} if recompute else RESUMABLE)
@@ -208,18 +220,18 @@ class JobQueue:
     def _start_next(self) -> bool:
         """Starts the first waiting job whose runner is known here, if there is room for one more."""
         waiting = self._index.read("SELECT id, kind FROM asked WHERE state = 'queued' ORDER BY place")
-        chosen = next((row["id"] for row in waiting if row["kind"] in self.runners), None)
-        running = self._index.read("SELECT count(*) FROM jobs WHERE state = 'running'")[0][0]
-        if chosen is None or running >= self._concurrent:
+        lanes = {beside: self._room(self._index.read, beside) for beside in (False, True)}
+        startable = [row for row in waiting if row["kind"] in self.runners and lanes[row["kind"] in BESIDE]]
+        if not startable:
             return False
+        chosen, beside = startable[0]["id"], startable[0]["kind"] in BESIDE
         status = self._claim(chosen)
         if status is None:  # another process is starting it at this moment
             return False
         try:
             with self._index.write() as transaction:
                 rows = transaction.execute("SELECT attempt FROM jobs WHERE id = ? AND state = 'queued'", (chosen,))
-                running = transaction.execute("SELECT count(*) FROM jobs WHERE state = 'running'")[0][0]
-                if not rows or running >= self._concurrent:
+                if not rows or not self._room(transaction.execute, beside):
                     return False
                 attempt = rows[0]["attempt"] + 1
                 status.write(JobStatus(attempt), durably=True)
@@ -228,6 +240,11 @@ class JobQueue:
         finally:
             status.close()
         return True
+
+    def _room(self, read: Callable[[str], Sequence[sqlite3.Row]], beside: bool) -> bool:
+        """May one more job of this lane start?"""
+        running = [row["kind"] in BESIDE for row in read("SELECT kind FROM asked WHERE state = 'running'")]
+        return running.count(beside) < (1 if beside else self._concurrent)
 
     def _claim(self, job_id: str) -> StatusFile | None:
         path = status_path(self._folder, job_id)

@@ -19,7 +19,11 @@ from flcontrib_core.workspace.faults import DamagedObject, storage_faults
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.objects import ObjectStore, pack_record, unpack_record
 
-TYPES: Mapping[str, str] = {"audit": "flcontrib_core.auditing:AuditReport"}
+TYPES: Mapping[str, str] = {
+    "audit": "flcontrib_core.auditing:AuditReport",
+    "measurement": "flcontrib_core.history.measurement:RunMeasurement",
+    "proof": "flcontrib_core.scheduling.schedule:Schedule",
+}
 """What results of each kind are. Of other kinds (a test's, a plug-in's) any value is stored as it is."""
 SHOWN: Mapping[str, str] = {"audit": "flcontrib_core.notebook:NotebookReport"}
 """What results of a kind are to a person at a keyboard: a subclass of their type, made by its ``of``."""

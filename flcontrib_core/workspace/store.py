@@ -34,6 +34,7 @@ from flcontrib_core.workspace.job import restore_jobs
 from flcontrib_core.workspace.job_status import Previews
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.objects import ObjectStore
+from flcontrib_core.workspace.preferences import Preferences
 from flcontrib_core.workspace.results import StoredResults
 from flcontrib_core.workspace.stored_runs import DeletedRun, StoredRuns
 
@@ -74,6 +75,7 @@ class Workspace(StoredRuns, StoredResults):
         self.log = AuditLog(self._index, self.path / "log", self._staging, now)
         self.alerts = AlertBook(self._index, self.log)
         self.jobs = JobQueue(self.path, self._index, self.log, self._staging, concurrent_jobs, runners)
+        self.preferences = Preferences(self._index, self.log)
         self.previews = Previews(self.path / "jobs")
         self.mend()
 

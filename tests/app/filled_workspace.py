@@ -19,6 +19,7 @@ from flcontrib_core.laboratory.simulation.settings import AttackKind
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.workspace import Job, RunEntry, Workspace
 from flcontrib_core.workspace.audit_jobs import audit_in_workspace, stored_report
+from flcontrib_core.workspace.planning_jobs import measure_in_workspace
 from tests.detection.made_histories import made_history
 from tests.patience import PATIENCE_SECONDS
 from tests.reports.made_reports import made_report
@@ -164,6 +165,8 @@ def fill(folder: Path) -> Filled:
         runs["failed"] = workspace.add_run(make_tiny_log(scratch / "failed.flrun", failed))
         unknown = AuditSettings(AssessSettings(utilities=("popularity",)))
         ended(workspace, workspace.jobs.submit(runs["failed"].digest, unknown.record()))
+        for name in ("report", "failed"):
+            measure_in_workspace(workspace, runs[name].digest, {})
         runs["stale"] = workspace.add_run(
             make_tiny_log(scratch / "old.flrun", replace(TINY, name="Old result", seed=5))
         )

@@ -17,14 +17,15 @@ def board() -> None:
     """Every job, newest first; looked at again while one is at work."""
     jobs = state.workspace().jobs.poll()
     names = {r.digest: r.name for r in state.workspace().runs()}
-    active = [j for j in jobs if j.active]
+    active = [j for j in jobs if j.active and j.kind not in state.BESIDE_AUDITS]
     st.title(f"{numbers.several(len(active), 'job')} at work" if active else "No job is running")
     st.caption(
         "Every finished epoch is kept at once. A refresh, a second browser or a restarted server changes nothing."
     )
-    for job in jobs[:50]:
+    listed = [j for j in jobs if j.kind not in state.BESIDE_AUDITS or j.active]
+    for job in listed[:50]:
         card(job, names.get(job.run_digest, job.run_digest[:12]))
-    if not jobs:
+    if not listed:
         st.markdown("Nothing has been computed here yet. A job appears as soon as a run is computed.")
         controls.next_steps(("upload", "Bring in a run and compute it"), ("overview", "Read a result that is here"))
 
@@ -41,7 +42,12 @@ def card(job: Job, name: str) -> None:
         estimator = str(job.settings.get("estimator", ""))
         how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
         stands = "" if job.state is JobState.FAILED else controls.job_words(job)  # its badge says so already
-        asked = [stands, budget(job.settings), how, f"asked {numbers.moment(job.submitted_at)}"]
+        what = {"measurement": "measuring the run for a plan", "proof": "proving a schedule"}.get(job.kind)
+        asked = [
+            stands,
+            *([what] if what else [budget(job.settings), how]),
+            f"asked {numbers.moment(job.submitted_at)}",
+        ]
         st.caption(controls.text_of(" · ".join(part for part in asked if part)))
         if job.progress is not None and job.active:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,20 +10,18 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from flcontrib_core.auditing import AuditSettings
-from flcontrib_core.errors import FLContribError, Problem
-from flcontrib_core.history import AssessSettings
-from flcontrib_core.scheduling import BudgetSettings
-from flcontrib_core.words import numbers, price_notes
+from flcontrib_core.errors import Problem
+from flcontrib_core.words import numbers
 from flcontrib_core.workspace import RunEntry
 from flcontrib_dashboard import controls, state
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
+from flcontrib_dashboard.plan_answer import planned
+from flcontrib_dashboard.plan_board import awaiting, board
 from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, Delivery, UploadToken, upload_route
 
-VALUES_HELP = (
-    "They say who contributed what. Detection does not need them: without them the audit costs about one evaluation "
-    "per participation, and the budget above has no effect."
-)
+TABLE_OF_VALUES = "The table holds the values already; only reading them takes a moment."
+UPDATES_ONLY = "The log has no model or no validation set: its updates are audited, and no values are computed."
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
 PIECE_BYTES = 1 << 20
 MOST_PROBLEM_CARDS = 8
@@ -151,42 +148,37 @@ def watch_terminal(issued: UploadToken) -> None:
         st.rerun()
 
 
-def asked() -> AssessSettings:
-    """How much of a run is computed; a log without model or validation set leaves no choice."""
-    shares = [0.25, 0.5, 0.6, 0.75, 0.9, 1.0]
-    share = st.select_slider("Budget: share of the epochs to compute", shares, 1.0, format_func=numbers.share)
-    values = st.toggle("Compute Shapley values", value=True, help=VALUES_HELP)
-    budget = None if share == 1.0 or not values else float(share)
-    return AssessSettings(budget=BudgetSettings(budget=budget), values=values)
+def plannable(entry: RunEntry) -> bool:
+    """Is there a choice to make? A table brings its values along, and updates alone have none."""
+    return entry.kind != "contribution-table" and state.lacking(entry.digest) is None
 
 
 def preflight(entry: RunEntry) -> None:
-    """What will be computed, what it costs, and what cannot be."""
+    """What came in; a table of values is read at once, everything else is planned before it is paid for."""
     with st.container(border=True, gap="small"):
         controls.card_title(f"Ready: {controls.text_of(entry.name)}")
         row = st.container(horizontal=True, gap="small")
         row.metric("Clients", numbers.count(entry.clients))
         row.metric("Epochs", numbers.count(entry.epochs))
-        settings = replace(AuditSettings(), assess=AssessSettings() if state.lacking(entry.digest) else asked())
-        try:
-            price = state.price(entry.digest, settings)
-        except FLContribError as lacking:
-            st.error(controls.text_of(str(lacking)))
+        if plannable(entry):
+            st.caption("Choose below what is computed. Nothing is computed before you say so.")
             return
-        needs = {
-            "Evaluations": None if price.evaluations is None else numbers.count(price.evaluations),
-            "Time, about": None if price.seconds is None else numbers.seconds(price.seconds),
-            "Memory, about": None if price.memory_bytes is None else numbers.size(price.memory_bytes),
-        }
-        for label, value in needs.items():
-            row.metric(label, value or "none")
-        for line in price_notes(price, entry.epochs, settings.assess.estimator.name):
-            st.caption(controls.text_of(line))
+        st.caption(UPDATES_ONLY if entry.kind == "log" else TABLE_OF_VALUES)
         if st.button("Compute", type="primary"):
-            state.workspace().jobs.submit(entry.digest, settings.record())
+            state.workspace().jobs.submit(entry.digest, AuditSettings().record())
             state.remember(run=entry.digest[:16], result=None)
             st.session_state.pop("delivery", None)
             st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
+
+
+def plan(entry: RunEntry) -> None:
+    """The plan of what has just come in, over the whole width of the page."""
+    run = planned(entry, None)
+    if run is None:
+        state.measuring(entry)
+        awaiting(entry)
+    else:
+        board(run)
 
 
 st.title("Bring in a run")
@@ -226,3 +218,7 @@ with right, st.container(border=True):
     loop.code(RECORD, language="python", wrap_lines=True)
     flower.code(FLOWER, language="python", wrap_lines=True)
     st.caption("No browser at hand? `flcontrib audit` does the same on the command line.")
+if newest is not None and newest.run is not None:
+    arrived = state.workspace().find_run(newest.run)
+    if arrived is not None and plannable(arrived):
+        plan(arrived)

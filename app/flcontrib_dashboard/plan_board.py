@@ -1,0 +1,180 @@
+"""A plan before anything is paid for: which epochs, who is seen, what it costs, and the button that computes it.
+
+The same board stands under a fresh upload and on the Scheduler, for runs with and without values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from flcontrib_core.charts import (
+    NOTHING,
+)
+from flcontrib_core.errors import FLContribError
+from flcontrib_core.scheduling import trade_of
+from flcontrib_core.words import numbers, plan_title, price_notes, trade_sentence
+from flcontrib_core.workspace import RunEntry
+from flcontrib_dashboard import controls, selection, state
+from flcontrib_dashboard.plan_answer import (
+    Answer,
+    Planned,
+    answer_to,
+    predicted_seconds,
+    question,
+    same_question,
+)
+from flcontrib_dashboard.plan_cards import blind, chosen_epochs, exposure_card, how_good, trade_off
+from flcontrib_dashboard.plan_knobs import knobs
+
+
+@st.fragment
+def board(run: Planned) -> None:
+    """Everything that follows the knobs; a fragment, so that a move redraws this and nothing else."""
+    top = st.container()
+    following = NOTHING if run.shown is None else selection.follow_bar(run.shown.report)
+    table = run.entry.kind == "utility-table"
+    weigh = st.session_state.get("weigh") or "loss"
+    try:
+        choice = knobs(run.problem(weigh), run.usual_k, table)
+        answer = answer_to(run, choice)
+    except FLContribError as fault:  # a weight utility that this run does not have, for instance
+        st.error(controls.text_of(str(fault)))
+        return
+    plan = answer.plan
+    unseen = len(plan.unseen_clients)
+    top.title(plan_title(len(plan.chosen), plan.epoch_count, plan.coverage, plan.lowest_exposure, unseen))
+    figures(answer)
+    compute_row(answer)
+    with st.container(border=True, gap="xsmall"):
+        chosen_epochs(answer, following)
+    left, middle, right = st.columns([1.15, 1.35, 1], gap="small")
+    with left, st.container(border=True, height="stretch", gap="xsmall"):
+        exposure_card(answer, following)
+    with middle, st.container(border=True, height="stretch", gap="xsmall"):
+        trade_off(answer)
+    with right, st.container(border=True, height="stretch", gap="xsmall"):
+        blind(plan)
+        how_good(answer)
+
+
+def figures(answer: Answer) -> None:
+    """Six numbers of the plan, in one row."""
+    plan, cost, priced = answer.plan, answer.evaluations, answer.price
+    full = answer.frontier.full_evaluations
+    saved = None if cost is None or not full or cost == full else f"{numbers.MINUS}{1 - cost / full:.0%} of full"
+    row = st.container(horizontal=True, gap="small")  # wraps on a narrow screen, two beside each other
+
+    def figure(label: str, value: str, delta: str | None = None, help: str | None = None) -> None:
+        look: dict[str, Any] = {"border": True, "height": "stretch"}
+        row.metric(label, value, delta, delta_color="off", delta_arrow="off", help=help, **look)
+
+    figure("Coverage", f"{plan.coverage:.0%}", help="Share of the model's movement in the computed epochs.")
+    figure(
+        "Lowest exposure",
+        f"{answer.lowest_exposure:.0%}",
+        f"highest {plan.highest_exposure or 0.0:.0%}",
+        help="The least seen client's share of computed epochs.",
+    )
+    figure("Exposure gap", f"{max(plan.exposure_gap, 0.0):.2f}", help="Mean difference between clients, 0 = all alike.")
+    figure("Evaluations", "–" if cost is None else numbers.count(cost), saved)
+    seconds = predicted_seconds(answer)
+    workers = answer.choice.execution.processes
+    figure(
+        "Predicted time",
+        "–" if seconds is None else numbers.seconds(seconds),
+        f"on {numbers.several(workers, 'process', 'processes')}",
+        help="From the evaluations and the speed measured on this log.",
+    )
+    memory = None if priced is None else priced.memory_bytes
+    figure("Memory", "–" if memory is None else numbers.size(memory), help="Of all processes together, about.")
+
+
+def compute_row(answer: Answer) -> None:
+    """The trade in words, whatever stands against it, and the one button."""
+    plan = answer.plan
+    if answer.refusal:
+        st.error(controls.text_of(answer.refusal))
+    if plan.unused_budget:
+        st.info(f"{numbers.several(plan.unused_budget, 'epoch')} of the budget stay unused at this γ.")
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="medium"):
+        with st.container(width="stretch", gap="xsmall"):
+            if len(plan.chosen) < plan.epoch_count:
+                st.markdown(controls.text_of(trade_sentence(trade_of(plan, answer.largest))))
+            if answer.price is not None:
+                estimator = answer.choice.assess.estimator.name
+                notes = price_notes(answer.price, plan.epoch_count, estimator)
+                st.caption(controls.text_of(" ".join(notes)))
+        compute_button(answer)
+
+
+def compute_button(answer: Answer) -> None:
+    """Starts the job with exactly these settings and these epochs."""
+    shown, plan = answer.run.shown, answer.plan
+    missing = len(plan.chosen)
+    if shown is not None and same_question(answer, shown):
+        missing = sum(not shown.report.history.computed[t] for t in plan.chosen)
+    every = len(plan.chosen) == plan.epoch_count
+    words = f"Compute all {plan.epoch_count} epochs" if every else f"Compute these {len(plan.chosen)} epochs"
+    if plan.epoch_count == 1 or len(plan.chosen) == 1:
+        words = "Compute this epoch"
+    if not answer.choice.assess.values:
+        words = "Audit without values"
+    elif not missing:
+        words = "Show this budget's result"
+    ready = bool(plan.chosen) and not answer.refusal
+    if st.button(
+        words, type="primary", disabled=not ready, help="Epochs that were computed before are not computed again."
+    ):
+        submit(answer)
+
+
+def submit(answer: Answer) -> None:
+    """Asks for the computation and shows it where its result will stand."""
+    entry = answer.run.entry
+    state.workspace().jobs.submit(entry.digest, question(answer))
+    state.remember(run=entry.digest[:16], result=None)
+    st.session_state.pop("delivery", None)
+    st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
+
+
+def watch_measurement(entry: RunEntry) -> None:
+    """Lets the page run again when the measurement of a run that has values already is there."""
+    job = state.measuring(entry)
+    if job is None or not job.active:
+        return
+
+    @st.fragment(run_every=2.0)
+    def poll() -> None:
+        state.workspace().jobs.poll()
+        if not state.workspace().jobs.find(job.id).active:
+            st.rerun(scope="app")
+
+    poll()
+
+
+def awaiting(entry: RunEntry) -> None:
+    """What stands where a run is still being measured, or cannot be."""
+    job = state.measuring(entry)
+    if job is None:
+        st.error("This run cannot be measured here: its log is damaged, or nothing can be written.")
+        return
+    if not job.active and job.error:
+        st.markdown("A plan needs the model and the validation set of the log. This is what its measurement said:")
+        st.code(job.error, language=None, wrap_lines=True)
+        if st.button("Try again"):
+            state.workspace().jobs.resume(job.id)
+            st.rerun()
+        return
+
+    @st.fragment(run_every=0.5)
+    def poll() -> None:
+        state.workspace().jobs.poll()
+        now = state.workspace().jobs.find(job.id)
+        if not now.active:
+            st.rerun(scope="app")
+        done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
+        st.progress(min(1.0, done / max(total, 1)), text="Measuring how far each epoch moved the model")
+
+    poll()
