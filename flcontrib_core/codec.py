@@ -220,7 +220,7 @@ def _write(shape: _Shape, value: Any, path: str, arrays: Arrays) -> Any:
         case "array" if isinstance(value, np.ndarray):
             arrays[path] = value
             return {"array": path}
-        case "class" if type(value) is shape.make:
+        case "class" if _is_a(shape.make, value):
             hints = _types(shape.make)
             return {f: _write(_shape(hints[f]), getattr(value, f), _under(path, f), arrays) for f in shape.parts}
         case "union":
@@ -254,6 +254,11 @@ def _write_any(value: Any, path: str, arrays: Arrays) -> Any:
         if isinstance(value, kind):
             return _write(_shape(list[Any] if kind is list else kind), value, path, arrays)
     raise TypeError(f"{path}: {type(value).__name__} cannot be stored without a declared type")
+
+
+def _is_a(declared: Any, value: Any) -> bool:
+    """Is this of the declared class, or of one that only shows it (a subclass without a field of its own)?"""
+    return isinstance(value, declared) and type(value).__dataclass_fields__ is declared.__dataclass_fields__
 
 
 def _look_of_value(value: Any) -> str:
