@@ -9,7 +9,7 @@ FRAMEWORKS := .venv-frameworks
 JOBS ?= logical
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow lint coverage browser frameworks bench wheel clean help
+.PHONY: demo test test-slow lint coverage browser frameworks bench docs wheel clean help
 
 help:
 	@echo "make demo       set up and open the dashboard on the sample runs"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint       style, format and types; the same before every commit with: $(BIN)/pre-commit install"
 	@echo "make coverage   the tests with the share of the code they run, child processes included"
 	@echo "make bench      the side-by-side measurements with their targets"
+	@echo "make docs       the documentation site in build/docs"
 	@echo "make wheel      build the wheel and try it alone in an empty environment"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -56,6 +57,10 @@ coverage: $(STAMP) browser frameworks
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)
+	$(BIN)/sphinx-build -W --keep-going -q -b html -d build/docs-trees docs build/docs
+	@echo "open build/docs/index.html"
 
 wheel: $(STAMP)
 	rm -rf dist build/alone

@@ -1,0 +1,99 @@
+"""Pages that are made from the code itself, so that they cannot go stale: porch, problem codes, glossary, house."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import flcontrib_core
+from flcontrib_core.runs.problem_codes import documentation
+from flcontrib_core.words import wording
+
+CORE = Path(flcontrib_core.__file__).parent
+
+
+class FromCode(SphinxDirective):
+    """A directive whose content is text in the page's own language, made by ``lines``."""
+
+    def lines(self) -> list[str]:
+        raise NotImplementedError
+
+    def run(self) -> list[nodes.Node]:
+        """The nodes of the made text."""
+        return self.parse_text_to_nodes("\n".join(self.lines()), allow_section_headings=True)
+
+
+class Codes(FromCode):
+    """Every problem a log can have."""
+
+    def lines(self) -> list[str]:
+        return documentation().splitlines()
+
+
+class Glossary(FromCode):
+    """The words of the dashboard's help page."""
+
+    def lines(self) -> list[str]:
+        return [line for term, text in wording.GLOSSARY.items() for line in (f"**{term}**", f": {text}", "")]
+
+
+class House(FromCode):
+    """The rooms of the core and what each imports, read from the sources."""
+
+    def lines(self) -> list[str]:
+        used = imports_by_room()
+        rows = ["| room | imports from |", "|---|---|"]
+        return rows + [
+            f"| `{room}` | {', '.join(f'`{u}`' for u in sorted(used[room])) or '–'} |" for room in sorted(used)
+        ]
+
+
+class Porch(SphinxDirective):
+    """Signatures and docstrings of every name on the porch."""
+
+    def run(self) -> list[nodes.Node]:
+        """autodoc's own directives, one per name."""
+        lines: list[str] = []
+        for name in sorted(flcontrib_core.__all__, key=str.lower):
+            thing: Any = getattr(flcontrib_core, name)
+            if isinstance(thing, str):
+                continue
+            kind = "autoclass" if isinstance(thing, type) else "autofunction"
+            lines += [f".. {kind}:: flcontrib_core.{name}", ""]
+        return self.parse_text_to_nodes("\n".join(["```{eval-rst}", *lines, "```"]))
+
+
+def imports_by_room() -> dict[str, set[str]]:
+    """Which rooms of the core name which others."""
+    rooms = {path.name for path in CORE.iterdir() if (path / "__init__.py").is_file()}
+    used: dict[str, set[str]] = defaultdict(set)
+    for room in rooms:
+        for path in (CORE / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("flcontrib_core."):
+                    other = str(node.module).split(".")[1]
+                    if other in rooms and other != room:
+                        used[room].add(other)
+        used[room] |= set()
+    return dict(used)
+
+
+def keep_bars(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Docstrings write sizes as |S|, which reStructuredText would take for a substitution."""
+    lines[:] = [
+        line if "``" in line or set(line) <= {"|", "-", "=", "+", " "} else line.replace("|", "\\|") for line in lines
+    ]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Makes the directives known."""
+    for name, directive in {"codes": Codes, "terms": Glossary, "house": House, "porch": Porch}.items():
+        app.add_directive(name, directive)
+    app.connect("autodoc-process-docstring", keep_bars)
+    return {"parallel_read_safe": True}
