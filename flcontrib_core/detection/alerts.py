@@ -17,7 +17,7 @@ from flcontrib_core.detection.arguments import (
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.channels import CHANNEL_NAMES, SKIPPED_FIRST_EPOCHS
 from flcontrib_core.detection.class_mix import class_moves
-from flcontrib_core.detection.evidence import WindowNumbers, window_numbers
+from flcontrib_core.detection.evidence import window_numbers
 from flcontrib_core.detection.exact_checks import ExactFinding
 from flcontrib_core.detection.facts import (
     AlwaysAlone,
@@ -123,7 +123,8 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     numbers = window_numbers(history, channels, window.client, rows, epochs, explained)
     scores = channel_evidence(channels, window.client, window.start, window.end, reading.model)
     moves = class_moves(history, channels, window.client, rows, explained)
-    kind = _window_kind(persistent, moves is not None and moves.mix_changed(scores), numbers)
+    mix_changed = moves is not None and moves.mix_changed(scores)
+    kind = _window_kind(persistent, mix_changed, numbers.harm_measured and not window.expert.asks_only)
     reasons: list[Reason] = []
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
         reasons.append(WorseInWindow(epochs))
@@ -166,13 +167,13 @@ def _window_probability(reading: Reading, window: FoundWindow, kind: VerdictKind
     return reading.calibration.window_odds.probability(window.u)
 
 
-def _window_kind(persistent: bool, mix_changed: bool, numbers: WindowNumbers) -> VerdictKind:
+def _window_kind(persistent: bool, mix_changed: bool, harmful: bool) -> VerdictKind:
     """Harm decides the word: a change without measured harm is a question."""
     if persistent:
         return VerdictKind.PERSISTENTLY_HARMFUL
     if mix_changed:
         return VerdictKind.CLASS_MIX_CHANGED
-    return VerdictKind.POISONING_WINDOW if numbers.harm_measured else VerdictKind.BEHAVIOUR_CHANGED
+    return VerdictKind.POISONING_WINDOW if harmful else VerdictKind.BEHAVIOUR_CHANGED
 
 
 def _persistent_alert(reading: Reading, client: int) -> Alert:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from flcontrib_core.detection.channels import (
     SKIPPED_FIRST_EPOCHS,
     SPREAD,
     Channels,
+    others_quantile,
     value_utility,
 )
 from flcontrib_core.detection.reasons import ClassSuffers, MarginLowered, Window
@@ -21,6 +23,8 @@ from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
 
 INTERVAL = 1.96
+MATERIAL = 0.25
+"""Share of the others' usual value that a harm must reach."""
 CLEARLY_BELOW = 3.0
 """Standard errors by which a single class must suffer: it is the worst of several."""
 
@@ -59,6 +63,14 @@ class WindowNumbers:
     movements: dict[str, tuple[float, float]]
     """channel -> raw mean (inside, outside) of the update's own observations"""
     validation_rows: int | None
+    usual_value: float | None
+    """Median of the others' values in the window's epochs, in absolute terms; None where none is known."""
+    solo_loss: float | None
+    """Mean change of the validation loss by the client's own step alone; None where it was not evaluated."""
+    usual_solo_loss: float | None
+    """The same of the usual other participant of these epochs."""
+    solo_helps: bool
+    """Does its own step alone measurably lower the validation loss?"""
     without_values: NoValues | None = None
     """Why the whole run has no value; None where it has some"""
 
@@ -72,11 +84,29 @@ class WindowNumbers:
         """Was harm measured inside? Only then may a window be called one of suspected poisoning.
 
         The values decide where their interval does; where it covers zero, or there are fewer than two of them, the
-        solo margin or a class that suffers does.
+        solo margin or a class that suffers does. A small or compressed update dilutes the mean, which the values show
+        as harm; so harm must be material beside what the others' values are, and the client's own step alone must
+        neither help nor do better than the usual other participant's.
         """
         if self.mean_inside is not None and self.half_width is not None and abs(self.mean_inside) > self.half_width:
-            return self.mean_inside > 0
-        return self.margin is not None or self.worst_class is not None
+            measured = self.mean_inside > 0
+        else:
+            measured = self.margin is not None or self.worst_class is not None
+        return measured and not self.step_helps and not self.immaterial
+
+    @property
+    def step_helps(self) -> bool:
+        """Does the client's own step alone help, or do better than the usual other participant's?"""
+        if self.solo_loss is None or self.usual_solo_loss is None:
+            return self.solo_helps
+        return self.solo_helps or self.solo_loss < self.usual_solo_loss
+
+    @property
+    def immaterial(self) -> bool:
+        """Is the mean harm next to nothing beside the others' values?"""
+        if self.mean_inside is None or self.usual_value is None:
+            return False
+        return self.mean_inside < MATERIAL * self.usual_value
 
 
 def window_numbers(
@@ -125,7 +155,34 @@ def window_numbers(
         movements=_movements(history, inside, outside, client),
         validation_rows=None if history.channels is None else history.channels.validation_rows or None,
         without_values=history.without_values,
+        usual_value=_usual_value(history, utility, inside, client),
+        **_solo(history, inside, client),
     )
+
+
+def _usual_value(history: ContributionHistory, utility: str, inside: BoolArray, client: int) -> float | None:
+    series = history.of(utility)
+    known = series.computed & history.participated & inside[:, None]
+    known[:, client] = False
+    others = np.abs(series.values[known])
+    return float(np.median(others)) if others.size else None
+
+
+def _solo(history: ContributionHistory, inside: BoolArray, client: int) -> dict[str, Any]:
+    """What the client's own step alone does to the validation loss inside, and the usual other participant's."""
+    raw = history.channels
+    own = np.full(1, np.nan) if raw is None else raw.solo_loss[inside, client]
+    seen = np.isfinite(own)
+    if raw is None or not seen.any():
+        return {"solo_loss": None, "usual_solo_loss": None, "solo_helps": False}
+    usual = others_quantile(raw.solo_loss[inside], 0.5)[seen, client]
+    usual = usual[np.isfinite(usual)]
+    half = _half_width(own[seen])
+    return {
+        "solo_loss": float(own[seen].mean()),
+        "usual_solo_loss": float(usual.mean()) if len(usual) else None,
+        "solo_helps": half is not None and float(own[seen].mean()) + half < 0,
+    }
 
 
 def _epochs(channels: Channels, rows: BoolArray, length: int) -> BoolArray:

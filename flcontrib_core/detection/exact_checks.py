@@ -57,7 +57,7 @@ def find_exact(history: ContributionHistory) -> tuple[ExactFinding, ...]:
     zero = _zero(raw.norm, history.participated)
     repeat = _true_repeats(raw, history.participated) & ~zero
     same_as_other = (raw.copy_of > 0) & history.participated & ~zero & ~repeat
-    last_step = _copies_last_step(raw.last_step_cosine, history.participated) & ~zero & ~repeat & ~same_as_other
+    last_step = _copies_last_step(raw, history.participated) & ~zero & ~repeat & ~same_as_other
     diverging = _diverging(raw.solo_loss, raw.norm)
     findings: list[ExactFinding] = []
     for i in range(len(history.client_ids)):
@@ -123,12 +123,14 @@ def _true_repeats(raw: RawChannels, participated: BoolArray) -> BoolArray:
     return repeats
 
 
-def _copies_last_step(cosine: FloatArray, participated: BoolArray) -> BoolArray:
+def _copies_last_step(raw: RawChannels, participated: BoolArray) -> BoolArray:
     """(T + 1, m) cosine to the last global step above .997, and far closer to it than the others are.
 
     Departure: the measured rule is the first half. The second protects honest clients whose updates all point along
-    the last step (large batches, small learning rate): there the others are as close.
+    the last step (large batches, small learning rate): there the others are as close. Nor is it a copy where the
+    client is as close to an own earlier update: then that one was most of the last step (the others sent nothing).
     """
+    cosine = raw.last_step_cosine
     close = np.zeros(cosine.shape, dtype=bool)
     for t in range(2, len(cosine)):
         members = np.flatnonzero(participated[t] & np.isfinite(cosine[t]))
@@ -136,6 +138,10 @@ def _copies_last_step(cosine: FloatArray, participated: BoolArray) -> BoolArray:
             others = cosine[t, members[members != i]]
             typical = 1.0 - float(np.median(others)) if len(others) else 0.0
             close[t, i] = 1.0 - cosine[t, i] < COPY_AHEAD_OF_PEERS * typical
+    if raw.closest_own_cosine is not None:
+        own = np.where(np.isfinite(raw.closest_own_cosine), raw.closest_own_cosine, -1.0)
+        with np.errstate(invalid="ignore"):
+            close &= cosine > own
     return close
 
 

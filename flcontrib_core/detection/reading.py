@@ -12,9 +12,10 @@ from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
 from flcontrib_core.detection.free_riding import IdleFinding, find_idle
 from flcontrib_core.detection.likeness import AlikeFinding, find_alike
 from flcontrib_core.detection.objections import FalseAlarmRate
-from flcontrib_core.detection.persistence import Persistence, persistence
+from flcontrib_core.detection.persistence import MOST_CLIENTS, Persistence, persistence
 from flcontrib_core.detection.presets import regime_of
 from flcontrib_core.detection.search import FoundWindow, Search, search_windows
+from flcontrib_core.detection.size_windows import without_size_reflections
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, FloatArray
@@ -57,7 +58,9 @@ class Reading:
         return int(self.search.scored.sum())
 
     def persistent(self) -> frozenset[int]:
-        return frozenset(np.flatnonzero(self.persistent_u > self.threshold).tolist())
+        """Clients that are harmful throughout; nobody where most would be, for then nobody stands apart."""
+        standing = np.flatnonzero(self.persistent_u > self.threshold)
+        return frozenset() if len(standing) > MOST_CLIENTS * len(self.persistent_u) else frozenset(standing.tolist())
 
     def reflections(self) -> frozenset[int]:
         """Clients that stand out only because another one did: nothing is said against them."""
@@ -97,8 +100,8 @@ def reading_of(
     for finding in exact:
         exact_cells[np.isin(channels.epochs, finding.epochs), finding.client] = True
     search = search_windows(channels, calibration, threshold, model, exact_cells)
-    raw = history.channels
-    standing = persistence(channels, None if raw is None else raw.peer_cosine, search.explained)
+    search = without_size_reflections(history, channels, search)
+    standing = persistence(channels, history.channels, search.explained)
     limit = calibration.thresholds["persistent value-only" if channels.values_alone else "persistent"]
     persistent_u = limit.excess(standing.score(), max(1, int(search.scored.sum())))
     return Reading(

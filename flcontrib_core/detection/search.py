@@ -39,6 +39,8 @@ MOST_WINDOWS = 4
 """Looks per client; further windows would each need more observations than a client has left."""
 REFLECTION_SHARE = 0.5
 """Share of a window's participations that stronger windows must cover for it to be their reflection"""
+LAG = 1
+"""Epochs by which others react late: they train from the model that the attack left behind."""
 OWN_CHANGE = 1.0
 """nats from which a channel of the client's own updates says that they changed"""
 
@@ -233,8 +235,9 @@ def _under_stronger(window: FoundWindow, stronger: Sequence[FoundWindow], rescor
     channels = rescorer.channels
     rows = len(channels.epochs)
     within = channels.participated[:, window.client] & _covered([window], rows)
-    under = [w for w in stronger if w.start <= window.end and window.start <= w.end]
-    if not under or _covered(under, rows)[within].mean() < REFLECTION_SHARE:
+    under = [w for w in stronger if w.start <= window.end and window.start <= w.end + LAG]
+    covered = _covered(under, rows) | np.concatenate([np.zeros(LAG, dtype=bool), _covered(under, rows)[:-LAG]])
+    if not under or covered[within].mean() < REFLECTION_SHARE:
         return False
     evidence = channel_evidence(channels, window.client, window.start, window.end, rescorer.model)
     if any((evidence[name] or 0.0) >= OWN_CHANGE for name in (OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD)):

@@ -53,7 +53,7 @@ def stretches(excess: FloatArray, level: float) -> tuple[Stretch, ...]:
     found: list[Stretch] = []
     for _ in range(MOST_STRETCHES):
         total, first, last = largest_totals(cells)
-        loud = np.flatnonzero(total > level)
+        loud = np.flatnonzero(total > max(level, 0.0))
         if not len(loud):
             break
         for i in loud:

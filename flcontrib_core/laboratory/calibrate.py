@@ -154,7 +154,7 @@ def _persistent_maxima(runs: Iterable[LabelledHistory], bare: bool) -> tuple[Flo
     maxima, client_count = [], []
     for run in runs:
         channels = standardise(replace(run.history, channels=None) if bare else run.history)
-        standing = persistence(channels, None, np.zeros(channels.participated.shape, dtype=bool))
+        standing = persistence(channels, run.history.channels, np.zeros(channels.participated.shape, dtype=bool))
         maxima.append(float(standing.score().max(initial=-np.inf)))
         client_count.append(len(channels.client_ids))
     return np.array(maxima), np.array(client_count, dtype=np.float64)

@@ -1,0 +1,86 @@
+"""Who is accused of harm, and who is not: diluted values, a class of one's own, other people's shrinking updates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.detection.exact_checks import find_exact
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.history.contribution_history import ContributionHistory
+from tests.detection.made_histories import made_history
+
+WINDOW = range(12, 20)
+
+
+def alerts_of(history: ContributionHistory) -> tuple[Alert, ...]:
+    return read_verdicts(history, check_sensitivity=False).alerts
+
+
+def with_raw(history: ContributionHistory, **cells: np.ndarray) -> ContributionHistory:
+    assert history.channels is not None
+    return replace(history, channels=replace(history.channels, **cells))
+
+
+def test_a_step_that_helps_alone_only_dilutes_the_others() -> None:
+    history = made_history(poisoned=[(3, 12, 19)])
+    assert {(a.client, a.verdict) for a in alerts_of(history)} == {("client-03", VerdictKind.POISONING_WINDOW)}
+    assert history.channels is not None
+    loss = history.channels.solo_loss.copy()
+    loss[list(WINDOW), 3] = -0.4 + 0.01 * np.arange(len(WINDOW))
+    margin = np.abs(history.channels.solo_margin)
+    helping = with_raw(history, solo_loss=loss, solo_margin=margin)
+    assert {(a.client, a.verdict) for a in alerts_of(helping)} == {("client-03", VerdictKind.BEHAVIOUR_CHANGED)}
+
+
+def test_harm_that_is_next_to_nothing_beside_the_others_values_is_a_question() -> None:
+    history = made_history(poisoned=[(3, 12, 19)])
+    values = history.values.copy()
+    values[1:, [0, 1, 2, 4, 5, 6, 7], 0] -= 1.0
+    assert {a.verdict for a in alerts_of(replace(history, values=values))} == {VerdictKind.BEHAVIOUR_CHANGED}
+
+
+def test_who_alone_helps_a_class_is_not_harmful_throughout() -> None:
+    history = made_history(persistent=[2])
+    harmful = [a.client for a in alerts_of(history) if a.verdict is VerdictKind.PERSISTENTLY_HARMFUL]
+    assert harmful == ["client-02"]
+    assert history.channels is not None
+    margins = history.channels.solo_class_margin.copy()
+    margins[:, 2, 1] += 2.0
+    assert not [a for a in alerts_of(with_raw(history, solo_class_margin=margins)) if a.accuses]
+
+
+def test_most_of_the_clients_are_never_harmful_throughout() -> None:
+    kinds = {a.verdict for a in alerts_of(made_history(persistent=[0, 1, 2, 3, 4]))}
+    assert VerdictKind.PERSISTENTLY_HARMFUL not in kinds
+
+
+def test_nobody_is_named_because_others_shrank() -> None:
+    history = made_history()
+    assert history.channels is not None
+    norm = history.channels.norm.copy()
+    norm[12:20, :5] *= 0.1
+    named = {a.client for a in alerts_of(with_raw(history, norm=norm))}
+    assert not named & {"client-05", "client-06", "client-07"}
+
+
+def test_a_client_whose_own_updates_jump_is_asked() -> None:
+    history = made_history()
+    assert history.channels is not None
+    norm = history.channels.norm.copy()
+    norm[12:20, 6] *= 10
+    alerts = alerts_of(with_raw(history, norm=norm))
+    assert [(a.client, a.verdict) for a in alerts] == [("client-06", VerdictKind.BEHAVIOUR_CHANGED)]
+
+
+def test_who_made_most_of_the_last_step_has_not_copied_it() -> None:
+    history = made_history()
+    assert history.channels is not None
+    assert history.channels.closest_own_cosine is not None
+    step, own = history.channels.last_step_cosine.copy(), history.channels.closest_own_cosine.copy()
+    step[14, 4], own[14, 4] = 0.9990, 0.9995
+    assert find_exact(with_raw(history, last_step_cosine=step, closest_own_cosine=own)) == ()
+    own[14, 4] = 0.5
+    assert len(find_exact(with_raw(history, last_step_cosine=step, closest_own_cosine=own))) == 1
