@@ -145,5 +145,17 @@ class LogitGame(CoalitionGame, Protocol):
         ...
 
 
+@runtime_checkable
+class GradientGame(LogitGame, Protocol):
+    """A game of sub-models whose loss has a gradient."""
+
+    @property
+    def weight_mode(self) -> WeightMode: ...
+
+    def loss_slopes(self, weights: FloatArray) -> FloatArray:
+        """(players,) Δ_i·∇loss at the model whose updates have these ``weights`` (players,)."""
+        ...
+
+
 LOWER_IS_BETTER = frozenset({"loss", "demographic-parity-gap"})
 """Utilities whose smaller value is the better model; all others are higher-is-better."""

@@ -182,7 +182,7 @@ def _simulated(run: Path) -> Any:
 
 
 ESTIMATORS = (
-    *("Auto", "ComFedSV", "Complementary", "Exact", "FedSV", "GTG"),
+    *("Auto", "ComFedSV", "Complementary", "Exact", "FedSV", "Gradient", "GTG"),
     *("MonteCarlo", "OneRound", "Shapiq", "Surrogate", "TruncatedMultiRound"),
 )
 USES: dict[str, Callable[[Path], object]] = {

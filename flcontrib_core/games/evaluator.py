@@ -23,10 +23,13 @@ from flcontrib_core.errors import SettingsError
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.executors import Executor, choose_executor
 from flcontrib_core.games.mixtures import GivenChunk, MixedChunk, Mixture, ParameterChunk, as_tensor
+from flcontrib_core.games.one_by_one import Bind
 from flcontrib_core.games.utilities import UtilityReader
 from flcontrib_core.runs.run_log import ParameterSpec, Validation
 from flcontrib_core.vocabulary import Float32Array, FloatArray, LogitTensor, UtilityMatrix
 
+_ROWS_OF_GRADIENT = 512
+"""Validation rows of one backward pass."""
 _COST_OF_READING = 16
 """Multiply-adds that reading the utilities of one logit is worth in the cost model."""
 
@@ -64,6 +67,7 @@ class Evaluator:
             )
         with torch.inference_mode():
             executor = choose_executor(architecture, x)
+        self._bind: Bind = architecture.bind
         self._set_up(executor, architecture.parameter_count, architecture.classes, validation, utilities, device)
 
     def _set_up(
@@ -130,6 +134,25 @@ class Evaluator:
             return MixedChunk(mixture, self._fill_up(of_float[start:stop]))
 
         return self._run(len(weights), chunk_of, keep_logits)
+
+    def loss_gradient(self, vector: Float32Array) -> FloatArray:
+        """(P,) the gradient of the mean validation loss at one model, in float64."""
+        from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+        x = validation_input(self.validation, self._device)
+        y = torch.from_numpy(np.asarray(self.validation.y, dtype=np.int64)).to(self._device)
+        with one_thread(), torch.enable_grad():
+            at = as_tensor(np.array(vector, dtype=np.float32), self._device).requires_grad_(True)
+            for start in range(0, len(x), _ROWS_OF_GRADIENT):
+                rows = slice(start, start + _ROWS_OF_GRADIENT)
+                logits = self._bind(at)(x[rows])
+                if self.classes == 1:
+                    loss = binary_cross_entropy_with_logits(logits[:, 0], y[rows].float(), reduction="sum")
+                else:
+                    loss = cross_entropy(logits, y[rows], reduction="sum")
+                (loss / len(x)).backward()  # type: ignore[no-untyped-call]
+        assert at.grad is not None
+        return np.asarray(at.grad.cpu().numpy(), dtype=np.float64)
 
     def values_of_logits(self, logits: LogitTensor) -> UtilityMatrix:
         """(models, V, K) -> (models, U): the same utilities for logits that were predicted instead of evaluated."""

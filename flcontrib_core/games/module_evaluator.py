@@ -65,6 +65,7 @@ class ModuleEvaluator(Evaluator):
             channels_last=images and _takes_channels_last(model, x[:2]),
         )
         self._module_name = type(module).__name__
+        self._bind = _Binding(model, self.parameters)
         self._set_up(executor, count, logits.shape[1], validation, utilities, device)
 
     def recipe(self) -> dict[str, Any]:

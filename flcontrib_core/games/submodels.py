@@ -164,6 +164,22 @@ class EpochGame:
     def _gram(self) -> FloatArray:
         return gram_matrix(self.updates)
 
+    def loss_slopes(self, weights: FloatArray) -> FloatArray:
+        """(players,) Δ_i·∇loss at F_prev + Σ_j ``weights``_j Δ_j, in blocks of parameters."""
+        at = np.empty(len(self.base), dtype=np.float32)
+        slopes = np.zeros(self.players)
+        with one_thread():
+            of_weights = torch.from_numpy(np.asarray(weights, dtype=np.float32))
+            for start in range(0, len(self.base), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                at[block] = self.base[block] + (of_weights @ as_tensor(self.updates[:, block])).numpy()
+            gradient = self.evaluator.loss_gradient(at)
+            for start in range(0, len(self.base), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                part = torch.from_numpy(gradient[block].astype(np.float32))
+                slopes += (as_tensor(self.updates[:, block]) @ part).numpy().astype(np.float64)
+        return slopes
+
     def _absolute(self, coalitions: CoalitionMatrix, keep_logits: bool) -> tuple[UtilityMatrix, LogitTensor | None]:
         values, logits = self.evaluator.evaluate_mixture(self.mixture, self.weights(coalitions), keep_logits)
         # The empty coalition is F_prev itself, whose value may come from the epoch before: exactly that, so u(∅) = 0.

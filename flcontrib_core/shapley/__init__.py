@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flcontrib_core.shapley.fedsv import FedSV as FedSV
     from flcontrib_core.shapley.function_game import ShapleyValues as ShapleyValues
     from flcontrib_core.shapley.function_game import shapley_values as shapley_values
+    from flcontrib_core.shapley.gradient import Gradient as Gradient
     from flcontrib_core.shapley.gtg import GTG as GTG
     from flcontrib_core.shapley.monte_carlo import MonteCarlo as MonteCarlo
     from flcontrib_core.shapley.multi_round import MultiRound as MultiRound

@@ -30,6 +30,7 @@ BUILT_IN: dict[str, tuple[str, str, dict[str, object]]] = {
     "complementary": ("complementary", "Complementary", {}),
     "complementary-neyman": ("complementary", "Complementary", {"allocation": "neyman"}),
     "monte-carlo": ("monte_carlo", "MonteCarlo", {}),
+    "gradient": ("gradient", "Gradient", {}),
     "gtg": ("gtg", "GTG", {}),
     "mr": ("multi_round", "MultiRound", {}),
     "tmr": ("multi_round", "TruncatedMultiRound", {}),

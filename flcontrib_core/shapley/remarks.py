@@ -196,6 +196,15 @@ class LibraryMessage(Tagged):
     text: str
 
 
+@dataclass(frozen=True)
+class FromGradients(Tagged):
+    """Values were read from gradients of the loss; other utilities have none."""
+
+    tag: ClassVar[str] = "from-gradients"
+    gradients: int
+    without: tuple[str, ...]
+
+
 EstimatorRemark = (
     ExactIsCheap
     | ExactIsNotCheap
@@ -216,4 +225,5 @@ EstimatorRemark = (
     | GroupTests
     | NeverObserved
     | LibraryMessage
+    | FromGradients
 )

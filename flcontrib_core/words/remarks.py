@@ -112,6 +112,10 @@ def _estimator_phrase(remark: EstimatorRemark) -> str:
             return f"{', '.join(remark.utilities)}: skipped, the increment is below the threshold"
         case s.Decayed():
             return f"values multiplied by {remark.decay:g}^{remark.epoch} = {remark.decay**remark.epoch:.3g}"
+        case s.FromGradients():
+            taken = f"from {several(remark.gradients, 'gradient')} of the loss"
+            none = f"; {', '.join(remark.without)} has no gradient and no value" if remark.without else ""
+            return f"{taken}{none}"
         case s.LibraryMessage():
             return f"{remark.library}: {remark.text}"
         case _:

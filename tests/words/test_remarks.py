@@ -34,6 +34,7 @@ MADE: list[HistoryRemark] = [
     s.LibraryMessage("shapiq", "Sampling might be inefficient"),
     h.Diverged(WHO),
     h.StartDiverged(),
+    s.FromGradients(2, ("accuracy",)),
     h.ValuesMissing(2),
     h.WithoutValues(h.NoValues.NOT_ASKED),
     h.ScheduleEmpty("two-sided-lb", 20),
