@@ -24,6 +24,8 @@ COMMANDS = {
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
     "key": ("reporting", "Make or show the key that signs reports."),
+    "runs": ("stored", "List, add or remove the runs of a workspace."),
+    "results": ("stored", "List the stored results of a workspace."),
     "decide": ("deciding", "Record what people decide about an alert."),
     "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),

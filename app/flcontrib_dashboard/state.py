@@ -34,6 +34,8 @@ from flcontrib_core.workspace import (
 Derived = TypeVar("Derived")
 CARRIED = ("run", "result", "client", "window", "utility", "epoch")
 """Choices that a click in the navigation, which empties the URL, must not lose."""
+MOST_LISTED = 50
+"""Runs in the list beside the page, the newest of them; the page of runs finds the others."""
 MOST_CACHED = 512
 BESIDE_AUDITS = ("measurement", "proof")
 """Kinds of jobs that are a page's own business and no result a reader waits for."""
@@ -74,9 +76,23 @@ def is_sample(entry: RunEntry) -> bool:
     return entry.digest in known_samples()
 
 
+def stored_runs() -> tuple[RunEntry, ...]:
+    """All runs. The list follows from the log alone and is read again when that has grown."""
+    here = workspace()
+    return cached((str(here.head()), str(here.path), "runs"), here.runs)
+
+
+def listed_runs(current: RunEntry) -> tuple[RunEntry, ...]:
+    """The runs to choose from beside every page: all of a few, else the one on screen and the newest."""
+    runs = stored_runs()
+    if len(runs) <= MOST_LISTED:
+        return runs
+    return tuple(dict.fromkeys((current, *reversed(runs[-MOST_LISTED:]))))
+
+
 def current_run() -> RunEntry | None:
     """The run named in the URL, else the first one."""
-    runs = workspace().runs()
+    runs = stored_runs()
     wanted = st.query_params.get("run", "")
     for entry in runs:
         if wanted and entry.digest.startswith(wanted):

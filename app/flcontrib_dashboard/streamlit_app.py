@@ -22,16 +22,17 @@ def page(file: str, title: str, icon: str, default: bool = False) -> object:
 
 def choose_run() -> None:
     """The sidebar: which run is on screen, and what is not as it should be."""
-    runs = state.workspace().runs()
     entry = state.current_run()
     if entry is not None:
-        digests = [r.digest for r in runs]
-        names = {r.digest: r.name for r in runs}
+        names = {r.digest: r.name for r in state.listed_runs(entry)}
+        digests = list(names)
         picked = st.selectbox("Run", digests, index=digests.index(entry.digest), format_func=names.__getitem__)
         if picked != entry.digest:
             state.remember(run=picked[:16], result=None, client=None, window=None)
             st.rerun()
         state.remember(run=entry.digest[:16])
+        if (many := len(state.stored_runs())) > len(digests):
+            st.page_link("views/runs.py", label=f"All {numbers.count(many)} runs", icon=":material/folder_open:")
         st.caption(f"{numbers.several(entry.clients, 'client')} · {numbers.several(entry.epochs, 'epoch')}")
         if state.is_sample(entry):
             st.caption("Sample run with known truth")
@@ -64,6 +65,7 @@ pages = {
     ],
     "Decide": [page("scheduler", "Scheduler", "event_available")],
     "Bring in, take out": [
+        page("runs", "Runs", "folder_open"),
         page("upload", "Upload", "upload"),
         page("jobs", "Jobs", "list_alt"),
         page("report", "Report & export", "ios_share"),

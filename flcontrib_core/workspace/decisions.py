@@ -90,14 +90,15 @@ class AlertBook:
 
     def list(self, run_digest: str | None = None) -> tuple[AlertEntry, ...]:
         """Alerts of the runs that are here, in the order in which they were last raised."""
-        here = {row["digest"] for row in self._index.read("SELECT digest FROM runs")}
+        here = self._index.read("SELECT digest FROM runs WHERE ?1 IS NULL OR digest = ?1", (run_digest,))
+        digests = {row["digest"] for row in here}
         steps = [_step(entry) for kind in StepKind for entry in self._log.entries(kind.value, run_digest)]
         history: dict[str, list[ReviewStep]] = {}
         for alert, step in sorted(steps, key=lambda found: found[1].sequence):
             history.setdefault(alert, []).append(step)
         found: dict[str, AlertEntry] = {}
         for raised in self._log.entries("alerts-raised", run_digest):
-            for alert in raised.body["alerts"] if raised.subject in here else ():
+            for alert in raised.body["alerts"] if raised.subject in digests else ():
                 found.pop(alert["id"], None)
                 found[alert["id"]] = AlertEntry(
                     id=alert["id"],

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, MutableSequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from flcontrib_core.errors import Problem, RunLogError, WorkspaceError
 from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.cache import EPOCH, report_damage
+from flcontrib_core.workspace.descriptions import DESCRIBED, RunDescription, described
 from flcontrib_core.workspace.disk import Staged
 from flcontrib_core.workspace.faults import DamagedObject, storage_faults
 from flcontrib_core.workspace.import_run import (
@@ -69,6 +70,8 @@ class RunEntry:
     reading: Reading
     available: bool
     """False when the stored bundle was damaged or lost; add it again."""
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,6 +91,15 @@ class DeletedRun:
     games: int
     jobs: int
     kept: tuple[str, ...]
+
+
+def _called(entry: RunEntry, said: RunDescription | None) -> RunEntry:
+    """The run as people call it; its own name is kept among the others."""
+    if said is None:
+        return entry
+    name = said.name or entry.name
+    others = tuple(dict.fromkeys(n for n in (entry.name, *entry.other_names) if n != name))
+    return replace(entry, name=name, other_names=others, tags=said.tags, note=said.note)
 
 
 class StoredRuns:
@@ -154,12 +166,43 @@ class StoredRuns:
 
     def runs(self) -> tuple[RunEntry, ...]:
         """All runs, in the order in which they came."""
-        return tuple(self._run(row) for row in self._index.read("SELECT * FROM runs ORDER BY sequence"))
+        said = self._descriptions()
+        rows = self._index.read("SELECT * FROM runs ORDER BY sequence")
+        return tuple(_called(self._run(row), said.get(row["digest"])) for row in rows)
 
     def find_run(self, digest: str) -> RunEntry | None:
         """The run of this digest, if it is here."""
         rows = self._index.read("SELECT * FROM runs WHERE digest = ?", (digest,))
-        return self._run(rows[0]) if rows else None
+        return _called(self._run(rows[0]), self._descriptions(digest).get(digest)) if rows else None
+
+    def describe_run(
+        self,
+        digest: str,
+        *,
+        by: str,
+        name: str | None = None,
+        tags: Iterable[str] | None = None,
+        note: str | None = None,
+    ) -> RunEntry:
+        """Gives a run another name, tags or a note; what is None stays. Every earlier name stays in ``other_names``."""
+        body = described(name, tags, note)
+        if self.find_run(digest) is None:
+            raise WorkspaceError(f"no run {digest[:12]}… in {self.path}")
+        with self._index.write() as transaction:
+            self.log.append(transaction, DESCRIBED, digest, {**body, "by": by.strip()})
+        found = self.find_run(digest)
+        assert found is not None
+        return found
+
+    def _descriptions(self, digest: str | None = None) -> dict[str, RunDescription]:
+        rows = self._index.read(
+            "SELECT entry, hash FROM standing WHERE kind = ?1 AND (?2 IS NULL OR subject = ?2) ORDER BY sequence",
+            (DESCRIBED, digest),
+        )
+        found: dict[str, RunDescription] = {}
+        for entry in map(LogEntry.of, rows):
+            found[entry.subject] = found.get(entry.subject, RunDescription()).followed_by(entry)
+        return found
 
     def open_run(self, digest: str) -> Run:
         """The run, after its stored bytes were verified. Raises DamagedObject when they are not what was added."""

@@ -28,12 +28,14 @@ PAGES = (
     "clusters",
     "compare",
     "scheduler",
+    "runs",
     "upload",
     "jobs",
     "report",
     "help",
 )
 WITHOUT_RUN = {
+    "runs": "run",
     "upload": "Bring in a run",
     "jobs": "No job is running",
     "compare": "Two results are needed to compare",
@@ -309,3 +311,33 @@ def test_a_mark_chosen_twice_opens_its_client_s_page(filled: Filled) -> None:
     shown.run()
     assert title(shown) == "client-03 sent empty updates in epochs 5–8"
     assert "Its extract" in words(shown)
+
+
+def test_runs_are_found_described_and_deleted(tmp_path: Path) -> None:
+    with Workspace(tmp_path / "workspace") as workspace:
+        table = tmp_path / "table.csv"
+        for n in range(3):
+            table.write_text("epoch,client,loss\n" + "".join(f"{t},{c},{t * c + n}\n" for t in (1, 2) for c in (1, 2)))
+            workspace.add_run(table, f"run {n}")
+        first = workspace.runs()[0]
+        workspace.describe_run(first.digest, by="ada", tags=["pilot"], note="asked for in May")
+    shown = opened(tmp_path / "workspace", "runs", first)
+    assert title(shown) == "3 runs, 0 alerts not yet decided"
+    assert list(shown.dataframe[0].value["Run"]) == ["run 2", "run 1", "run 0"]
+    assert list(shown.dataframe[0].value["State"]) == ["no result"] * 3
+    shown.text_input(key="find-run").set_value("in may").run()
+    assert list(shown.dataframe[0].value["Run"]) == ["run 0"]
+    shown.text_input(key="find-run").set_value("nothing like it").run()
+    assert "No run like that." in words(shown)
+
+
+def test_the_inbox_of_all_runs_names_run_owner_and_state(filled: Filled) -> None:
+    with Workspace(filled.folder) as workspace:
+        alert = next(a for a in workspace.alerts.list() if a.run_digest == filled.runs["report"].digest)
+        workspace.alerts.assign(alert.id, "alan", "ada")
+    shown = opened(filled.folder, "runs", filled.runs["report"])
+    alerts = shown.dataframe[-1].value
+    assert "alan" in set(alerts["Owner"])
+    assert set(alerts["State"]) == {"New"}
+    shown.selectbox(key="inbox-owner").set_value("alan").run()
+    assert list(shown.dataframe[-1].value["Run"]) == [filled.runs["report"].name]

@@ -99,9 +99,7 @@ def record(shown: state.Shown, client: str) -> None:
     for step in steps:
         st.text(numbers.visible(step_line(step)))
     if not steps:
-        st.caption(
-            "Nothing was recorded about this client yet." if entries else "This client has no alert to decide on."
-        )
+        st.caption("Nothing was recorded about this client yet." if entries else "It has no alert to decide on.")
 
 
 def warnings(report: AuditReport, client: str) -> None:

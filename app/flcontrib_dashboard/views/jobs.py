@@ -16,7 +16,7 @@ MOST_OUTPUT = 20_000
 def board() -> None:
     """Every job, newest first; looked at again while one is at work."""
     jobs = state.workspace().jobs.poll()
-    names = {r.digest: r.name for r in state.workspace().runs()}
+    names = {r.digest: r.name for r in state.stored_runs()}
     active = [j for j in jobs if j.active and j.kind not in state.BESIDE_AUDITS]
     st.title(f"{numbers.several(len(active), 'job')} at work" if active else "No job is running")
     st.caption(
