@@ -21,13 +21,17 @@ from flcontrib_core.detection import Alert
 from flcontrib_core.words import (
     OBSERVED_ONLY,
     alert_title,
+    channel_meaning,
     context,
     counter_evidence,
+    engineer_line,
     how_sure,
+    manager_line,
     numbers,
     verdict_name,
     why,
     without_values,
+    wording,
 )
 from flcontrib_dashboard import controls, deciding, selection, state
 
@@ -79,7 +83,7 @@ def not_evaluated(report: AuditReport, i: int, first: int, last: int) -> str:
 
 
 def reasons(alert: Alert) -> None:
-    controls.card_title("Why it was marked")
+    controls.card_title("Why it was marked", help=wording.GLOSSARY["Window"])
     for line in why(alert):
         st.markdown(f"- {controls.text_of(line)}")
     if alert.channels:
@@ -89,8 +93,10 @@ def reasons(alert: Alert) -> None:
             {
                 "Channel": [c.name for c in scored],
                 "Score": [c.score for c in scored],
+                "What it measures": [channel_meaning(c.name) for c in scored],
             },
             column_config={
+                "Channel": st.column_config.TextColumn(help=wording.GLOSSARY["Channel"]),
                 "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(largest, 1.0)),
             },
         )
@@ -183,7 +189,8 @@ def show(shown: state.Shown, alert: Alert) -> None:
         st.badge(how_sure(alert).capitalize(), color="gray")
         deciding.state_badge(state.reviews(shown.entry).state(alert))
     st.title(controls.text_of(alert_title(alert)))
-    st.caption(OBSERVED_ONLY)
+    st.markdown(controls.text_of(manager_line(alert)))
+    st.caption(f"{controls.text_of(engineer_line(alert))} {OBSERVED_ONLY}")
     following = selection.follow_bar(report)
     wide, side = st.columns([1.75, 1], gap="small")  # two rows: a phone shows reasons and objections right below
     with wide, st.container(border=True, height="stretch", gap="xsmall"):

@@ -239,7 +239,7 @@ def print_audit(report: Any, reviews: Reviews | None = None) -> None:
         say(shift)
     for alert in reviews.ordered(detection.alerts):
         about = f"{words.verdict_name(alert.verdict)}, {words.where_words(alert)}, {words.how_sure(alert)}"
-        say("", words.alert_title(alert), f"  {about}")
+        say("", words.manager_line(alert), f"  {about}", f"  {words.engineer_line(alert)}")
         for label, lines in (
             ("for", words.why(alert)),
             ("against", words.counter_evidence(alert)),

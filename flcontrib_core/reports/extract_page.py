@@ -29,6 +29,7 @@ from flcontrib_core.vocabulary import CellState, FloatArray
 from flcontrib_core.words import OBSERVED_ONLY, step_line, verdict_name
 from flcontrib_core.words.decisions import NOT_DECIDED
 from flcontrib_core.words.numbers import credited, half_width, moment, probability, several, signed, span
+from flcontrib_core.words.readers import IN_THE_EXTRACT
 from flcontrib_core.words.remarks import WITHOUT_VALUES
 
 _RIGHTS = (
@@ -49,9 +50,11 @@ def extract_page(content: dict[str, Any], json_name: str) -> str:
             _series(content),
             _updates(content),
             _origin(content, json_name),
+            section("Data protection", paragraph(IN_THE_EXTRACT)),
         ],
         json_name,
         content["report_digest"],
+        f"FLContrib extract, run {content['digest'][:12]} {moment(record.written_at or '')}".strip(),
     )
 
 

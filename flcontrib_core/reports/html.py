@@ -6,12 +6,12 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import MOST_ALERTS_DRAWN, MOST_HEAT_ROWS, Chart, has_epoch_values, report_charts
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.detection.review import AlertReview, Reviews
+from flcontrib_core.reports.naming import plain_letters
 from flcontrib_core.reports.page import badge, bullets, drawn, grid, markup, page, paragraph, section
 from flcontrib_core.reports.record import NO_RECORD, Record
 from flcontrib_core.reports.sections import (
     Seal,
     axioms_section,
-    decisions_section,
     provenance_section,
     schedule_section,
     server_share_section,
@@ -20,15 +20,18 @@ from flcontrib_core.reports.sections import (
     verify_section,
     warnings_section,
 )
+from flcontrib_core.reports.summary import decisions_section, protection_section, summary_section
 from flcontrib_core.words import (
     OBSERVED_ONLY,
     alert_line,
     alert_title,
+    channel_meaning,
     computed_badge,
     context,
     counter_evidence,
-    false_alarm_sentence,
+    engineer_line,
     headline,
+    manager_line,
     values_behind,
     verdict_name,
     visible_shift,
@@ -41,25 +44,44 @@ from flcontrib_core.words.numbers import count, moment, probability, several, si
 def html_report(report: AuditReport, seal: Seal, record: Record = NO_RECORD) -> str:
     """The page as text."""
     charts = report_charts(report)
+    run, when = report.history.run_digest[:12], moment(record.written_at or "")
     return page(
         f"{report.run_name}: audit of contributions",
         [
             _head(report, record),
-            decisions_section(report, record),
-            _alerts(report, charts, record.reviews),
-            _run_charts(report, charts),
-            totals_section(report, charts.get("ranking")) if report.history.without_values is None else "",
-            verdicts_section(report),
-            schedule_section(report),
-            server_share_section(report),
-            warnings_section(report),
-            axioms_section(report),
-            provenance_section(report),
-            verify_section(report, seal, record),
+            summary_section(report, record),
+            *_evidence(report, charts, record),
+            *_method(report, seal, record),
         ],
         seal.json_name,
         seal.report_digest,
+        f"FLContrib report, {plain_letters(report.run_name)} run {run} {when}".strip(),
     )
+
+
+def _evidence(report: AuditReport, charts: dict[str, Chart], record: Record) -> list[str]:
+    """For who trains the model: alerts with their pictures, contributions, the record."""
+    totals = totals_section(report, charts.get("ranking")) if report.history.without_values is None else ""
+    return [
+        _alerts(report, charts, record.reviews),
+        _run_charts(report, charts),
+        totals,
+        verdicts_section(report),
+        decisions_section(report, record),
+    ]
+
+
+def _method(report: AuditReport, seal: Seal, record: Record) -> list[str]:
+    """For who checks the numbers: how they were made, how to make them again."""
+    return [
+        schedule_section(report),
+        server_share_section(report),
+        warnings_section(report),
+        axioms_section(report),
+        provenance_section(report),
+        verify_section(report, seal, record),
+        protection_section(),
+    ]
 
 
 def _head(report: AuditReport, record: Record) -> str:
@@ -78,7 +100,6 @@ def _head(report: AuditReport, record: Record) -> str:
     if any(history.server_moved(u) for u in history.utilities):
         badges.append(badge("the server's own step is part of the change", "care"))
     quiet = "" if report.detection.alerts else visible_shift(report) or ""
-    rate = false_alarm_sentence(report.detection.false_alarms)
     broken = [a for a in report.axioms if not a.holds]
     if broken:
         badges.append(badge(f"the values miss {several(len(broken), 'check')}", "care"))
@@ -88,7 +109,7 @@ def _head(report: AuditReport, record: Record) -> str:
         f'<header><p class="crumbs">{markup(report.run_name)} · audit of contributions · run '
         f"{markup(history.run_digest[:12])}…{markup(written)}</p>"
         f"<h1>{markup(headline(report, reviews=record.reviews))}</h1>"
-        f"{paragraph(quiet)}{paragraph(f'{OBSERVED_ONLY} {rate}', 'second')}"
+        f"{paragraph(quiet)}{paragraph(OBSERVED_ONLY, 'second')}"
         f'<div class="badges">{"".join(badges)}</div></header>'
     )
 
@@ -102,7 +123,7 @@ def _alerts(report: AuditReport, charts: dict[str, Chart], reviews: Reviews) -> 
     rest = [[a.client, verdict_name(a.verdict), alert_line(a), " ".join(why(a))] for a in alerts[MOST_ALERTS_DRAWN:]]
     if rest:
         cards.append(grid(["Client", "Finding", "Where and how sure", "Why"], rest, words=4))
-    return section("Alerts: what was observed and what speaks against it", *cards)
+    return section("Evidence: what was observed and what speaks against it", *cards, look="onward")
 
 
 def alert_card(alert: Alert, chart: Chart | None, review: AlertReview | None = None) -> str:
@@ -117,10 +138,16 @@ def alert_card(alert: Alert, chart: Chart | None, review: AlertReview | None = N
         badge("new" if review is None else review.state.value),
     ]
     scores = [signed(c.score, 1) if c.score is not None else "unavailable" for c in alert.channels]
-    table = grid([c.name for c in alert.channels], [scores], words=0)
-    channels = f"<details open><summary>Every channel, log Bayes factor</summary>{table}</details>" if scores else ""
+    rows = [[c.name, channel_meaning(c.name), s] for c, s in zip(alert.channels, scores, strict=True)]
+    table = grid(["Channel", "What it measures", "Log Bayes factor"], rows, words=2)
+    channels = (
+        f"<details open><summary>Every channel: above zero speaks for a change</summary>{table}</details>"
+        if scores
+        else ""
+    )
     return (
         f'<div class="card"><h3>{markup(alert_title(alert))}</h3><div class="badges">{"".join(badges)}</div>'
+        f"{paragraph(manager_line(alert))}{paragraph(engineer_line(alert), 'second')}"
         f'<div class="pair"><div><h3>What was observed</h3>{paragraph(" ".join(why(alert)))}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(counter_evidence(alert))}</div></div>"
         f"{paragraph(' '.join(context(alert)), 'second small')}{drawn(chart)}{channels}</div>"

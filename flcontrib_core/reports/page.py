@@ -58,14 +58,10 @@ _PAGE_STYLE = (
     "@media print{html{font-size:11px}body{max-width:none;padding:0}h2{margin-top:22px}"
     ".card,.picture,tr,.pair{break-inside:avoid}h2,h3{break-after:avoid}"
     ".wide{overflow:visible}"
+    ".onward{break-before:page}"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}@page{margin:15mm 14mm}"
 )
 STYLE = _COLOURS + CHART_RULES + dark_rules() + _PAGE_STYLE
-_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
-"""The browser itself refuses scripts, pictures, fonts and requests, should a name ever slip through as markup."""
-
-
 TWIN_NAME, DIGEST_NAME = "flcontrib-twin", "flcontrib-report-digest"
 
 
@@ -74,24 +70,44 @@ def markup(text: str) -> str:
     return escape(visible(text), quote=True)
 
 
-def page(title: str, parts: Iterable[str], twin: str, digest: str) -> str:
-    """One self-contained HTML document; its head names the JSON beside it and that JSON's digest."""
+def policy(style: str) -> str:
+    """What the browser may do with a page of this style: show it. Scripts, pictures, fonts and requests it refuses
+    itself, should a name ever slip through as markup."""
+    fingerprint = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{fingerprint}'; base-uri 'none'; form-action 'none'"
+
+
+def print_style(footer: str) -> str:
+    """Page numbers on every printed page, and beside them what this is; only letters that CSS leaves as they are."""
+    safe = "".join(c for c in footer if c.isascii() and (c.isalnum() or c in " -:.,"))
+    numbers = '"page " counter(page) " of " counter(pages)'
+    look = "font-size:8pt;color:#555"
+    return f'@page{{@bottom-left{{content:"{safe}";{look}}}@bottom-right{{content:{numbers};{look}}}}}'
+
+
+def page(title: str, parts: Iterable[str], twin: str, digest: str, footer: str = "") -> str:
+    """One self-contained HTML document; its head names the JSON beside it and that JSON's digest.
+
+    ``footer``: what stands at the foot of every printed page beside its number.
+    """
+    style = STYLE + print_style(footer)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(style)}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
         f'<meta name="{TWIN_NAME}" content="{markup(twin)}"><meta name="{DIGEST_NAME}" content="{markup(digest)}">'
-        f"<title>{markup(title)}</title><style>{STYLE}</style></head>\n<body>\n"
+        f"<title>{markup(title)}</title><style>{style}</style></head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"
     )
 
 
-def section(title: str, *parts: str) -> str:
+def section(title: str, *parts: str, look: str = "") -> str:
     """A titled section; nothing at all where every part is empty."""
     inside = "".join(part for part in parts if part)
-    return f"<section><h2>{markup(title)}</h2>{inside}</section>" if inside else ""
+    kind = f' class="{look}"' if look else ""
+    return f"<section{kind}><h2>{markup(title)}</h2>{inside}</section>" if inside else ""
 
 
 def paragraph(words: str, look: str = "") -> str:

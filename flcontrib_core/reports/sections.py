@@ -9,23 +9,18 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import Chart, fill_of, main_utility, total_credit
 from flcontrib_core.detection.findings import ALERT_KINDS
-from flcontrib_core.detection.review import alert_key
 from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, markup, paragraph, section
 from flcontrib_core.reports.record import Record
 from flcontrib_core.words import (
-    alert_title,
     credited,
-    decided_sentence,
     history_remarks,
     methods,
     sentences,
-    step_line,
     total_status,
     verdict_name,
     verdict_reason,
     worst_status,
 )
-from flcontrib_core.words.decisions import NOT_DECIDED
 from flcontrib_core.words.numbers import count, probability, several, signed
 
 MOST_TABLE_ROWS = 200
@@ -182,25 +177,6 @@ def provenance_section(report: AuditReport) -> str:
     notes = bullets(history_remarks(history)[:20]) if history.remarks else ""
     settings = f"<h3>All settings</h3>{facts_list(flattened(origin.settings), 'two')}"
     return section("Where these numbers come from", facts_list(lines), notes, settings)
-
-
-def decisions_section(report: AuditReport, record: Record) -> str:
-    """What people decided about each alert, as the sealed log holds it; reviews of alerts this result lacks too."""
-    reviews, alerts = record.reviews, report.detection.alerts
-    if not alerts and not reviews.recorded():
-        return ""
-    parts = [paragraph(decided_sentence(alerts, reviews))]
-    for alert in reviews.ordered(alerts):
-        steps = found.steps if (found := reviews.of(alert)) is not None else ()
-        lines = bullets([step_line(step) for step in steps]) if steps else paragraph(NOT_DECIDED, "second")
-        parts.append(f"<h3>{markup(alert_title(alert))}</h3>{lines}")
-    here = {alert_key(alert) for alert in alerts}
-    elsewhere = [r for r in reviews.recorded() if r.key not in here]
-    if elsewhere:
-        parts.append(paragraph("Recorded about alerts that another computation of this run raised:", "second small"))
-        parts.append(bullets([f"{r.client}, {r.verdict}: {step_line(step)}" for r in elsewhere for step in r.steps]))
-    source = "As recorded in the audit log; no computation confirms what people decided."
-    return section("What was decided, by whom and when", *parts, paragraph(source, "second small"))
 
 
 def verify_section(report: AuditReport, seal: Seal, record: Record) -> str:

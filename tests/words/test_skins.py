@@ -43,6 +43,11 @@ def said_of(alert: Alert) -> list[str]:
     return [visible(line) for line in [*lines, *words.context(alert)]]
 
 
+def readers_of(alert: Alert) -> list[str]:
+    """The line for who answers for the federation, and the one for who trains the model."""
+    return [visible(words.manager_line(alert)), visible(words.engineer_line(alert))]
+
+
 def terminal(report: AuditReport, capsys: pytest.CaptureFixture[str]) -> str:
     print_audit(report)
     return capsys.readouterr().out
@@ -54,8 +59,8 @@ def test_the_terminal_says_every_fact(names: tuple[str, ...], capsys: pytest.Cap
     shown = terminal(report, capsys)
     assert visible(words.headline(report)) in shown
     for alert in report.detection.alerts:
-        for line in [visible(words.alert_title(alert)), words.how_sure(alert), *said_of(alert)]:
-            assert line in shown
+        lines = [visible(words.alert_title(alert)), words.how_sure(alert), *readers_of(alert), *said_of(alert)]
+        assert all(line in shown for line in lines)
     for line in words.sentences(report.detection.remarks, ""):
         assert visible(line) in shown
 
@@ -66,7 +71,7 @@ def test_the_report_says_every_fact(names: tuple[str, ...]) -> None:
     shown = Reader(html_report(report, SEAL)).text
     assert visible(words.headline(report)) in shown
     for alert in report.detection.alerts:
-        for line in [visible(words.alert_title(alert)), *said_of(alert)]:
+        for line in [visible(words.alert_title(alert)), *readers_of(alert), *said_of(alert)]:
             assert line in shown
     for verdict in report.detection.clients:
         assert words.verdict_name(verdict.verdict) in shown
@@ -142,7 +147,7 @@ def test_the_page_says_every_fact(names: tuple[str, ...], tmp_path: Path) -> Non
         window = "" if alert.window is None else f"{alert.window[0]}-{alert.window[1]}"
         page = opened(tmp_path / "workspace", "alerts", entry, client=alert.client, window=window)
         shown = _bare(page_words(page))
-        for line in [words.alert_title(alert), words.how_sure(alert), *said_of(alert)]:
+        for line in [words.alert_title(alert), words.how_sure(alert), *readers_of(alert), *said_of(alert)]:
             assert _bare(line) in shown
 
 

@@ -1,0 +1,66 @@
+"""Does every reader get a line in its own words, and is every channel explained?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flcontrib_core.detection.channels import CHANNEL_NAMES
+from flcontrib_core.detection.findings import Alert
+from flcontrib_core.reports.html import html_report
+from flcontrib_core.reports.page import policy, print_style
+from flcontrib_core.reports.record import Record
+from flcontrib_core.reports.sections import Seal
+from flcontrib_core.words import channel_meaning, engineer_line, manager_line
+from flcontrib_core.words.readers import IN_THE_REPORT, NOT_MEANT
+from tests.reports.test_html import Reader
+from tests.words.made_facts import full_report
+
+TECHNICAL = ("Bayes", "cosine", "Shapley", "channel", "margin", "gradient", "threshold", "σ")
+ALERTS = full_report().detection.alerts
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=[f"{n}-{a.verdict}" for n, a in enumerate(ALERTS)])
+def test_the_manager_s_line_needs_no_dictionary_and_accuses_nobody(alert: Alert) -> None:
+    said = manager_line(alert)
+    assert not [word for word in TECHNICAL if word.lower() in said.lower()]
+    assert not [word for word in ("dishonest", "guilty", "malicious", "attacker") if word in said.lower()]
+    assert ("No harm" in said) == (not alert.accuses)
+
+
+def test_the_engineer_s_line_has_the_values_and_the_channels() -> None:
+    said = engineer_line(ALERTS[0])
+    assert said.startswith(
+        "Loss reduction per epoch −0.061 in epochs 8–12 against +0.011 outside; strongest channels: size"
+    )
+
+
+@pytest.mark.parametrize("name", CHANNEL_NAMES)
+def test_every_channel_is_explained_where_it_occurs(name: str) -> None:
+    assert channel_meaning(name)
+
+
+def test_nobody_is_surer_than_the_calibration_was_tested() -> None:
+    assert "How sure: 99% or more." in manager_line(replace(ALERTS[0], probability=0.9999))
+    assert "How sure: 87%." in manager_line(replace(ALERTS[0], probability=0.87))
+
+
+def test_the_report_begins_with_a_page_for_who_decides() -> None:
+    page = html_report(full_report(), Seal("ab" * 32, "report.json"), Record("2026-11-17T12:00:00+00:00", "ada"))
+    text = Reader(page).text
+    places = [
+        text.index(part)
+        for part in ("Summary", "What this does not mean", "Evidence:", "How to check", "Data protection")
+    ]
+    assert places == sorted(places)
+    assert all(line in text for line in (*NOT_MEANT, IN_THE_REPORT))
+    assert 'counter(page) " of " counter(pages)' in page
+    assert "2026-11-17 12:00 UTC" in page.partition("</style>")[0]
+
+
+def test_a_footer_cannot_leave_its_string() -> None:
+    style = print_style('"} body{display:none} \\22 </style><script>')
+    assert style.count("{") == style.count("}") == 3
+    assert "<" not in style
+    assert policy(style) != policy(print_style(""))
