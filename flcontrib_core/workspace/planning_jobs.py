@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from flcontrib_core.auditing import settings_from_record
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.history.measurement import RunMeasurement, measure
 from flcontrib_core.history.preflight import unpriced_problem
@@ -34,7 +35,7 @@ def stored_measurement(workspace: Workspace, entry: ResultEntry) -> RunMeasureme
 
 def proof_question(record: dict[str, Any]) -> dict[str, Any]:
     """The settings of a proof: the part of an assessment's record that a schedule depends on."""
-    settings = assess_settings_from_record({k: v for k, v in record.items() if k != "preset"})
+    settings = settings_from_record(record).assess
     budget = replace(settings.budget, prove=True, epochs=None)
     asked = replace(settings, budget=budget).record()
     return {"budget": asked["budget"], "weight_utility": asked["weight_utility"]}
