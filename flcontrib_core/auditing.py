@@ -7,20 +7,18 @@ dashboard, the HTML and JSON reports and ``verify`` all work.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from flcontrib_core import __version__
 from flcontrib_core.detection.change_points import ChangePointSettings
 from flcontrib_core.detection.findings import Detection
 from flcontrib_core.errors import Problem, SettingsError
-from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.assess import Computing, assess_contributions
 from flcontrib_core.history.axioms import AxiomCheck, check_axioms
-from flcontrib_core.history.checkpoints import EpochCheckpoints, UtilityMemory, digest_of
+from flcontrib_core.history.checkpoints import digest_of
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.history.updates_only import history_of_updates, lacking_part
@@ -85,17 +83,13 @@ def audit(
     settings: AuditSettings | None = None,
     *,
     evaluator: Evaluator | None = None,
-    workers: int = 1,
-    engine: str = "local",
-    address: str | None = None,
-    checkpoints: EpochCheckpoints | None = None,
-    memory: UtilityMemory | None = None,
     on_progress: OnProgress = no_progress,
-    on_epoch: Callable[[EpochAnswer], None] | None = None,
+    **computing: Unpack[Computing],
 ) -> AuditReport:
     """Assess a run, read its history and say what was observed.
 
     A log without a model or a validation set is read by its updates alone: no value, and harm is not measurable.
+    ``computing``: workers, engine and address, checkpoints and memory, as ``assess_contributions`` takes them.
 
     Example: ``audit(read_run_log("sample_runs/two-poisoned.flrun")).detection.alerts[0].client``.
     """
@@ -105,18 +99,7 @@ def audit(
         return report_on(run, history_of_updates(run, settings.assess, lacking, on_progress), settings)
     if evaluator is None and isinstance(run, RunLog):
         evaluator = evaluator_for(run, settings.assess.utilities)
-    history = assess_contributions(
-        run,
-        settings.assess,
-        evaluator=evaluator,
-        workers=workers,
-        engine=engine,
-        address=address,
-        checkpoints=checkpoints,
-        memory=memory,
-        on_progress=on_progress,
-        on_epoch=on_epoch,
-    )
+    history = assess_contributions(run, settings.assess, evaluator=evaluator, on_progress=on_progress, **computing)
     on_progress(history.epoch_count, history.epoch_count, "reading the history")
     return report_on(run, history, settings, {} if evaluator is None else evaluator.recipe())
 

@@ -14,8 +14,7 @@ import numpy as np
 from flcontrib_core import auditing
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.history.assess import assess_contributions
-from flcontrib_core.history.checkpoints import EpochCheckpoints, UtilityMemory
+from flcontrib_core.history.assess import Computing, assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
 from flcontrib_core.history.settings import AssessOptions, AssessSettings, assess_settings
 from flcontrib_core.runs.bundle import read_run_log
@@ -79,38 +78,35 @@ class NotebookReport(AuditReport):
         return self.history.to_frame()
 
 
+class Options(AssessOptions, Computing, total=False):
+    """What ``assess`` and ``audit`` take beside: the settings given flat, and how to compute."""
+
+
 def assess(
     run: AnyRun,
     settings: AssessSettings | None = None,
     *,
     schedule: Schedule | None = None,
     evaluator: Evaluator | None = None,
-    workers: int = 1,
-    engine: str = "local",
-    address: str | None = None,
     lower_is_better: Sequence[str] = (),
     on_progress: OnProgress = no_progress,
-    **options: Unpack[AssessOptions],
+    **options: Unpack[Options],
 ) -> ContributionHistory:
     """Per-epoch Shapley values of every client of a run, or of the log at a path.
 
     Options are the settings given flat, on top of ``settings``: ``estimator`` (an object or a name), ``budget`` (0.5:
     a share of the epochs, 12: a number of them), ``epochs``, ``fairness``, ``gamma``, ``utilities``, ``weights``,
     ``fill``, ``seed`` and all others of ``AssessSettings`` and ``BudgetSettings``. ``evaluator``: a ``ModuleEvaluator``
-    where the log does not declare its model. ``lower_is_better`` names such columns of a table.
+    where the log does not declare its model. ``lower_is_better`` names such columns of a table. ``workers``: processes
+    that compute epochs side by side; ``engine="ray"`` and ``address`` for a cluster's.
 
     Example: ``assess("run.flrun", estimator=MonteCarlo(truncate=True), budget=0.5).to_frame()``.
     """
-    asked = _settings(options, settings, evaluator)
+    flat, computing = _split(options)
+    asked = _settings(flat, settings, evaluator)
+    log = opened(run, asked, lower_is_better)
     return assess_contributions(
-        opened(run, asked, lower_is_better),
-        asked,
-        schedule=schedule,
-        evaluator=evaluator,
-        workers=workers,
-        engine=engine,
-        address=address,
-        on_progress=on_progress,
+        log, asked, schedule=schedule, evaluator=evaluator, on_progress=on_progress, **computing
     )
 
 
@@ -120,14 +116,9 @@ def audit(
     *,
     preset: str | None = None,
     evaluator: Evaluator | None = None,
-    workers: int = 1,
-    engine: str = "local",
-    address: str | None = None,
     lower_is_better: Sequence[str] = (),
-    checkpoints: EpochCheckpoints | None = None,
-    memory: UtilityMemory | None = None,
     on_progress: OnProgress = no_progress,
-    **options: Unpack[AssessOptions],
+    **options: Unpack[Options],
 ) -> NotebookReport:
     """Assess a run or the log at a path, read its history, and say what was observed.
 
@@ -137,19 +128,11 @@ def audit(
     Example: ``audit("run.flrun", budget=0.5).detection.alerts``.
     """
     base = settings if isinstance(settings, AuditSettings) else AuditSettings(settings or AssessSettings())
-    assessment = _settings(options, base.assess if settings else None, evaluator)
+    flat, computing = _split(options)
+    assessment = _settings(flat, base.assess if settings else None, evaluator)
     asked = replace(base, assess=assessment, preset=preset or base.preset)
-    report = auditing.audit(
-        opened(run, asked.assess, lower_is_better),
-        asked,
-        evaluator=evaluator,
-        workers=workers,
-        engine=engine,
-        address=address,
-        checkpoints=checkpoints,
-        memory=memory,
-        on_progress=on_progress,
-    )
+    log = opened(run, asked.assess, lower_is_better)
+    report = auditing.audit(log, asked, evaluator=evaluator, on_progress=on_progress, **computing)
     return NotebookReport.of(report)
 
 
@@ -221,6 +204,13 @@ def opened(run: AnyRun, settings: AssessSettings, lower_is_better: Sequence[str]
         return run
     absent = settings.nonfinite == "absent"
     return read_run_log(Path(run), nonfinite="absent" if absent else "refuse", lower_is_better=lower_is_better)
+
+
+def _split(options: Options) -> tuple[AssessOptions, Computing]:
+    """The settings among the options, and how to compute."""
+    how = {name: value for name, value in options.items() if name in Computing.__annotations__}
+    flat = {name: value for name, value in options.items() if name not in how}
+    return cast(AssessOptions, flat), cast(Computing, how)
 
 
 def _settings(options: AssessOptions, base: AssessSettings | None, evaluator: Evaluator | None) -> AssessSettings:

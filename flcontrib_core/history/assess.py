@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -45,6 +45,17 @@ from flcontrib_core.vocabulary import (
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
+
+
+class Computing(TypedDict, total=False):
+    """How an assessment is carried out: where, from which memory, and who hears of it. None of it changes a value."""
+
+    workers: int
+    engine: str
+    address: str | None
+    checkpoints: EpochCheckpoints | None
+    memory: UtilityMemory | None
+    on_epoch: Callable[[EpochAnswer], None] | None
 
 
 def assess_contributions(
