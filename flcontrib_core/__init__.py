@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from flcontrib_core.auditing import AuditSettings as AuditSettings
     from flcontrib_core.errors import FLContribError as FLContribError
+    from flcontrib_core.games.function_evaluator import FunctionEvaluator as FunctionEvaluator
     from flcontrib_core.games.module_evaluator import ModuleEvaluator as ModuleEvaluator
     from flcontrib_core.history.assess import assess_contributions as assess_contributions
     from flcontrib_core.history.settings import AssessSettings as AssessSettings

@@ -190,6 +190,7 @@ USES: dict[str, Callable[[Path], object]] = {
     "AuditSettings": lambda run: fl.AuditSettings(fl.AssessSettings(), preset="strict").record(),
     "BudgetSettings": lambda run: fl.BudgetSettings(budget=0.5),
     "FLContribError": lambda run: issubclass(SettingsError, fl.FLContribError),
+    "FunctionEvaluator": lambda run: fl.FunctionEvaluator(lambda state: {"dice": 1.0}, {"dice": "higher"}),
     "ModuleEvaluator": lambda run: fl.ModuleEvaluator(*live(run)),
     "RunRecorder": lambda run: fl.RunRecorder,
     "SimulationSettings": lambda run: fl.SimulationSettings(clients=3),

@@ -7,6 +7,7 @@ from flcontrib_core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from flcontrib_core.games.architecture import Architecture as Architecture
     from flcontrib_core.games.evaluator import Evaluator as Evaluator
+    from flcontrib_core.games.function_evaluator import FunctionEvaluator as FunctionEvaluator
     from flcontrib_core.games.module_evaluator import ModuleEvaluator as ModuleEvaluator
     from flcontrib_core.games.submodels import EpochGame as EpochGame
     from flcontrib_core.games.submodels import WholeRunGame as WholeRunGame

@@ -24,7 +24,7 @@ from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.executors import Executor, choose_executor
 from flcontrib_core.games.mixtures import GivenChunk, MixedChunk, Mixture, ParameterChunk, as_tensor
 from flcontrib_core.games.one_by_one import Bind
-from flcontrib_core.games.utilities import UtilityReader
+from flcontrib_core.games.utilities import UtilityReader, lower_is_better
 from flcontrib_core.runs.run_log import ParameterSpec, Validation
 from flcontrib_core.vocabulary import Float32Array, FloatArray, LogitTensor, UtilityMatrix
 
@@ -53,6 +53,8 @@ class Evaluator:
 
     cacheable = True
     """Whether log, recipe and utilities say all that a value depends on, so that it may be kept for another day."""
+    has_logits = True
+    """Whether it gives the outputs of every validation row, or utilities alone."""
     parameters: tuple[ParameterSpec, ...] | None = None
     """How the flat vector is laid out, where that is not the log's own word."""
 
@@ -86,9 +88,18 @@ class Evaluator:
         self._reader = UtilityReader(utilities, validation.y, classes, validation.group, device)
         self._device = device
 
+    def for_parameters(self, parameters: Sequence[ParameterSpec]) -> Evaluator:
+        """This evaluator for a log whose flat vector is laid out like this."""
+        return self
+
     @property
     def utilities(self) -> tuple[str, ...]:
         return self._reader.utilities
+
+    @property
+    def lower_is_better(self) -> frozenset[str]:
+        """The utilities whose smaller value is the better model."""
+        return frozenset(name for name in self.utilities if lower_is_better(name))
 
     @property
     def validation_rows(self) -> int:

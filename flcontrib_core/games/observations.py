@@ -29,7 +29,7 @@ from flcontrib_core.games.sketches import (
     sketch_updates,
     update_distance,
 )
-from flcontrib_core.games.submodels import EpochGame, gram_matrix
+from flcontrib_core.games.submodels import OpaqueEpochGame, gram_matrix
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
 
@@ -78,7 +78,7 @@ class EpochObservation:
 
 
 def observe_epoch(
-    game: EpochGame,
+    game: OpaqueEpochGame,
     epoch: int,
     last_step: Float32Array | None,
     seed: int,
@@ -93,6 +93,8 @@ def observe_epoch(
     (adaptive singletons are exactly these), else n + 1 models are evaluated.
     """
     evaluator, players = game.evaluator, game.players
+    if not evaluator.has_logits:
+        return _observe_utility(game, observe_updates(game.updates, epoch, last_step, seed, game.gram()))
     if base_logits is None or solo_logits is None:
         alone = np.vstack([np.zeros((1, players)), np.eye(players)])
         logits = evaluator.evaluate_mixture(game.mixture, alone, keep_logits=True)[1]
@@ -107,6 +109,17 @@ def observe_epoch(
         solo_worst_class=np.fmax.reduce(class_loss, axis=1),
         solo_loss=loss,
     )
+
+
+def _observe_utility(game: OpaqueEpochGame, seen: EpochObservation) -> EpochObservation:
+    """What each update alone does to the first utility, turned so that a rise is harm.
+
+    It stands for the loss and, with the opposite sign, for the margin; classes there are none.
+    """
+    evaluator, players = game.evaluator, game.players
+    values = evaluator.evaluate_mixture(game.mixture, np.vstack([np.zeros((1, players)), np.eye(players)]))[0][:, 0]
+    harm = (values[1:] - values[0]) * (1.0 if evaluator.utilities[0] in evaluator.lower_is_better else -1.0)
+    return replace(seen, validation_rows=evaluator.validation_rows, solo_margin=-harm, solo_loss=harm)
 
 
 def observe_updates(

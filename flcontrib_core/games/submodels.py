@@ -84,8 +84,8 @@ def gram_matrix(updates: Float32Array) -> FloatArray:
     return gram.numpy()
 
 
-class EpochGame:
-    """One epoch's participants as players (a ``LogitGame``).
+class OpaqueEpochGame:
+    """One epoch's participants as players, where nothing but utilities comes back.
 
     ``base`` (P,) is F(t−1), ``updates`` (players, P) the Δ_i in the players' order. ``empty_value`` (utilities,) is
     v(F_prev) where it is already known: v(F(t)) of one epoch serves as the empty coalition of the next.
@@ -123,14 +123,6 @@ class EpochGame:
     def utilities(self) -> tuple[str, ...]:
         return self.evaluator.utilities
 
-    @property
-    def validation_rows(self) -> int:
-        return self.evaluator.validation_rows
-
-    @property
-    def multiply_adds(self) -> float:
-        return self.evaluator.multiply_adds(self.players)
-
     @cached_property
     def empty_values(self) -> FloatArray:
         """v(F_prev), (utilities,): given, or evaluated once."""
@@ -148,14 +140,6 @@ class EpochGame:
 
     def evaluate(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
         return self.absolute(coalitions) - self.empty_values
-
-    def evaluate_with_logits(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, LogitTensor]:
-        values, logits = self._absolute(coalitions, keep_logits=True)
-        assert logits is not None
-        return values - self.empty_values, logits
-
-    def utilities_of_logits(self, logits: LogitTensor) -> UtilityMatrix:
-        return self.evaluator.values_of_logits(logits) - self.empty_values
 
     def gram(self) -> FloatArray:
         return self._gram
@@ -185,6 +169,39 @@ class EpochGame:
         # The empty coalition is F_prev itself, whose value may come from the epoch before: exactly that, so u(∅) = 0.
         values[~coalitions.any(axis=1)] = self.empty_values
         return values, logits
+
+
+class EpochGame(OpaqueEpochGame):
+    """One epoch's participants as players, with the validation outputs of every sub-model (a ``LogitGame``)."""
+
+    @property
+    def validation_rows(self) -> int:
+        return self.evaluator.validation_rows
+
+    @property
+    def multiply_adds(self) -> float:
+        return self.evaluator.multiply_adds(self.players)
+
+    def evaluate_with_logits(self, coalitions: CoalitionMatrix) -> tuple[UtilityMatrix, LogitTensor]:
+        values, logits = self._absolute(coalitions, keep_logits=True)
+        assert logits is not None
+        return values - self.empty_values, logits
+
+    def utilities_of_logits(self, logits: LogitTensor) -> UtilityMatrix:
+        return self.evaluator.values_of_logits(logits) - self.empty_values
+
+
+def epoch_game(
+    base: Float32Array,
+    updates: Float32Array,
+    data_sizes: Sequence[int],
+    evaluator: Evaluator,
+    weights: WeightMode = WeightMode.ADAPTIVE,
+    federation_size: float | None = None,
+) -> OpaqueEpochGame:
+    """One epoch's game: with outputs where the evaluator gives them, else with utilities alone."""
+    kind = EpochGame if evaluator.has_logits else OpaqueEpochGame
+    return kind(base, updates, data_sizes, evaluator, weights, federation_size=federation_size)
 
 
 class WholeRunGame:

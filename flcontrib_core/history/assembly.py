@@ -49,8 +49,6 @@ def assemble_history(
     plan: Schedule | None,
 ) -> ContributionHistory:
     """Answers of single epochs -> one history (rows 0..T); an epoch without an answer is pending."""
-    from flcontrib_core.games.utilities import lower_is_better
-
     names = evaluator.utilities
     cells = _Cells.empty(run.epoch_count + 1, len(run.clients), len(names))
     if not settings.values:
@@ -76,7 +74,7 @@ def assemble_history(
         client_ids=run.client_ids,
         data_sizes=run.data_sizes,
         utilities=names,
-        lower_is_better=frozenset(u for u in names if lower_is_better(u)),
+        lower_is_better=evaluator.lower_is_better,
         unreliable=np.array([[u in marks for u in names] for marks in cells.unreliable]),
         remarks=(*_on_schedule(plan), *grouped(cells.remarks)),
         channels=_channels(run, answers, settings),

@@ -133,6 +133,7 @@ def _fitting(evaluator: Evaluator | None, run: RunLog, settings: AssessSettings)
     """The evaluator given, or the log's own; refused where its parameters are not laid out as the log's."""
     if evaluator is None:
         return evaluator_for(run, settings.utilities)
+    evaluator = evaluator.for_parameters(run.parameters)
     if evaluator.parameters is not None and tuple(evaluator.parameters) != tuple(run.parameters):
         pairs = zip_longest(evaluator.parameters, run.parameters)
         theirs, ours = next((a, b) for a, b in pairs if a != b)

@@ -23,7 +23,7 @@ from flcontrib_core.vocabulary import Float32Array, FloatArray, PlayerByUtility,
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
     from flcontrib_core.games.observations import EpochObservation
-    from flcontrib_core.games.submodels import EpochGame
+    from flcontrib_core.games.submodels import OpaqueEpochGame
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     that sends 1e20 must not keep the operator from auditing the rest of the run.
     """
     from flcontrib_core.games.observations import observe_epoch
-    from flcontrib_core.games.submodels import EpochGame
+    from flcontrib_core.games.submodels import epoch_game
 
     began = time.perf_counter()
-    game = EpochGame(
+    game = epoch_game(
         task.base,
         task.updates,
         task.data_sizes,
@@ -165,7 +165,7 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     )
 
 
-def _whose_model_diverged(game: EpochGame, client_ids: tuple[str, ...], found: tuple[int, ...]) -> DivergedRemark:
+def _whose_model_diverged(game: OpaqueEpochGame, client_ids: tuple[str, ...], found: tuple[int, ...]) -> DivergedRemark:
     """The clients whose step alone leaves no finite utility, else the coalition that was found to do so."""
     if not np.isfinite(game.empty_values).all():
         return StartDiverged()
@@ -183,8 +183,6 @@ def _leave_one_out(oracle: CoalitionOracle, increment: FloatArray, evaluate: boo
 
 def _best_subset(oracle: CoalitionOracle, bench: Workbench) -> tuple[int, ...] | None:
     """Greedy aggregation's S*: the coalition with the best utility; comes free where all were evaluated."""
-    from flcontrib_core.games.utilities import lower_is_better
-
     name = oracle.utilities[bench.weight_utility]
-    members, proved = best_coalition(oracle, name, lower_is_better(name))
+    members, proved = best_coalition(oracle, name, name in bench.evaluator.lower_is_better)
     return members if proved else None

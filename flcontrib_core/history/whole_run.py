@@ -51,12 +51,12 @@ class EpochGames(Sequence[EpochOfRun]):
                 yield self._game(step)
 
     def _game(self, step: WalkStep) -> EpochOfRun:
-        from flcontrib_core.games.submodels import EpochGame
+        from flcontrib_core.games.submodels import epoch_game
 
         record = step.record
         sizes = (1,) * len(record.participants) if self.equal_sizes else record.data_sizes
         total = len(self.run.clients) if self.equal_sizes else sum(self.run.data_sizes)
-        game = EpochGame(
+        game = epoch_game(
             step.start,
             step.data.updates,
             sizes,
