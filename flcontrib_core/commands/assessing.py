@@ -181,8 +181,9 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
 @RUN
 @with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
+@click.option("--fail-on-alert", is_flag=True, help="Exit code 1 when an alert accuses and was not dismissed.")
 @JSON
-def audit(run: Path, preset: str, as_json: bool, **options: Any) -> None:
+def audit(run: Path, preset: str, fail_on_alert: bool, as_json: bool, **options: Any) -> int:
     """Assess a run, read its history, and say who changed and when."""
     from flcontrib_core.reports.as_json import audit_json
 
@@ -192,8 +193,10 @@ def audit(run: Path, preset: str, as_json: bool, **options: Any) -> None:
     reviews = reviews_of(report, options)
     if as_json:
         print_json({**audit_json(report), "decisions": reviews.to_json()})
-        return
-    print_audit(report, reviews)
+    else:
+        print_audit(report, reviews)
+    accusing = any(alert.accuses for alert in reviews.standing(report.detection.alerts))
+    return 1 if fail_on_alert and accusing else 0
 
 
 def reviews_of(report: Any, options: dict[str, Any]) -> Reviews:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +24,56 @@ if TYPE_CHECKING:
 @with_options(ESTIMATOR_OPTIONS)
 @click.option("--every", type=click.FloatRange(0.1, 3600), default=5.0, help="Seconds between looks [5].")
 @click.option("--until", type=click.IntRange(1), metavar="T", help="Stop after this epoch (default: never).")
+@click.option("--on-alert", metavar="COMMAND", help="Program told of each alert: its JSON line on standard input.")
+@click.option("--webhook", metavar="URL", help="Address that each alert's JSON is posted to.")
 @click.option("--workspace", metavar="DIR", help="Folder that remembers evaluations (default: the platform's).")
 @click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace; every look computes anew.")
-def watch(folder: Path, every: float, until: int | None, **options: Any) -> None:
+def watch(
+    folder: Path, every: float, until: int | None, on_alert: str | None, webhook: str | None, **options: Any
+) -> None:
     """Follow a growing log: new epochs are computed and alerts raised as they arrive, one JSON line per event.
 
     Each look is another chance of a false alarm, so windows alert at the sequential threshold (the online preset) and
-    are provisional: confirm them with ``flcontrib audit`` when the run has ended.
+    are provisional: confirm them with ``flcontrib audit`` when the run has ended. --on-alert and --webhook pass each
+    alert on; one that cannot be reached is reported on stderr, and the watch goes on.
     """
     from flcontrib_core.detection import OnlineReader
 
+    tell = _teller(on_alert, webhook)
     memory, reader = memory_of(options), OnlineReader()
     run: RunLog | None = None
     while True:
-        run = _look(folder, run, reader, options, memory)
+        run = _look(folder, run, reader, options, memory, tell)
         if until is not None and run is not None and run.epoch_count >= until:
             print_json({"event": "done", "epoch": run.epoch_count})
             return
         time.sleep(every)
 
 
+def _teller(command: str | None, address: str | None) -> Callable[[dict[str, Any]], None]:
+    """Passes an alert on to whoever was named; what is wrong with a name is said before anything is computed."""
+    from flcontrib_core.execution.notices import checked_address, command_words, tell_address, tell_command
+
+    words = None if command is None else command_words(command)
+    place = None if address is None else checked_address(address)
+
+    def tell(notice: dict[str, Any]) -> None:
+        faults = [None if words is None else tell_command(words, notice)]
+        faults.append(None if place is None else tell_address(place, notice))
+        for fault in faults:
+            if fault is not None:
+                click.echo(fault, err=True)
+
+    return tell
+
+
 def _look(
-    folder: Path, before: RunLog | None, reader: OnlineReader, options: dict[str, Any], memory: dict[str, Any]
+    folder: Path,
+    before: RunLog | None,
+    reader: OnlineReader,
+    options: dict[str, Any],
+    memory: dict[str, Any],
+    tell: Callable[[dict[str, Any]], None],
 ) -> RunLog | None:
     """Computes and prints what is new since the reading ``before``; returns the reading that holds now."""
     run = _read_on(folder, before, options)
@@ -65,7 +94,9 @@ def _look(
             values = {u: numbers(history.of(u).values[t]) for u in history.utilities}
             print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
         for alert in reader.look(history):
-            print_json({"event": "alert", "epoch": run.epoch_count, "provisional": True, **alert_json(alert)})
+            notice = {"event": "alert", "epoch": run.epoch_count, "provisional": True, **alert_json(alert)}
+            print_json(notice)
+            tell(notice)
     return run
 
 

@@ -70,6 +70,15 @@ def test_a_dismissal_reaches_audit_report_and_extract(workspace: Path, table: Pa
     assert run(verify_command, tmp_path / "x.html", table).return_value == 0
 
 
+def test_a_build_fails_on_an_alert_until_it_is_dismissed(workspace: Path, table: Path) -> None:
+    assert run(audit_command, table, workspace=workspace).return_value == 0
+    assert run(audit_command, table, "--fail-on-alert", workspace=workspace).return_value == 1
+    with Workspace(workspace) as opened:
+        for alert in opened.alerts.list():
+            opened.alerts.decide(alert.id, "dismissed", "ada", "known")
+    assert run(audit_command, table, "--fail-on-alert", workspace=workspace).return_value == 0
+
+
 def test_what_is_recorded_lies_on_the_sealed_chain(workspace: Path) -> None:
     with Workspace(workspace) as opened:
         (alert,) = opened.alerts.list()

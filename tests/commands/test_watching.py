@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,11 @@ def test_each_epoch_is_told_once_as_the_recording_grows(
     assert [e["epoch"] for e in events if e["event"] == "epoch"] == [1, 2, 3, 4, 5]
     assert events[-1] == {"event": "done", "epoch": 5}
     assert read == [(False, 2), (True, 2), (False, 3), (True, 3), (True, 3), (False, 5)]
+
+
+def test_an_alert_is_passed_on_to_a_program(recording: Path, tmp_path: Path) -> None:
+    script = tmp_path / "told.py"
+    script.write_text(f"import sys\nopen({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read() + chr(10))\n")
+    events = _events(recording, "--until", "20", "--on-alert", f"{sys.executable} {script}")
+    told = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
+    assert told == [e for e in events if e["event"] == "alert"]
