@@ -6,16 +6,21 @@ Ray retries tasks of dead workers by itself; the answers are the same as those o
 from __future__ import annotations
 
 import logging
+import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from flcontrib_core.errors import MissingPart
+from flcontrib_core.errors import FLContribError, MissingPart
 from flcontrib_core.execution.children import safe_starts
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
+_ANSWER_SECONDS = 5.0
 
 
 def run_tasks_on_ray(
@@ -27,6 +32,8 @@ def run_tasks_on_ray(
 ) -> Iterator[Answer]:
     """``work(shared, task)`` for every task on a Ray cluster (``address``, or one started here), as they finish.
 
+    A cluster gets as many tasks at once as it has processors, and at least ``workers``.
+
     Whoever needs modules of their own on the workers calls ``ray.init`` first: what is running is used as it is.
     """
     try:
@@ -36,12 +43,42 @@ def run_tasks_on_ray(
     if ray.is_initialized():
         yield from _stream(ray, work, shared, iter(tasks), workers)
         return
-    with tempfile.TemporaryDirectory(prefix="flcontrib-ray-") as empty:
+    if address is not None:
+        _must_answer(address)
+    # Ray prints what befalls its nodes; standard output is for results.
+    with tempfile.TemporaryDirectory(prefix="flcontrib-ray-") as empty, redirect_stdout(sys.stderr):
         _start(ray, workers, address, empty)
         try:
-            yield from _stream(ray, work, shared, iter(tasks), workers)
+            yield from _stream(
+                ray, work, shared, iter(tasks), workers if address is None else _processors(ray, workers)
+            )
         finally:
             ray.shutdown()
+
+
+def _processors(ray: Any, least: int) -> int:
+    return max(least, int(ray.cluster_resources().get("CPU", 1)))
+
+
+class ClusterUnreachable(FLContribError):
+    """Nothing answers at the cluster's address."""
+
+
+def _must_answer(address: str) -> None:
+    """Asks the address itself first: Ray would try for many minutes, and say nothing meanwhile."""
+    if address == "auto" or address == "local":
+        return
+    place = urlsplit(address if "://" in address else f"ray://{address}")
+    try:
+        host, port = place.hostname, place.port
+    except ValueError as wrong:
+        raise ClusterUnreachable(f"{address!r} is no address of a Ray cluster ({wrong})") from wrong
+    if not host or port is None:
+        raise ClusterUnreachable(f"{address!r} is no address of a Ray cluster; write host:port, or ray://host:port")
+    try:
+        socket.create_connection((host, port), timeout=_ANSWER_SECONDS).close()
+    except OSError as fault:
+        raise ClusterUnreachable(f"no Ray cluster answers at {address}: {fault}") from fault
 
 
 def _start(ray: Any, workers: int, address: str | None, empty_folder: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+import re
 import sys
 
 import numpy as np
 import pytest
 
 from flcontrib_core.errors import MissingPart
-from flcontrib_core.execution.ray_cluster import run_tasks_on_ray
+from flcontrib_core.execution.ray_cluster import ClusterUnreachable, run_tasks_on_ray
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
@@ -20,6 +21,15 @@ def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingPart, match=r"pip install 'flcontrib\[ray\]', or use --engine local"):
         list(run_tasks_on_ray(operator.add, 1, [1, 2]))
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere", "host:port", "no-such-host.invalid:6379"]
+)
+def test_an_address_that_does_not_answer_is_named(address: str) -> None:
+    pytest.importorskip("ray", reason="Ray is an extra: pip install 'flcontrib[ray]'")
+    with pytest.raises(ClusterUnreachable, match=re.escape(address)):
+        list(run_tasks_on_ray(operator.add, 1, [1, 2], address=address))
 
 
 @pytest.mark.slow
