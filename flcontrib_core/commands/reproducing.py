@@ -24,18 +24,26 @@ from flcontrib_core.commands.printing import Progress, print_json, table
     help="Folder for data (Parquet, CSV, JSON), drawings (SVG, HTML) and claims. Finished instances are kept there: "
          "the same command goes on where it was stopped.",
 )  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1, 20), help="Runs of every setting. Default: 2, with --scale full 3.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option("--price", is_flag=True, help="Only say about how long it would take.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def reproduce(
-    figure: str, data_dir: Path | None, scale: str, out: Path, workers: int, price: bool, as_json: bool
+    figure: str,
+    data_dir: Path | None,
+    scale: str,
+    out: Path,
+    seeds: int | None,
+    workers: int,
+    price: bool,
+    as_json: bool,
 ) -> None:
     """Make a figure of the paper again, with its claims: cactus, ablations, approximations, change-points, jaccard,
     aggregation, or all."""
     from flcontrib_core.laboratory.reproduction import FIGURES, Stage, price_of_figures, write_figure
     from flcontrib_core.laboratory.reproduction import reproduce as run_figure
 
-    stage = Stage(data_dir, full=scale == "full")
+    stage = Stage(data_dir, full=scale == "full", seeds=seeds)
     names = list(FIGURES) if figure == "all" else [figure]
     prices = price_of_figures(names, stage, workers)
     for name, seconds in prices.items():

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flcontrib_core.shapley.base import SamplingEstimator as SamplingEstimator
     from flcontrib_core.shapley.comfedsv import ComFedSV as ComFedSV
     from flcontrib_core.shapley.complementary import Complementary as Complementary
+    from flcontrib_core.shapley.corrected import UnbiasedSurrogate as UnbiasedSurrogate
     from flcontrib_core.shapley.costs import Cost as Cost
     from flcontrib_core.shapley.costs import cost_of as cost_of
     from flcontrib_core.shapley.estimate import EpochEstimator as EpochEstimator

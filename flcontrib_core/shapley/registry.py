@@ -27,6 +27,8 @@ BUILT_IN: dict[str, tuple[str, str, dict[str, object]]] = {
     "exact": ("exact", "Exact", {}),
     "surrogate": ("surrogate", "Surrogate", {}),
     "surrogate-blackbox": ("surrogate", "Surrogate", {"outputs": "utilities"}),
+    "surrogate-unbiased": ("corrected", "UnbiasedSurrogate", {}),
+    "surrogate-blackbox-unbiased": ("corrected", "UnbiasedSurrogate", {"outputs": "utilities"}),
     "complementary": ("complementary", "Complementary", {}),
     "complementary-neyman": ("complementary", "Complementary", {"allocation": "neyman"}),
     "monte-carlo": ("monte_carlo", "MonteCarlo", {}),

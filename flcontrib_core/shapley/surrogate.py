@@ -114,6 +114,7 @@ class Surrogate(BaseEstimator):
         most = self.cost(n, None).most
         if most >= distinct_coalitions(n):
             return exact_estimate(oracle, remarks=(EvaluationsPayForAll(distinct_coalitions(n), pay=True),))
+        most = self.fit_evaluations(most)
         self._refuse_too_few(most, n, flagged)
         with one_blas_thread():
             seed = int(rng.integers(1 << 62))
@@ -125,17 +126,27 @@ class Surrogate(BaseEstimator):
                     check = fit.check(self.precision)
                     if not check.wide.any():
                         break
-        early = fit.evaluated < 8 * n
+            evaluated = fit.evaluated
+            check, more = self.finished(fit, check, rng)
+        early = evaluated < 8 * n
         unreliable = (steps | early) & flagged.any() | bool(fit.diverged())
         return ShapleyEstimate(
             check.values,
             check.errors,
-            fit.evaluated,
+            evaluated + more,
             exact=False,
             method=self.name,
             remarks=tuple(self._remarks(fit, check)),
             unreliable=tuple(np.array(oracle.utilities)[unreliable].tolist()),
         )
+
+    def fit_evaluations(self, most: int) -> int:
+        """How many of the evaluations the regression may take."""
+        return most
+
+    def finished(self, fit: SurrogateFit, check: Check, rng: np.random.Generator) -> tuple[Check, int]:
+        """What becomes of the last check, and how many more coalitions that took."""
+        return check, 0
 
     def _view(self, oracle: CoalitionOracle) -> tuple[GameView, Prior]:
         """The game as it is fitted, and what is known of it."""

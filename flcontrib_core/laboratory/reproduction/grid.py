@@ -132,7 +132,7 @@ class Stage:
             return "The paper's training set-up."
         return (
             "Small scale: 3000 training and 300 validation rows, 2 local epochs (CIFAR-10: 800 and 200 images, CNN of "
-            f"width 16), {len(self.repeats)} seeds; models, splits, batches and rates are the paper's."
+            f"width 16), seeds per setting: {len(self.repeats)}; models, splits, batches and rates are the paper's."
         )
 
 
@@ -212,8 +212,9 @@ def _numbered(
 
 
 def _place(folder: Path, name: str, stage: Stage, instance: Instance) -> Path:
-    """Where an instance's rows are kept: by everything they depend on."""
-    what = json.dumps([LAYOUT, __version__, name, asdict(stage), asdict(instance)], default=str, sort_keys=True)
+    """Where an instance's rows are kept: by everything they depend on, which more seeds or fewer data sets are not."""
+    base = None if stage.base is None else asdict(stage.base)
+    what = json.dumps([LAYOUT, __version__, name, stage.full, base, asdict(instance)], default=str, sort_keys=True)
     return folder / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:20]}.json"
 
 
