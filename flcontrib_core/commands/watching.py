@@ -42,6 +42,9 @@ def watch(
     tell = _teller(on_alert, webhook)
     memory, reader = memory_of(options), OnlineReader()
     run: RunLog | None = None
+    if not (folder / "manifest.json").exists():
+        there = "holds no recording yet." if folder.is_dir() else "does not exist yet; is the path right?"
+        click.echo(f"{folder} {there} Waiting for its first epoch.", err=True)
     while True:
         run = _look(folder, run, reader, options, memory, tell)
         if until is not None and run is not None and run.epoch_count >= until:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import save
 
+from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth, Validation
 from flcontrib_core.vocabulary import Float32Array
 
@@ -57,24 +57,43 @@ def epoch_bytes(updates: Float32Array | None, global_model: Float32Array | None)
     return save(present) if present else None
 
 
+STORED_AS = {"float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2)}
+"""How updates may be stored: safetensors' name and bytes per number."""
+
+
 def epoch_pieces(
-    rows: Iterable[Float32Array], count: int, width: int, global_model: Float32Array | None
+    rows: Iterable[Float32Array], count: int, width: int, global_model: Float32Array | None, dtype: str = "float32"
 ) -> Iterator[Piece]:
     """The same bytes as ``epoch_bytes``, row by row: an epoch of large models is never in memory as a whole."""
     header: dict[str, Any] = {}
-    end = 0
-    for name, shape in (("global", [width]), ("updates", [count, width])):
-        if (name == "updates" and count) or (name == "global" and global_model is not None):
-            size = 4 * math.prod(shape)
-            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + size]}
-            end += size
+    kind, size = STORED_AS[dtype]
+    end = 4 * width if global_model is not None else 0
+    if global_model is not None:
+        header["global"] = {"dtype": "F32", "shape": [width], "data_offsets": [0, end]}
+    if count:
+        header["updates"] = {"dtype": kind, "shape": [count, width], "data_offsets": [end, end + count * width * size]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
-    for row in [] if global_model is None else [global_model]:
-        yield row.astype("<f4", copy=False).data.cast("B")
+    if global_model is not None:
+        yield global_model.astype("<f4", copy=False).data.cast("B")
     for row in rows:
-        yield row.astype("<f4", copy=False).data.cast("B")
+        yield narrowed(row, dtype).data.cast("B")
+
+
+def narrowed(row: Float32Array, dtype: str) -> np.ndarray:
+    """The numbers as they are stored; bfloat16, which numpy lacks, as its bits, rounded to nearest."""
+    if dtype == "bfloat16":
+        bits = row.astype("<f4", copy=False).view("<u4")
+        rounded = (bits + (0x7FFF + ((bits >> 16) & 1)).astype("<u4")) >> 16
+        return np.where(np.isfinite(row), rounded, bits >> 16).astype("<u2")
+    if dtype == "float16":
+        with np.errstate(over="ignore"):
+            short = row.astype("<f2")
+        if np.isinf(short).any() and not np.isinf(row).any():
+            raise refusal("E_ST_DTYPE:range", "update", f"a number of size {np.abs(row).max():.3g}", "at most 65504")
+        return short
+    return row.astype("<f4", copy=False)
 
 
 def validation_bytes(validation: Validation) -> bytes:

@@ -51,6 +51,7 @@ def record(
     parameters: Any = None,
     name: str | None = None,
     truth: Truth | Mapping[str, Any] | None = None,
+    dtype: str = "float32",
     on_error: OnError = "log",
 ) -> _Strategy:
     """Records everything this strategy object does from now on, and returns the same object.
@@ -60,6 +61,7 @@ def record(
     server's own map from node id to client id (a mapping or a function), which no reply can overrule. ``model``,
     ``validation``, ``classes``: as for ``RunRecorder``; without them the log holds the updates alone. ``parameters``:
     tensor names in order, for the older interface, whose models have none (default: those of ``model``, or numbers).
+    ``dtype``: ``"float16"`` or ``"bfloat16"`` stores updates in half the room.
 
     What cannot be recorded at all is refused before the first round. Later errors are logged, the round becomes a gap
     in the log and training goes on; ``on_error="raise"`` raises them. A path that holds another run is left alone:
@@ -77,6 +79,7 @@ def record(
         classes=classes,
         name=name,
         truth=truth,
+        dtype=dtype,
     )
     older = _Names(parameters, model)
     wrapped = False

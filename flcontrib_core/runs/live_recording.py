@@ -66,7 +66,7 @@ class LiveRecording:
         on_error: OnError = "log",
         **options: Any,
     ) -> None:
-        """``options``: what ``RunRecorder`` takes beside (model, validation, classes, name, truth)."""
+        """``options``: what ``RunRecorder`` takes beside (model, validation, classes, name, truth, dtype)."""
         if on_error not in ("log", "raise"):
             raise SettingsError(f"on_error must be 'log' or 'raise', not {on_error!r}")
         self.path = Path(path)
@@ -76,6 +76,8 @@ class LiveRecording:
         self._identities = Identities(names)
         self._raise = on_error == "raise"
         self._options = options
+        self._exact = options.get("dtype", "float32") == "float32"
+        """Else the server's model is stored in every round: rounded updates would not add up to it."""
         self._recorder: RunRecorder | None = None
         self._behind = WriteBehind()
         self._round = 0
@@ -269,7 +271,7 @@ class LiveRecording:
         self._line = recorder.store_epoch(
             updates,
             data_sizes={c: sizes[c] for c in order if c in sizes},
-            global_model=None if is_weighted_mean(updates, weights, server) else server,
+            global_model=None if self._exact and is_weighted_mean(updates, weights, server) else server,
             asked=[self._shown(n) for n in finished.asked],
             failed={**failed, **unusable},
             source={"round": finished.number, "nodes": {c: named[c].node for c in order}},

@@ -21,9 +21,10 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from flcontrib_core.errors import RunLogError
+from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.runs import encoding
 from flcontrib_core.runs.bundle_reader import check_opening
 from flcontrib_core.runs.bundle_writer import write_bundle
@@ -51,7 +52,8 @@ class RunRecorder:
     content of model.json, or a torch module, which is traced with the first validation row and gives the parameters
     and the initial model where these are left out. ``truth``: who was dishonest and when, for labelled runs.
     ``created``: an ISO time; leave it out where the bytes must be reproducible. ``durable=False`` skips the syncs
-    (a simulation can be run again).
+    (a simulation can be run again). ``dtype``: how updates are stored; ``"float16"`` and ``"bfloat16"`` halve the log
+    and ask for ``global_model`` in every epoch.
 
     To go on after a crash, train on from ``last_model()`` at ``next_epoch``.
 
@@ -74,8 +76,12 @@ class RunRecorder:
         source: Mapping[str, Any] | None = None,
         created: str | None = None,
         durable: bool = True,
+        dtype: str = "float32",
     ) -> None:
         self.path = Path(path)
+        if dtype not in encoding.STORED_AS:
+            raise SettingsError(f"dtype must be one of {', '.join(encoding.STORED_AS)}, not {dtype!r}")
+        self._dtype = dtype
         classes = as_classes(classes, model, validation)
         if hasattr(model, "state_dict"):
             parameters = model.state_dict() if parameters is None else parameters
@@ -200,6 +206,8 @@ class RunRecorder:
             server = flatten(global_model, roster.parameters, f"{where}, global model")
         if faults := epoch_size_faults(4 * roster.total * (len(names) + (server is not None)), where):
             raise RunLogError(tuple(faults))
+        if names and server is None and self._dtype != "float32":
+            raise refusal("E_MISSING:global", f"{where}, global_model", f"none beside updates in {self._dtype}")
         stored = bool(names) or server is not None
         line = encoding.epoch_line(
             number,
@@ -218,7 +226,7 @@ class RunRecorder:
         self._lines.append(text)  # asks whether the reader would take it, before anything is written
         self._lines.withdraw(text)
         if stored:
-            pieces = encoding.epoch_pieces(rows, len(names), roster.total, server)
+            pieces = encoding.epoch_pieces(rows, len(names), roster.total, server, self._dtype)
             line["sha256"] = self._folder.write(line["file"], pieces)
         return line
 
@@ -255,13 +263,14 @@ class RunRecorder:
             entry = json.loads(line)
             if "file" not in entry:
                 continue
-            tensors = load_file(self.path / entry["file"])
-            if "global" in tensors:
-                model = tensors["global"].astype(np.float64)
-            else:
-                own = entry.get("data_sizes", {})
-                sizes = np.array([own.get(c, self._roster.sizes[c]) for c in entry["participants"]], dtype=np.float64)
-                model = model + (sizes / sizes.sum()) @ tensors["updates"].astype(np.float64)
+            with safe_open(self.path / entry["file"], "numpy") as tensors:
+                if "global" in set(tensors.keys()):
+                    model = tensors.get_tensor("global").astype(np.float64)
+                    continue
+                updates = tensors.get_tensor("updates").astype(np.float64)
+            own = entry.get("data_sizes", {})
+            sizes = np.array([own.get(c, self._roster.sizes[c]) for c in entry["participants"]], dtype=np.float64)
+            model = model + (sizes / sizes.sum()) @ updates
         return model.astype(np.float32)
 
     def goes_on_from(self, model: Numbers) -> bool:

@@ -61,6 +61,7 @@ def test_nothing_is_known_before_there_is_a_recording(tmp_path: Path, monkeypatc
     monkeypatch.setattr("flcontrib_core.commands.watching.time.sleep", stop_after_two)
     told = CliRunner().invoke(watch, [str(tmp_path / "not yet"), "--no-memory"])
     assert told.stdout == "" or "Aborted" in told.output
+    assert "does not exist yet; is the path right?" in told.stderr
     assert len(looks) == 2
 
 

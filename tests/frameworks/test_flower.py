@@ -38,7 +38,7 @@ def test_an_attack_an_impersonation_a_late_joiner_and_a_crash(run_script: RunScr
     assert took_part["hospital-7"][3:].all()
     assert took_part["hospital-0"].all()
     (failed,) = [f for f in run.epochs[2].failed if f.client == "hospital-2"]
-    assert failed.reason == "RuntimeError: no power in 'ward 2'"
+    assert failed.reason.endswith("no power in 'ward 2'"), "the last line of a long coloured trace"
     assert run.classes == 10, "from the model's logits"
     assert {m for e in run.epochs for m in e.metrics} == {"evaluate/accuracy"}
     assert run.epochs[-1].metrics["evaluate/accuracy"] > 0.8

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.flower import record
 from flcontrib_core.runs.run_folder import RunFolder
 from flcontrib_core.runs.run_log import RunLog
+from tests.patience import PATIENCE_SECONDS
 
 CLIENTS = [("north", 10), ("south", 30), ("west", 20)]
 NODES = {11: "north", 22: "south", 33: "west"}
@@ -202,6 +204,49 @@ def test_a_client_that_joins_late_is_added(tmp_path: Path) -> None:
     assert [e.participants for e in run.epochs] == [(0, 1), (0, 2)]
     np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
     assert opened(strategy.recording.bundle()).digest == run.digest  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("dtype", "relative"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
+def test_updates_in_16_bits_with_the_servers_model_beside(tmp_path: Path, dtype: str, relative: float) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run", dtype=dtype)
+    last = play(strategy, [named_replies(t, [11, 22]) for t in (1, 2)], [[11, 22]] * 2)
+    run = finished(strategy)
+    expected = flat(moved("north", 1)) - flat(START)
+    np.testing.assert_allclose(run.epoch_data(1).updates[0], expected, rtol=relative, atol=1e-7)
+    assert all(e.has_global for e in run.epochs), "rounded updates would not add up"
+    assert len(run.casts) == 1
+    assert not run.warnings
+    strategy.recording.close()  # type: ignore[attr-defined]
+    again = record(MessageStrategy(), tmp_path / "run", dtype=dtype)
+    again.configure_train(3, array_record(last), {}, [11])
+    again.aggregate_train(3, named_replies(3, [11]))
+    assert finished(again).epoch_count == 3
+
+
+def test_training_waits_for_a_slow_disk_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    gate = threading.Event()
+    written = RunFolder.write
+
+    def write(folder: RunFolder, name: str, pieces: Any) -> str:
+        gate.wait(PATIENCE_SECONDS)
+        return written(folder, name, pieces)
+
+    monkeypatch.setattr(RunFolder, "write", write)
+    behind = strategy.recording._behind  # type: ignore[attr-defined]
+    wait = behind._room.acquire
+
+    def acquire(blocking: bool = True) -> bool:
+        if blocking:  # the third round has found no room: now the disk may go on
+            gate.set()
+        return bool(wait(blocking))
+
+    monkeypatch.setattr(behind._room, "acquire", acquire)
+    play(strategy, [named_replies(t, [11]) for t in (1, 2, 3)], [[11]] * 3)
+    assert finished(strategy).epoch_count == 3
+    assert "slower than training" in caplog.text
 
 
 # ---- who sent it

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from flcontrib_core.errors import RunLogError
+from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs import encoding
 from flcontrib_core.runs.bundle import read_run_log
@@ -84,6 +84,19 @@ def test_rows_are_written_one_by_one_as_the_library_writes_them_at_once() -> Non
     for updates, model in ((rows, None), (rows, server), (None, server)):
         pieces = encoding.epoch_pieces([] if updates is None else updates, 0 if updates is None else 3, 4, model)
         assert b"".join(map(bytes, pieces)) == encoding.epoch_bytes(updates, model)
+
+
+def test_16_bits_need_the_servers_model_and_numbers_that_fit(tmp_path: Path) -> None:
+    with recorder(tmp_path / "r", dtype="float16") as rec:
+        with pytest.raises(RunLogError) as error:
+            rec.epoch({"a": np.ones(8)})
+        assert refusal_code(error) == "E_MISSING"
+        with pytest.raises(RunLogError) as error:
+            rec.epoch({"a": np.full(8, 1e6)}, global_model=INITIAL)
+        assert refusal_code(error) == "E_ST_DTYPE"
+        assert rec.epoch({"a": np.ones(8)}, global_model=INITIAL) == 1
+    with pytest.raises(SettingsError, match="float16"):
+        recorder(tmp_path / "s", dtype="int8")
 
 
 def test_named_updates_are_flattened_in_manifest_order(tmp_path: Path) -> None:

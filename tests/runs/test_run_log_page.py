@@ -45,7 +45,7 @@ def test_the_tables_of_the_page_are_the_codes() -> None:
 
 
 def test_every_problem_has_words_and_is_made_somewhere() -> None:
-    sources = [path for path in (ROOT / "flcontrib_core" / "runs").rglob("*.py") if path.name != "problem_codes.py"]
+    sources = [path for path in (ROOT / "flcontrib_core").rglob("*.py") if path.name != "problem_codes.py"]
     used = {key for path in sources for key in re.findall(r'"([EW]_[A-Z0-9_]+(?::[a-z]+)?)"', path.read_text())}
     assert used == set(PROBLEMS)
     for key, kind in PROBLEMS.items():
