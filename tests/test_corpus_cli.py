@@ -32,7 +32,7 @@ def judge(case: Case, code: int, out: str, err: str) -> None:
 def test_case_through_check(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["flcontrib", "check", str(case.write(tmp_path)), "--json"])
+    monkeypatch.setattr(sys, "argv", ["flcontrib", "check", str(case.write(tmp_path)), "--json", "--no-model"])
     with pytest.raises(SystemExit) as ended:
         main()
     told = capsys.readouterr()
@@ -43,7 +43,7 @@ def test_case_through_check(
 @pytest.mark.timeout(3600)
 def test_every_case_in_a_process_of_its_own(tmp_path: Path) -> None:
     for case, path in write_corpus(tmp_path / "corpus"):
-        command = python_command("-m", "flcontrib_core.cli", "check", str(path), "--json")
+        command = python_command("-m", "flcontrib_core.cli", "check", str(path), "--json", "--no-model")
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=child_environment(), check=False
         )

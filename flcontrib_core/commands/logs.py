@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flcontrib_core.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from flcontrib_core.history import LogMeaning
+    from flcontrib_core.runs import CheckResult, NonFinite
+
+MOST_LINES = 12
+"""Epochs of the curve that the terminal shows; --json has them all."""
 
 
 @click.command(epilog="Example: flcontrib check sample_runs/two-poisoned.flrun")
@@ -14,27 +22,55 @@ from flcontrib_core.commands.printing import print_json
 @click.option("--nonfinite", type=click.Choice(["refuse", "absent"]), default="refuse", show_default=True,
               help="NaN or infinite updates: refuse, or count them as not taking part.")  # fmt: skip
 @click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: a utility whose small values are good.")
+@click.option("--no-model", is_flag=True, help="Do not rebuild the global model: bytes and numbers alone.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 @click.pass_context
-def check(context: click.Context, run: Path, nonfinite: str, lower_is_better: tuple[str, ...], as_json: bool) -> None:
-    """Validate a run log (directory, .flrun, CSV or Parquet table) and name every fault found."""
+def check(
+    context: click.Context,
+    run: Path,
+    nonfinite: str,
+    lower_is_better: tuple[str, ...],
+    no_model: bool,
+    as_json: bool,
+) -> None:
+    """Validate a run log (directory, .flrun, CSV or Parquet table) and name every fault found.
+
+    Where the log has a model and validation rows, the global model is rebuilt from it: its loss and accuracy per
+    epoch, and a warning where it does not learn or another reading of the log would make a better model.
+    """
     from flcontrib_core.runs.bundle import check_run_log
-    from flcontrib_core.runs.bundle_reader import NonFinite
 
     treat: NonFinite = "absent" if nonfinite == "absent" else "refuse"
     found = check_run_log(run, nonfinite=treat, lower_is_better=lower_is_better)
+    meaning = None
+    if found.ok and not no_model:
+        from flcontrib_core.history import read_meaning_apart
+
+        meaning = read_meaning_apart(run, treat)
     if as_json:
-        print_json(found.to_json())
+        print_json(found.to_json() | {"model": None if meaning is None else meaning.to_json()})
     else:
-        for kind, problems in (("error", found.errors), ("warning", found.warnings)):
-            for p in problems:
-                words = f"found {p.found}; expected {p.expected}\n  {p.fix}"
-                click.echo(f"{kind} {p.code} at {p.where}\n  {words}", err=True)
-        if found.ok:
-            most = max(found.participants, default=0)
-            click.echo(f"sound: {len(found.clients)} clients, {found.epochs} epochs, up to {most} per epoch")
-            click.echo(f"digest {found.digest}")
-        else:
-            click.echo(f"refused: {len(found.errors)} faults", err=True)
+        _print_check(found, meaning)
     if not found.ok:
         context.exit(2)
+
+
+def _print_check(found: CheckResult, meaning: LogMeaning | None) -> None:
+    more = () if meaning is None else meaning.warnings
+    for kind, problems in (("error", found.errors), ("warning", (*found.warnings, *more))):
+        for p in problems:
+            words = f"found {p.found}; expected {p.expected}\n  {p.fix}"
+            click.echo(f"{kind} {p.code} at {p.where}\n  {words}", err=True)
+    if not found.ok:
+        click.echo(f"refused: {len(found.errors)} faults", err=True)
+        return
+    most = max(found.participants, default=0)
+    click.echo(f"sound: {len(found.clients)} clients, {found.epochs} epochs, up to {most} per epoch")
+    click.echo(f"digest {found.digest}")
+    if meaning is not None and (curve := meaning.curve) is not None:
+        click.echo("the global model, rebuilt from the log:")
+        click.echo(f"  {'epoch':>6} {'loss':>9} {'accuracy':>9}")
+        shown = sorted({round(i * (len(curve.epochs) - 1) / MOST_LINES) for i in range(MOST_LINES + 1)})
+        for i in shown:
+            values = ("      none" if v is None else f"{v:>9.4f}" for v in (curve.loss[i], curve.accuracy[i]))
+            click.echo(f"  {curve.epochs[i]:>6} {' '.join(values)}")

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from flcontrib_core.history.budget_errors import BudgetError as BudgetError
     from flcontrib_core.history.budget_errors import budget_error as budget_error
     from flcontrib_core.history.contribution_history import ContributionHistory as ContributionHistory
+    from flcontrib_core.history.meaning import LogMeaning as LogMeaning
+    from flcontrib_core.history.meaning import ModelCurve as ModelCurve
+    from flcontrib_core.history.meaning import read_meaning as read_meaning
+    from flcontrib_core.history.meaning import read_meaning_apart as read_meaning_apart
     from flcontrib_core.history.measurement import RunMeasurement as RunMeasurement
     from flcontrib_core.history.measurement import measure as measure
     from flcontrib_core.history.preflight import Price as Price

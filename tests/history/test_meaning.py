@@ -1,0 +1,207 @@
+"""Does a log that means something else than it says get a word, and an honest one none?
+
+The federation is trained here by plain torch; each test records it with one thing wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from sklearn.datasets import load_digits
+
+from flcontrib_core.commands.logs import check
+from flcontrib_core.history.meaning import LogMeaning, read_meaning
+from flcontrib_core.runs import RunLog, RunRecorder, check_run_log, read_run_log
+
+ROOT = Path(__file__).parents[2]
+EPOCHS, SIZES = 12, {"a": 300, "b": 500, "c": 400}
+
+
+@dataclass
+class Federation:
+    """What a server saw: its model after each epoch, and each client's."""
+
+    spec: dict[str, Any]
+    names: list[str]
+    shapes: list[tuple[int, ...]]
+    models: list[np.ndarray]
+    local: list[dict[str, np.ndarray]]
+    x: np.ndarray
+    y: np.ndarray
+
+
+def flat(net: torch.nn.Module) -> np.ndarray:
+    return torch.nn.utils.parameters_to_vector(net.parameters()).detach().numpy().copy()
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 24), torch.nn.ReLU(), torch.nn.Linear(24, 10))
+    digits = load_digits()
+    x, y = torch.tensor(digits.data, dtype=torch.float32) / 16, torch.tensor(digits.target)
+    spec = {"input": [64], "layers": [
+        {"op": "linear", "weight": "0.weight", "bias": "0.bias"}, {"op": "relu"},
+        {"op": "linear", "weight": "2.weight", "bias": "2.bias"},
+    ]}  # fmt: skip
+    models, local = [flat(net)], []
+    begins = dict(zip(SIZES, (0, 300, 800), strict=True))
+    for _ in range(EPOCHS):
+        trained = {}
+        for client, size in SIZES.items():
+            torch.nn.utils.vector_to_parameters(torch.tensor(models[-1]), net.parameters())
+            optimiser = torch.optim.SGD(net.parameters(), lr=0.3)
+            for batch in torch.arange(begins[client], begins[client] + size).split(32):
+                optimiser.zero_grad()
+                torch.nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+                optimiser.step()
+            trained[client] = flat(net)
+        local.append(trained)
+        models.append(np.sum([SIZES[c] / 1200 * trained[c] for c in SIZES], axis=0).astype(np.float32))
+    names = [n for n, _ in net.named_parameters()]
+    shapes = [tuple(p.shape) for p in net.parameters()]
+    return Federation(spec, names, shapes, models, local, x[1200:].numpy(), y[1200:].numpy())
+
+
+def recorded(
+    federation: Federation,
+    path: Path,
+    *,
+    update: Any = lambda local, before: local - before,
+    server: Any = None,
+    initial: np.ndarray | None = None,
+    x: np.ndarray | None = None,
+    y: np.ndarray | None = None,
+    metrics: Any = lambda t: {},
+) -> LogMeaning:
+    parameters = list(zip(federation.names, federation.shapes, strict=True))
+    rows = (federation.x if x is None else x, federation.y if y is None else y)
+    first = federation.models[0] if initial is None else initial
+    with RunRecorder(path, clients=SIZES.items(), parameters=parameters, initial=first, model=federation.spec,
+                     validation=rows, classes=10) as recorder:  # fmt: skip
+        for t, trained in enumerate(federation.local):
+            before = federation.models[t]
+            updates = {c: update(model, before) for c, model in trained.items()}
+            stored = None if server is None else server(trained, before)
+            recorder.epoch(updates, global_model=stored, metrics=metrics(t))
+    run = read_run_log(path)
+    assert isinstance(run, RunLog)
+    return read_meaning(run)
+
+
+def codes(meaning: LogMeaning) -> set[str]:
+    return {w.code for w in meaning.warnings}
+
+
+def test_an_honest_log_gets_its_curve_and_no_word(federation: Federation, tmp_path: Path) -> None:
+    meaning = recorded(federation, tmp_path / "run")
+    assert meaning.warnings == ()
+    assert meaning.curve is not None
+    assert meaning.curve.epochs == tuple(range(EPOCHS + 1))
+    loss, accuracy = meaning.curve.loss, meaning.curve.accuracy
+    assert accuracy[-1] is not None
+    assert accuracy[-1] > 0.85
+    net = torch.nn.Sequential(torch.nn.Linear(64, 24), torch.nn.ReLU(), torch.nn.Linear(24, 10))
+    torch.nn.utils.vector_to_parameters(torch.tensor(federation.models[-1]), net.parameters())
+    with torch.no_grad():
+        logits = net(torch.tensor(federation.x))
+    expected = torch.nn.functional.cross_entropy(logits, torch.tensor(federation.y))
+    assert loss[-1] == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_the_sample_runs_get_no_word() -> None:
+    for path in sorted((ROOT / "sample_runs").glob("*.flrun")):
+        if check_run_log(path).ok:  # one of them is a lesson in faults
+            run = read_run_log(path)
+            assert isinstance(run, RunLog)
+            assert read_meaning(run).warnings == (), path.name
+
+
+def test_models_in_place_of_updates(federation: Federation, tmp_path: Path) -> None:
+    meaning = recorded(federation, tmp_path / "run", update=lambda local, before: local)
+    assert "W_UPDATE_MODEL" in codes(meaning)
+    assert "W_UPDATE_SIGN" not in codes(meaning)
+
+
+def test_a_wrong_sign(federation: Federation, tmp_path: Path) -> None:
+    meaning = recorded(federation, tmp_path / "run", update=lambda local, before: before - local)
+    assert codes(meaning) == {"W_UPDATE_SIGN"}
+
+
+def test_shifted_labels(federation: Federation, tmp_path: Path) -> None:
+    meaning = recorded(federation, tmp_path / "run", y=(federation.y + 1) % 10)
+    assert "W_LABEL_SHIFT" in codes(meaning)
+    assert any("counted -1" in w.found for w in meaning.warnings)
+
+
+def test_unscaled_inputs(federation: Federation, tmp_path: Path) -> None:
+    wild = np.sin(np.arange(federation.x.size).reshape(federation.x.shape)).astype(np.float32)
+    meaning = recorded(federation, tmp_path / "run", x=federation.x / 160)
+    assert "W_INPUT_SCALE" in codes(meaning) or "W_NO_LEARNING" in codes(meaning)
+    assert "W_NO_LEARNING" in codes(recorded(federation, tmp_path / "other", x=wild))
+
+
+def test_a_wrong_initial_model(federation: Federation, tmp_path: Path) -> None:
+    other = np.random.default_rng(0).normal(size=federation.models[0].size).astype(np.float32)
+    meaning = recorded(federation, tmp_path / "run", initial=other, server=lambda trained, before: sum(
+        SIZES[c] / 1200 * trained[c] for c in SIZES).astype(np.float32))  # fmt: skip
+    (rule,) = [w for w in meaning.warnings if w.code == "W_AGGREGATE_RULE"]
+    assert "another initial model" in rule.found
+    assert rule.where == "epochs 1"
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (lambda trained, before: np.mean(list(trained.values()), axis=0), "count equally"),
+        (lambda trained, before: before + 0.5 * (np.mean([trained["a"]], axis=0) - before), "other weights"),
+        (
+            lambda trained, before: before + 0.5 * (sum(SIZES[c] / 1200 * trained[c] for c in SIZES) - before),
+            "0.5 times the weighted mean",
+        ),
+    ],
+)
+def test_what_would_reconcile_updates_and_server(
+    federation: Federation, tmp_path: Path, server: Any, words: str
+) -> None:
+    meaning = recorded(federation, tmp_path / "run", server=lambda t, b: np.asarray(server(t, b), dtype=np.float32))
+    rules = [w.found for w in meaning.warnings if w.code == "W_AGGREGATE_RULE"]
+    assert any(words in rule for rule in rules), rules
+
+
+def test_metrics_that_the_rebuilt_model_contradicts(federation: Federation, tmp_path: Path) -> None:
+    meaning = recorded(federation, tmp_path / "run", metrics=lambda t: {"server/accuracy": 0.05})
+    assert codes(meaning) == {"W_METRICS"}
+
+
+def test_check_shows_the_curve_and_the_warnings(federation: Federation, tmp_path: Path) -> None:
+    recorded(federation, tmp_path / "run", update=lambda local, before: before - local)
+    told = json.loads(CliRunner().invoke(check, [str(tmp_path / "run"), "--json"]).stdout)
+    assert told["ok"] is True
+    assert told["warnings"] == [], "the log itself is sound"
+    assert [w["code"] for w in told["model"]["warnings"]] == ["W_UPDATE_SIGN"]
+    assert len(told["model"]["loss"]) == len(told["model"]["accuracy"]) == EPOCHS + 1
+    text = CliRunner().invoke(check, [str(tmp_path / "run")])
+    assert "the global model, rebuilt from the log" in text.stdout
+    assert "wrong sign" not in text.stdout
+    assert "Turn the sign" in text.stderr
+    plain = json.loads(CliRunner().invoke(check, [str(tmp_path / "run"), "--json", "--no-model"]).stdout)
+    assert plain["model"] is None
+
+
+def test_updates_alone_are_looked_at_too(tmp_path: Path) -> None:
+    start = np.random.default_rng(1).normal(size=50).astype(np.float32)
+    with RunRecorder(tmp_path / "r", clients=[("a", 1), ("b", 1)], parameters=[("w", (50,))], initial=start) as rec:
+        rec.epoch({"a": start * 1.01, "b": start * 0.98})
+    run = read_run_log(tmp_path / "r")
+    assert isinstance(run, RunLog)
+    meaning = read_meaning(run)
+    assert meaning.curve is None
+    assert codes(meaning) == {"W_UPDATE_MODEL"}
