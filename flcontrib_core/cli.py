@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import keyword
 import sys
 
 import click
@@ -15,6 +16,7 @@ COMMANDS = {
     "demo": ("serving", "Open the dashboard on the sample runs."),
     "serve": ("serving", "Open the dashboard on a workspace."),
     "check": ("logs", "Validate a run log and name every fault found."),
+    "import": ("importing", "Make a log from files: models or updates per round, or a table."),
     "simulate": ("simulating", "Train a federation with known truth and record it."),
     "assess": ("assessing", "Per-epoch Shapley values of every client."),
     "schedule": ("assessing", "Which epochs are worth computing under a budget."),
@@ -44,7 +46,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"flcontrib_core.commands.{COMMANDS[name][0]}")
-        command: click.Command = getattr(module, name)
+        command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,0 +1,98 @@
+"""``import``: a log from files on disk."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flcontrib_core.commands.printing import print_json
+
+if TYPE_CHECKING:
+    from flcontrib_core.runs.importing import Understanding
+
+
+@click.command(
+    "import", epilog="Example: flcontrib import checkpoints/ -o run   or   flcontrib import values.csv -o v.csv"
+)
+@click.argument("source", type=click.Path(path_type=Path, exists=True))
+@click.option("-o", "--out", "target", type=click.Path(path_type=Path), required=True, help="Where the log is written.")
+@click.option(
+    "--kind", type=click.Choice(["models", "updates"]), help="What clients' files hold (default: recognised)."
+)
+@click.option(
+    "--initial", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The model before round 1."
+)
+@click.option("--epoch-column", metavar="NAME", help="Tables: the column that is the epoch (default: recognised).")
+@click.option("--client-column", metavar="NAME", help="Tables: the column that is the client (default: recognised).")
+@click.option("--dry-run", is_flag=True, help="Say what was understood, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
+def import_(source: Path, target: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Make a log from files: a folder of .pt, .npz or .safetensors per round and client, or a table (CSV).
+
+    Rounds and clients are told by the paths (round_3/site-a.pt, client_a_round_3.npz, site-1/epoch-3/model.pt), counts
+    by a JSON or CSV beside them. Whether files are models or updates is recognised by comparing them with the
+    server's. It says what it understood before it writes. Nothing in the files is executed.
+    """
+    if target.exists() and not dry_run:
+        raise click.UsageError(f"{target} exists; name a new place")
+    understood = (
+        _table(source, target, dry_run, options) if source.is_file() else _folder(source, target, dry_run, options)
+    )
+    if dry_run:
+        if as_json:
+            print_json({"run": None, "digest": None, "understood": understood, "warnings": []})
+        return
+    from flcontrib_core.runs import check_run_log
+
+    found = check_run_log(target)
+    if as_json:
+        warnings = [problem.to_json() for problem in found.warnings]
+        print_json({"run": str(target), "digest": found.digest, "understood": understood, "warnings": warnings})
+        return
+    for problem in found.warnings:
+        click.echo(f"warning {problem.sentence()}", err=True)
+    click.echo(f"{target}: {len(found.clients)} clients, {found.epochs} epochs")
+    click.echo(f"digest {found.digest}")
+
+
+def _table(source: Path, target: Path, dry_run: bool, options: dict[str, Any]) -> dict[str, Any]:
+    from flcontrib_core.runs.import_table import ForeignTable
+
+    if target.suffix.lower() != ".csv":
+        raise click.UsageError("a table becomes a table: give -o a name that ends in .csv")
+    named = {"epoch": options["epoch_column"], "client": options["client_column"]}
+    table = ForeignTable(source, {part: name for part, name in named.items() if name is not None})
+    understood = table.understood.to_json()
+    _tell(understood)
+    if not dry_run:
+        table.write(target)
+    return understood
+
+
+class _Enough(Exception):
+    """Everything was understood, and nothing is to be written."""
+
+
+def _folder(source: Path, target: Path, dry_run: bool, options: dict[str, Any]) -> dict[str, Any]:
+    from flcontrib_core.runs.importing import import_folder
+
+    told: list[dict[str, Any]] = []
+
+    def tell(understood: Understanding) -> None:
+        told.append(understood.to_json())
+        _tell(told[0])
+        if dry_run:
+            raise _Enough
+
+    with suppress(_Enough):
+        import_folder(source, target, kind=options["kind"], initial=options["initial"], tell=tell)
+    return told[0]
+
+
+def _tell(understood: dict[str, Any]) -> None:
+    click.echo("understood:", err=True)
+    for key, value in understood.items():
+        click.echo(f"  {key.replace('_', ' ')}: {value}", err=True)

@@ -1,0 +1,96 @@
+"""The child that opens other people's tensor files: ``.pt``, ``.npz`` and ``.safetensors`` in, safetensors out.
+
+``.pt`` files are pickles. They are read with ``weights_only=True``, which builds tensors and nothing else, in a process
+that has ceilings of memory and time, and that ends when anything in it reaches for the network, a program or a file
+to write. Nothing of a ``.pt`` file is ever opened in the parent.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WRAPPERS = ("model", "state_dict", "model_state_dict", "params", "weights", "model_weights", "net")
+"""Keys under which training scripts put the state dict among other things."""
+_FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "shutil.", "ftplib.")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str, Any]:
+    """Writes each file of ``argument["files"]`` as safetensors into ``argument["target"]``.
+
+    Returns per file its tensors' names and shapes, or why it could not be read.
+    """
+    import torch  # before the door is shut: it reads and writes what it likes while it loads
+    from safetensors.numpy import save
+
+    told: dict[str, Any] = {}
+    target = Path(argument["target"])
+    allowed: set[str] = set()
+    _shut(allowed)
+    for number, name in enumerate(argument["files"]):
+        try:
+            arrays = _arrays(Path(name), torch)
+        except Exception as fault:
+            logging.getLogger(__name__).exception("%s cannot be read", name)
+            told[name] = {"fault": f"{type(fault).__name__}: {fault}".splitlines()[0][:300]}
+            continue
+        written = target / f"{number}.safetensors"
+        allowed.add(str(written))
+        written.write_bytes(save(arrays))
+        told[name] = {"file": written.name, "shapes": {key: list(array.shape) for key, array in arrays.items()}}
+        say(number)
+    return told
+
+
+def _shut(allowed: set[str]) -> None:
+    """From now on only reading, and writing of what is allowed."""
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event.startswith(_FORBIDDEN):
+            raise PermissionError(f"a tensor file asked for {event}")
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING
+        if writes and str(arguments[0]) not in allowed:
+            raise PermissionError(f"a tensor file asked to write {arguments[0]}")
+
+    sys.addaudithook(watch)
+
+
+def _arrays(path: Path, torch: Any) -> dict[str, np.ndarray]:
+    """The float tensors of a file by name, as float32."""
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as archive:
+            named: Mapping[str, Any] = {name: archive[name] for name in archive.files}
+    elif path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        named = load_file(path)
+    else:
+        named = _state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    floats = {}
+    for name, value in named.items():
+        array = value.detach().float().numpy() if hasattr(value, "detach") and value.is_floating_point() else value
+        array = np.asarray(array)
+        if array.dtype.kind == "f" and array.size:
+            floats[str(name)] = np.ascontiguousarray(array, dtype=np.float32)
+    if not floats:
+        raise ValueError("no tensor of numbers in it")
+    return floats
+
+
+def _state_dict(content: Any) -> Mapping[str, Any]:
+    """The named tensors of what a script saved: a state dict, a list of arrays, or one of these inside a dict."""
+    if isinstance(content, list | tuple):
+        return {str(place): tensor for place, tensor in enumerate(content)}
+    if not isinstance(content, Mapping):
+        raise ValueError(f"a {type(content).__name__}, not named tensors")
+    for key in WRAPPERS:
+        if isinstance(content.get(key), Mapping):
+            return _state_dict(content[key])
+    return content

@@ -1,0 +1,138 @@
+"""Which round and which client a file on disk belongs to, told by its path; counts told by tables beside it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TENSORS = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".safetensors")
+MOST_FILES = 20_000
+MOST_TABLE_BYTES = 8 << 20
+_ROUND = re.compile(
+    r"(?:^|[_\-. ])(?:round|rnd|epoch|iteration|iter|step|version|runde|r|e|t)[_\-. ]*0*(\d{1,6})(?=$|[_\-. ])", re.I
+)
+_NUMBER = re.compile(r"^0*(\d{1,6})$")
+_SERVER = {"global", "server", "aggregate", "aggregated", "fl"}
+_FIRST = {"initial", "init", "start", "f0"}
+_GENERIC = {
+    *("client", "clients", "model", "models", "update", "updates", "delta", "deltas", "weights", "local", "checkpoint"),
+    *("checkpoints", "app", "simulate", "job", "best", "state", "dict", "params", "rounds", "round", "epochs", "epoch"),
+}
+COUNT_NAMES = ("num_examples", "num-examples", "examples", "count", "counts", "n", "size", "data_size", "samples",
+               "num_samples", "rows", "anzahl")  # fmt: skip
+CLIENT_NAMES = ("client", "client_id", "site", "node", "participant", "hospital", "institution", "name", "id", "klinik")
+
+
+@dataclass
+class Layout:
+    """The files of a federation as their paths tell it."""
+
+    clients: dict[tuple[int, str], Path] = field(default_factory=dict)
+    """(round, client) → file"""
+    servers: dict[int, Path] = field(default_factory=dict)
+    """round → the server's model"""
+    initial: Path | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    unclear: list[Path] = field(default_factory=list)
+    """Tensor files whose round or client the path does not tell."""
+
+    @property
+    def rounds(self) -> list[int]:
+        return sorted({number for number, _ in self.clients})
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({name for _, name in self.clients})
+
+
+def read_layout(folder: Path) -> Layout:
+    """Looks at every file below the folder; nothing is opened but small tables of counts."""
+    layout = Layout()
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())[:MOST_FILES]
+    for path in files:
+        relative = path.relative_to(folder)
+        if path.suffix.lower() in TENSORS:
+            _place(layout, path, relative)
+    for path in files:
+        if path.suffix.lower() in (".json", ".csv") and path.stat().st_size <= MOST_TABLE_BYTES:
+            counts = _counts(path)
+            layout.counts |= {name: n for name, n in counts.items() if name in layout.names}
+    return layout
+
+
+def _place(layout: Layout, path: Path, relative: Path) -> None:
+    parts = [*relative.parts[:-1], relative.stem]
+    number: int | None = None
+    words: list[str] = []
+    for part in parts:
+        found = _ROUND.search(part)
+        if found is not None:
+            number = int(found[1])
+            part = part[: found.start()] + " " + part[found.end() :]
+        elif _NUMBER.match(part) and number is None:
+            number = int(part)
+            continue
+        words.append(part.strip(" _-."))
+    said = [word for word in words if word and not _tokens(word) <= _GENERIC]
+    tokens = set().union(*map(_tokens, said)) if said else set()
+    if tokens & _FIRST and number in (None, 0):
+        layout.initial = path
+    elif number is None:
+        layout.unclear.append(path)
+    elif not said or (tokens - _GENERIC) <= _SERVER:
+        layout.servers[number] = path
+    else:
+        name = _client_name(said)
+        if (number, name) in layout.clients:
+            layout.unclear.append(path)
+        else:
+            layout.clients[number, name] = path
+
+
+def _tokens(word: str) -> set[str]:
+    return {token for token in re.split(r"[_\-. ]+", word.lower()) if token}
+
+
+def _client_name(said: Sequence[str]) -> str:
+    """``client_7`` and ``hospital-a_model`` as 7 and hospital-a; a folder's name wins over a file's."""
+    word = said[-1] if len(said) == 1 else next((w for w in said if not _tokens(w) & _SERVER), said[0])
+    pieces = re.split(r"([_. ]+)", word)
+    kept = [p for p in pieces if p and p.lower() not in _GENERIC]
+    name = "".join(kept).strip("_-. ")
+    return name or word
+
+
+def _counts(path: Path) -> dict[str, int]:
+    """Client → number of examples, from a JSON mapping, a JSON list of objects or a CSV with such columns."""
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    if path.suffix.lower() == ".json":
+        try:
+            return _counts_of(json.loads(text))
+        except (ValueError, RecursionError):
+            return {}
+    sample = text[:4096]
+    rows = list(csv.DictReader(text.splitlines(), delimiter=";" if sample.count(";") > sample.count(",") else ","))
+    return _counts_of(rows)
+
+
+def _counts_of(content: Any) -> dict[str, int]:
+    if isinstance(content, Mapping):
+        if content and all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in content.values()):
+            return {str(name): int(n) for name, n in content.items()}
+        for key in ("clients", "counts", "data_sizes", "num_examples"):
+            if key in content:
+                return _counts_of(content[key])
+        return {}
+    counts: dict[str, int] = {}
+    for row in content if isinstance(content, list) else ():
+        lowered = {str(k).strip().lower(): v for k, v in row.items() if k} if isinstance(row, Mapping) else {}
+        name = next((lowered[k] for k in CLIENT_NAMES if k in lowered), None)
+        count = next((lowered[k] for k in COUNT_NAMES if k in lowered), None)
+        if name is not None and str(count).strip().isdigit() and int(str(count)) >= 1:
+            counts[str(name).strip()] = int(str(count))
+    return counts

@@ -1,0 +1,254 @@
+"""Does a folder of what people already have become the log it is, and a wrong one a refusal that says what was seen?"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from safetensors.torch import save_file
+
+from flcontrib_core.commands.importing import import_
+from flcontrib_core.errors import RunLogError
+from flcontrib_core.runs import ContributionTable, RunLog, read_run_log
+from flcontrib_core.runs.import_layout import read_layout
+from flcontrib_core.runs.importing import Understanding, import_folder
+
+SITES = {"site-a": 120, "site-b": 60, "site-c": 20}
+ROUNDS = 4
+
+
+class Federation:
+    """Models of a tiny federation, as its server and its sites had them."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(4)
+        self.servers = [self._state(rng.normal(size=(3, 5)), rng.normal(size=3))]
+        self.models: list[dict[str, dict[str, torch.Tensor]]] = []
+        for _ in range(ROUNDS):
+            before = self.servers[-1]
+            trained = {
+                site: {k: v + 0.1 * torch.tensor(rng.normal(size=v.shape)).float() for k, v in before.items()}
+                for site in SITES
+            }
+            self.models.append(trained)
+            self.servers.append({k: sum(SITES[s] / 200 * trained[s][k] for s in SITES) for k in before})  # type: ignore[misc]
+
+    @staticmethod
+    def _state(weight: np.ndarray, bias: np.ndarray) -> dict[str, torch.Tensor]:
+        tensors = {"fc.weight": weight, "fc.bias": bias}
+        return {name: torch.tensor(values, dtype=torch.float32) for name, values in tensors.items()}
+
+    def update(self, number: int, site: str) -> dict[str, torch.Tensor]:
+        return {k: v - self.servers[number][k] for k, v in self.models[number][site].items()}
+
+
+@pytest.fixture(scope="module")
+def federation() -> Federation:
+    return Federation()
+
+
+def flat(state: dict[str, torch.Tensor]) -> np.ndarray:
+    return np.concatenate([v.numpy().ravel() for v in state.values()])
+
+
+def the_same_federation(path: Path, federation: Federation, first: int = 0) -> RunLog:
+    run = read_run_log(path)
+    assert isinstance(run, RunLog)
+    assert run.client_ids == tuple(SITES)
+    assert run.epoch_count == ROUNDS - first
+    np.testing.assert_allclose(run.initial(), flat(federation.servers[first]), atol=1e-6)
+    for epoch in range(1, run.epoch_count + 1):
+        expected = np.stack([flat(federation.update(epoch - 1 + first, s)) for s in SITES])
+        np.testing.assert_allclose(run.epoch_data(epoch).updates, expected, atol=1e-6)
+    return run
+
+
+def imported(folder: Path, target: Path, **options: Any) -> Understanding:
+    heard: list[Understanding] = []
+
+    def tell(understood: Understanding) -> None:
+        assert not target.exists(), "it says what it understood before it writes"
+        heard.append(understood)
+
+    understood = import_folder(folder, target, tell=tell, **options)
+    assert heard == [understood]
+    return understood
+
+
+def test_state_dicts_per_round_with_the_servers_model_and_counts(federation: Federation, tmp_path: Path) -> None:
+    source = tmp_path / "checkpoints"
+    for number in range(ROUNDS):
+        folder = source / f"round_{number + 1}"
+        folder.mkdir(parents=True)
+        for site in SITES:
+            torch.save(federation.models[number][site], folder / f"{site}.pt")
+        torch.save(federation.servers[number + 1], folder / "global_model.pt")
+    torch.save(federation.servers[0], source / "initial.pt")
+    (source / "counts.json").write_text(json.dumps(SITES))
+    understood = imported(source, tmp_path / "run")
+    assert (understood.kind, understood.server_files) == ("models", "after"), (
+        "a folder of models is recognised as models"
+    )
+    assert understood.counts == SITES
+    run = the_same_federation(tmp_path / "run", federation)
+    assert not any(e.has_global for e in run.epochs), "the server's models are the means"
+
+
+def test_updates_in_one_flat_folder_with_a_semicolon_table_of_counts(federation: Federation, tmp_path: Path) -> None:
+    source = tmp_path / "updates"
+    source.mkdir()
+    for number in range(ROUNDS):
+        for site in SITES:
+            arrays = {k: v.numpy() for k, v in federation.update(number, site).items()}
+            np.savez(source / f"{site}_epoch_{number + 1}.npz", **arrays)
+    np.savez(source / "initial.npz", **{k: v.numpy() for k, v in federation.servers[0].items()})
+    rows = "\n".join(f"{site};{count}" for site, count in SITES.items())
+    (source / "sizes.csv").write_text(f"Site;Samples\n{rows}\n")
+    understood = imported(source, tmp_path / "run")
+    assert (understood.kind, understood.server_files, understood.counts) == ("updates", "none", SITES)
+    the_same_federation(tmp_path / "run", federation)
+
+
+def test_a_job_folder_with_rounds_from_0_wrapped_models_and_the_model_that_was_sent_out(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """As NVFlare's persistors write: a folder per site, the state dict under "model", rounds from 0."""
+    source = tmp_path / "workspace"
+    for number in range(ROUNDS):
+        for site in SITES:
+            folder = source / site / "models" / f"round_{number}"
+            folder.mkdir(parents=True)
+            torch.save(
+                {"model": federation.models[number][site], "train_conf": {"train": {"model": "net"}}},
+                folder / "model.pt",
+            )
+        folder = source / "server" / f"round_{number}"
+        folder.mkdir(parents=True)
+        torch.save({"model": federation.servers[number]}, folder / "FL_global_model.pt")
+    (source / "meta.json").write_text(
+        json.dumps({"name": "job", "clients": [{"site": s, "n": c} for s, c in SITES.items()]})
+    )
+    understood = imported(source, tmp_path / "run")
+    assert (understood.kind, understood.server_files, understood.first_round) == ("models", "before", 0)
+    the_same_federation(tmp_path / "run", federation)
+
+
+def test_models_alone_begin_with_the_first_rounds_mean(federation: Federation, tmp_path: Path) -> None:
+    source = tmp_path / "models"
+    source.mkdir()
+    for number in range(ROUNDS):
+        for site in SITES:
+            save_file(federation.models[number][site], source / f"r{number + 1}_{site}.safetensors")
+    (source / "clients.json").write_text(
+        json.dumps({"clients": [{"id": s, "num_examples": c} for s, c in SITES.items()]})
+    )
+    understood = imported(source, tmp_path / "run")
+    assert "no epoch" in understood.initial
+    the_same_federation(tmp_path / "run", federation, first=1)
+
+
+def test_a_table_with_other_names_signs_and_separators(tmp_path: Path) -> None:
+    (tmp_path / "werte.csv").write_text(
+        "Runde;Klinik;Verlust-Anteil;Bemerkung\n0;Nord;-0,25;gut\n0;Süd;0,125;\n1;Nord;-1.000,5;\n1;Süd;;ausgefallen\n"
+    )
+    told = CliRunner().invoke(import_, [str(tmp_path / "werte.csv"), "-o", str(tmp_path / "v.csv"), "--json"])
+    assert told.exit_code == 0, told.output
+    answer = json.loads(told.stdout)
+    assert answer["understood"]["columns"] == {"epoch": "Runde", "client": "Klinik", "utilities": ["Verlust-Anteil"]}
+    assert answer["understood"]["ignored"] == ["Bemerkung"]
+    table = read_run_log(tmp_path / "v.csv")
+    assert isinstance(table, ContributionTable)
+    assert answer["digest"] == table.digest
+    assert table.client_ids == ("Nord", "Süd")
+    np.testing.assert_array_equal(table.values["Verlust-Anteil"][1:], [[-0.25, 0.125], [-1000.5, np.nan]])
+
+
+def test_a_dry_run_says_what_it_understood_and_writes_nothing(federation: Federation, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in (1, 2):
+        for site in SITES:
+            torch.save(federation.models[number][site], source / f"{site}_round_{number}.pt")
+    told = CliRunner().invoke(import_, [str(source), "-o", str(tmp_path / "run"), "--dry-run", "--json"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["understood"]["clients"] == list(SITES)
+    assert "understood:" in told.stderr
+    assert not (tmp_path / "run").exists()
+
+
+# ---- refusals
+
+
+def refused(folder: Path, target: Path, **options: Any) -> str:
+    with pytest.raises(RunLogError) as error:
+        import_folder(folder, target, **options)
+    assert not target.exists()
+    (problem,) = error.value.problems
+    return f"{problem.code} {problem.found} {problem.fix}"
+
+
+def test_files_without_rounds_are_refused_with_what_was_understood(federation: Federation, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    torch.save(federation.servers[0], tmp_path / "in" / "best.pt")
+    (tmp_path / "in" / "notes.txt").write_text("hello")
+    words = refused(tmp_path / "in", tmp_path / "run")
+    assert words.startswith("E_IMPORT 0 files of clients, 0 of the server, 1 tensor files")
+
+
+def test_updates_without_an_initial_model_and_rounds_with_a_gap(federation: Federation, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in (1, 3):
+        torch.save(federation.update(number, "site-a"), tmp_path / "in" / f"site-a_round_{number}.pt")
+    assert "round 2" in refused(tmp_path / "in", tmp_path / "run")
+    torch.save(federation.update(2, "site-a"), tmp_path / "in" / "site-a_round_2.pt")
+    assert "no initial model" in refused(tmp_path / "in", tmp_path / "run", kind="updates")
+
+
+class Hostile:
+    """A pickle that runs a command when it is loaded by the ordinary means."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.marker}",)
+
+
+def test_a_checkpoint_with_code_in_it_is_refused_and_nothing_of_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    torch.save({"w": torch.ones(3), "x": Hostile(tmp_path / "ran")}, tmp_path / "in" / "a_round_1.pt")
+    (tmp_path / "in" / "b_round_1.npz").write_bytes(b"PK\3\4 not a zip")
+    words = refused(tmp_path / "in", tmp_path / "run")
+    assert words.startswith("E_IMPORT ")
+    assert "Weights only load failed" in words or "UnpicklingError" in words
+    assert not (tmp_path / "ran").exists()
+
+
+def test_models_of_another_shape_are_refused(federation: Federation, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    torch.save(federation.models[0]["site-a"], tmp_path / "in" / "a_round_1.pt")
+    torch.save({"fc.weight": torch.ones(2)}, tmp_path / "in" / "b_round_1.pt")
+    assert refused(tmp_path / "in", tmp_path / "run").startswith("E_SHAPE")
+
+
+@pytest.mark.parametrize(
+    ("path", "number", "client"),
+    [
+        ("round_3/site-a.pt", 3, "site-a"),
+        ("3/hospital b.npz", 3, "hospital b"),
+        ("client_a_round_03.npz", 3, "a"),
+        ("epoch-3/clients/7.pt", 3, "7"),
+        ("site-1/round_3/local_model.pt", 3, "site-1"),
+        ("r3_site-a_model.pt", 3, "site-a"),
+    ],
+)
+def test_paths_tell_round_and_client(tmp_path: Path, path: str, number: int, client: str) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).touch()
+    assert list(read_layout(tmp_path).clients) == [(number, client)]
