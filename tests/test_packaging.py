@@ -72,7 +72,7 @@ def modules(extra: str | None) -> set[str]:
 
 def test_everything_declared_is_imported_and_everything_imported_is_declared() -> None:
     core, app = imported(ROOT / "flcontrib_core"), imported(ROOT / "app")
-    audit = modules("audit") | modules("ray") | modules("bench")
+    audit = modules("audit") | modules("ray") | modules("bench") | modules("nvflare")
     assert core == modules(None) | audit
     assert modules("dashboard") <= app
     assert app <= modules("dashboard") | modules("audit") | modules(None)
@@ -96,7 +96,7 @@ def test_every_pinned_version_is_allowed_and_everything_declared_is_pinned() -> 
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
     extras = PROJECT["optional-dependencies"]
-    named = [*PROJECT["dependencies"], *(r for e in extras if e != "flower" for r in extras[e])]
+    named = [*PROJECT["dependencies"], *(r for e in extras if e not in ("flower", "nvflare") for r in extras[e])]
     for requirement in map(Requirement, named):
         if requirement.name != "flcontrib":
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement

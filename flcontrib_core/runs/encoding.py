@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
+from flcontrib_core.errors import SettingsError
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth, Validation
 from flcontrib_core.vocabulary import Float32Array
@@ -59,6 +60,13 @@ def epoch_bytes(updates: Float32Array | None, global_model: Float32Array | None)
 
 STORED_AS = {"float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2)}
 """How updates may be stored: safetensors' name and bytes per number."""
+
+
+def checked_dtype(dtype: str) -> str:
+    """The name of a number type in which updates can be stored."""
+    if dtype not in STORED_AS:
+        raise SettingsError(f"dtype must be one of {', '.join(STORED_AS)}, not {dtype!r}")
+    return dtype
 
 
 def epoch_pieces(

@@ -207,6 +207,8 @@ class Roster:
     """The federation an epoch is checked against: who its clients are and how its model is laid out."""
 
     def __init__(self, clients: Iterable[Any], parameters: Any) -> None:
+        if parameters is None:
+            raise refusal("E_MISSING:argument", "parameters", "none", "names and shapes")
         self.clients = as_clients(clients)
         self.parameters = as_parameters(parameters)
         self.sizes = {c.id: c.data_size for c in self.clients}

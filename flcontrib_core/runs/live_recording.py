@@ -2,9 +2,9 @@
 
 A framework's adapter tells what it sees: the model that was sent out and to whom, the replies, the server's new model,
 the metrics. Replies are models, the log carries updates: Δ is the reply minus the model that was sent out. The numbers
-are written by a thread of its own, from the framework's own buffers, so that training does not wait for the disk; at
-most two rounds wait to be written. An error of the recording never ends the training: it is logged, and the round
-stands in the log as a gap.
+are written by a thread of its own, from the framework's own buffers, so that training does not wait for the disk; one
+round is written while the next one trains. An error of the recording never ends the training: it is logged, and the
+round stands in the log as a gap.
 
 Departure: ``global`` is stored only where it is not the replies' weighted mean up to rounding (server optimisers,
 robust aggregation, a round the strategy threw away).
@@ -35,6 +35,8 @@ from flcontrib_core.runs.run_log import Client
 from flcontrib_core.runs.write_behind import WriteBehind
 
 LONGEST_REASON = 500
+WORTH_SAYING = 0.5
+"""Seconds from which training is told that it waited for the recording."""
 _OTHER_FOLDERS = ("E_OTHER_RUN", "E_NOT_EMPTY", "E_IN_USE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER")
 
 OnError = Literal["log", "raise"]
@@ -111,7 +113,7 @@ class LiveRecording:
         self._asked, self._metrics = None, {}
         self.measured(metrics)
         waited = self._behind.submit(lambda: self._record(finished), large=True)
-        if waited:
+        if waited >= WORTH_SAYING:
             logger.warning("%s: recording is slower than training, which waited %.1f s for it", self.path, waited)
 
     def readable(

@@ -24,7 +24,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs import encoding
 from flcontrib_core.runs.bundle_reader import check_opening
 from flcontrib_core.runs.bundle_writer import write_bundle
@@ -79,15 +79,11 @@ class RunRecorder:
         dtype: str = "float32",
     ) -> None:
         self.path = Path(path)
-        if dtype not in encoding.STORED_AS:
-            raise SettingsError(f"dtype must be one of {', '.join(encoding.STORED_AS)}, not {dtype!r}")
-        self._dtype = dtype
+        self._dtype = encoding.checked_dtype(dtype)
         classes = as_classes(classes, model, validation)
         if hasattr(model, "state_dict"):
             parameters = model.state_dict() if parameters is None else parameters
             model = as_model(model, validation)
-        if parameters is None:
-            raise refusal("E_MISSING:argument", "parameters", "none", "names and shapes")
         self._roster = Roster(clients, parameters)
         if initial is None and isinstance(parameters, Mapping):
             initial = parameters

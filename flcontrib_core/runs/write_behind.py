@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
-MOST_WAITING = 2
-"""Rounds whose numbers are held at a time: the one being written and the next. A third one waits for the first."""
+MOST_WAITING = 1
+"""Rounds whose numbers are held at a time: one is written while the next one trains. A second one that ends before
+waits, so that the recording never holds more than two epochs: the replies of one, and what the next one's are."""
 
 
 class WriteBehind:

@@ -20,6 +20,7 @@ import pytest
 
 from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.reports.extract import own_updates
+from flcontrib_core.runs import live_recording
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.flower import record
 from flcontrib_core.runs.run_folder import RunFolder
@@ -239,11 +240,12 @@ def test_training_waits_for_a_slow_disk_and_says_so(
     wait = behind._room.acquire
 
     def acquire(blocking: bool = True) -> bool:
-        if blocking:  # the third round has found no room: now the disk may go on
+        if blocking:  # the second round has found no room: now the disk may go on
             gate.set()
         return bool(wait(blocking))
 
     monkeypatch.setattr(behind._room, "acquire", acquire)
+    monkeypatch.setattr(live_recording, "WORTH_SAYING", 0.0)
     play(strategy, [named_replies(t, [11]) for t in (1, 2, 3)], [[11]] * 3)
     assert finished(strategy).epoch_count == 3
     assert "slower than training" in caplog.text

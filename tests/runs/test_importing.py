@@ -53,8 +53,8 @@ def federation() -> Federation:
     return Federation()
 
 
-def flat(state: dict[str, torch.Tensor]) -> np.ndarray:
-    return np.concatenate([v.numpy().ravel() for v in state.values()])
+def flat(state: dict[str, torch.Tensor], run: RunLog) -> np.ndarray:
+    return np.concatenate([state[spec.name].numpy().ravel() for spec in run.parameters])
 
 
 def the_same_federation(path: Path, federation: Federation, first: int = 0) -> RunLog:
@@ -62,9 +62,9 @@ def the_same_federation(path: Path, federation: Federation, first: int = 0) -> R
     assert isinstance(run, RunLog)
     assert run.client_ids == tuple(SITES)
     assert run.epoch_count == ROUNDS - first
-    np.testing.assert_allclose(run.initial(), flat(federation.servers[first]), atol=1e-6)
+    np.testing.assert_allclose(run.initial(), flat(federation.servers[first], run), atol=1e-6)
     for epoch in range(1, run.epoch_count + 1):
-        expected = np.stack([flat(federation.update(epoch - 1 + first, s)) for s in SITES])
+        expected = np.stack([flat(federation.update(epoch - 1 + first, s), run) for s in SITES])
         np.testing.assert_allclose(run.epoch_data(epoch).updates, expected, atol=1e-6)
     return run
 

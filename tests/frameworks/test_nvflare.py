@@ -1,0 +1,50 @@
+"""Is a real NVFlare job recorded by its one line, and the planted site named?
+
+Slow: the simulator starts a process with its own torch per site.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import flcontrib_core as fl
+from flcontrib_core.runs import RunLog
+from tests.frameworks.conftest import PYTHON
+from tests.patience import PATIENCE_SECONDS
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "nvflare"
+
+
+@pytest.mark.slow
+def test_a_job_in_the_simulator_with_one_site_that_flips_labels(tmp_path: Path) -> None:
+    if not PYTHON.exists():
+        pytest.skip("the frameworks' environment is not set up (make frameworks)")
+    folder = tmp_path / "job"
+    shutil.copytree(EXAMPLE, folder)
+    # The simulator's clients import the script's neighbours from their own path.
+    environment = {**os.environ, "FLIPPING_SITE": "site-4", "PYTHONPATH": str(folder)}
+    with (tmp_path / "said.txt").open("w") as said:
+        subprocess.run(
+            [PYTHON, "job.py"],
+            cwd=folder,
+            env=environment,
+            stdout=said,
+            stderr=said,
+            timeout=PATIENCE_SECONDS,
+            check=True,
+        )
+    run = fl.read_run_log(folder / "my-run")
+    assert isinstance(run, RunLog)
+    assert run.client_ids == tuple(f"site-{i}" for i in range(1, 7))
+    assert run.epoch_count == 18
+    assert run.participated()[1:].all()
+    assert not any(e.has_global for e in run.epochs), "the steps of each site are its weight"
+    assert set(run.epochs[0].data_sizes) == {8}
+    assert run.manifest["source"]["weights"] == "steps"
+    accused = {alert.client for alert in fl.audit(run).detection.alerts if alert.accuses}
+    assert accused == {"site-4"}
