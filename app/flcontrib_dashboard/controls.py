@@ -18,8 +18,8 @@ from flcontrib_core.detection import Alert
 from flcontrib_core.history import NoValues
 from flcontrib_core.reports import csv_safe, file_name
 from flcontrib_core.words import computed_badge, numbers, without_values, wording
-from flcontrib_core.workspace import Job, JobState, RunEntry
-from flcontrib_dashboard import selection, state
+from flcontrib_core.workspace import RunEntry
+from flcontrib_dashboard import job_progress, selection, state
 from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
 
 PICTURE_SCALE = 2
@@ -231,50 +231,6 @@ def pick_clients(
     return tuple(chosen or ())[:most]
 
 
-def job_words(job: Job) -> str:
-    """One sentence on how a job stands."""
-    if job.state is JobState.QUEUED:
-        return f"waiting, number {job.queue_position} in the queue" if job.queue_position else "waiting"
-    if job.state is JobState.RUNNING:
-        if job.progress is None:
-            return "starting"
-        left = job.progress.seconds_left
-        rest = "" if left is None else f", about {numbers.seconds(left)} left"
-        return f"{job.progress.done} of {job.progress.total} epochs{rest}"
-    words = {
-        JobState.DONE: f"done in {numbers.seconds(job.seconds)}",
-        JobState.CANCELLED: "cancelled; finished epochs are kept",
-        JobState.LOST: "its process ended unexpectedly; finished epochs are kept",
-        JobState.PAUSED_NO_SPACE: "paused: no space left; finished epochs are kept",
-        JobState.REFUSED_COST: "not started: too costly",
-        JobState.FAILED: "failed",
-    }
-    return words[job.state]
-
-
-def follow(job: Job, *, previewed: bool) -> None:
-    """Live progress of a job; the page runs again when it ends and, if ``previewed``, when it has more to show.
-
-    Only this line is drawn every second. A run of the whole page replaces what changed and leaves the rest standing.
-    """
-    seen = state.workspace().previews.stamp(job.id)
-
-    @st.fragment(run_every=1.0)
-    def poll() -> None:
-        state.workspace().jobs.poll()
-        now = state.workspace().jobs.find(job.id)
-        if not now.active or (previewed and state.workspace().previews.stamp(job.id) != seen):
-            st.rerun()
-        done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.progress(min(1.0, done / max(total, 1)), text=job_words(now).capitalize())
-            if st.button("Cancel", key=f"cancel-{job.id}"):
-                state.workspace().jobs.cancel(job.id)
-                st.rerun()
-
-    poll()
-
-
 def no_report(entry: RunEntry, trail: str) -> None:
     """What stands where a report is missing: progress, a failure with its cause, or the button that starts it."""
     from flcontrib_core.auditing import AuditSettings
@@ -284,7 +240,7 @@ def no_report(entry: RunEntry, trail: str) -> None:
     if jobs and jobs[0].active:
         st.title("Computing the contributions of this run")
         st.caption("Finished epochs are kept: closing this page or stopping the server loses nothing.")
-        follow(jobs[0], previewed=True)
+        job_progress.follow(jobs[0], previewed=True)
         st.markdown(wording.AWAITED.get(trail, wording.AWAITED_FIRST))
         if trail in wording.AWAITED:
             next_steps(("overview", "The verdict so far"), ("contributions", "Contributions so far"))
@@ -294,7 +250,7 @@ def no_report(entry: RunEntry, trail: str) -> None:
         st.markdown(wording.OUTDATED)
     elif jobs:
         st.title("This run has no result yet")
-        st.error(f"The last job {job_words(jobs[0])}.")
+        st.error(f"The last job {job_progress.job_words(jobs[0])}.")
         if jobs[0].error:
             st.code(jobs[0].error, language=None, wrap_lines=True)
     else:
@@ -353,5 +309,5 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
         state.workspace().jobs.submit(entry.digest, shown.result.settings, recompute=True)
         st.rerun()
     if at_work is not None:
-        follow(at_work, previewed=shown.job is not None)
+        job_progress.follow(at_work, previewed=shown.job is not None)
     return shown

@@ -43,8 +43,7 @@ def board(run: Planned) -> None:
         st.error(controls.text_of(str(fault)))
         return
     plan = answer.plan
-    unseen = len(plan.unseen_clients)
-    top.title(plan_title(len(plan.chosen), plan.epoch_count, plan.coverage, plan.lowest_exposure, unseen))
+    top.title(plan_title(plan))
     figures(answer)
     compute_row(answer)
     with st.container(border=True, gap="xsmall"):

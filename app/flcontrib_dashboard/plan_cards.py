@@ -26,7 +26,7 @@ from flcontrib_core.history import (
 from flcontrib_core.scheduling import Schedule
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import proof_question
-from flcontrib_dashboard import controls, state
+from flcontrib_dashboard import controls, job_progress, state
 from flcontrib_dashboard.plan_answer import Answer, Planned
 
 METHODS = {"anytime": "search", "enumeration": "trying every choice"}
@@ -98,7 +98,7 @@ def prove(answer: Answer) -> None:
     known = next((j for j in state.jobs_of(entry) if j.kind == "proof" and j.settings == asked), None)
     if known is None or not known.active:
         if known is not None and known.error:
-            st.caption(controls.text_of(f"The last proof {controls.job_words(known)}: {known.error}"))
+            st.caption(controls.text_of(f"The last proof {job_progress.job_words(known)}: {known.error}"))
         elif known is not None:
             st.caption("The solver ran out of time; the gap above is what it could prove.")
         limit = numbers.seconds(answer.choice.budget.proof_seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -175,67 +175,78 @@ def _draw_how(place: Any, table: bool) -> None:
         )
         st.toggle("Compute Shapley values", key="values", help=VALUES_HELP)
         a, b, c = st.columns(3, gap="medium")
-        a.selectbox(
-            "Estimator",
-            list(BUILT_IN),
-            key="estimator",
-            disabled=table,
-            help="auto: exact where that is cheap, else the surrogate.",
-        )
-        a.number_input(
-            "Precision", min_value=0.01, max_value=10.0, step=0.05, key="precision", disabled="precision" not in own,
-            help="Stop when the widest 95% interval is this share of the spread between clients. Only auto and the surrogates stop by it.",  # noqa: E501
-        )  # fmt: skip
-        a.number_input(
-            "Evaluations per epoch",
-            min_value=0,
-            step=10,
-            key="evaluations",
-            disabled=table,
-            help="0: as many as the estimator needs.",
-        )
-        for switch, label in SWITCHES.items():
-            if switch in own:
-                a.toggle(label, key=switch)
-        b.multiselect(
-            "Utilities", UTILITIES, key="utilities", disabled=table, help="What a contribution is measured by."
-        )
-        b.selectbox("Epoch weights from", UTILITIES, key="weigh", help="Whose change weighs an epoch in the schedule.")
-        b.selectbox(
-            "Weights inside a coalition",
-            [w.value for w in WeightMode],
-            key="weights",
-            disabled=table,
-            help="adaptive: shared anew among its members; fixed: kept from the whole epoch.",
-        )
-        b.selectbox(
-            "Skipped epochs add",
-            [f.value for f in FillPolicy],
-            key="fill",
-            help="To totals: an equal share of the epoch's gain, nothing (the paper), or the leave-one-out difference.",
-        )
-        c.toggle(
-            "Keep |v(F⁰)| in the denominator",
-            key="denominator",
-            help="The paper's epoch weights do not sum to 1: fairness weighs about twice as much.",
-        )
-        audit = st.session_state["mode"] == FairnessMode.AUDIT.value if "mode" in st.session_state else False
-        c.slider("Audit mode: share spread over the run", 0.0, 1.0, step=0.1, key="audit-share", disabled=not audit)
-        c.number_input("Seed", min_value=0, max_value=MOST_SEED, key="seed")
-        c.segmented_control("Alert threshold", ["default", "strict"], key="preset", format_func=str.capitalize)
-        c.number_input(
-            "Worker processes",
-            min_value=1,
-            max_value=256,
-            key="workers",
-            on_change=_keep_execution,
-            help="Of every job of this workspace. No result depends on it.",
-        )
-        c.segmented_control(
-            "Engine", ["local", "ray"], key="engine", format_func=str.capitalize, on_change=_keep_execution
-        )
-        if st.session_state["engine"] == "ray":
-            c.text_input("Ray address", key="address", placeholder="ray://host:10001", on_change=_keep_execution)
+        _draw_estimator(a, own, table)
+        _draw_measures(b, table)
+        _draw_reading(c)
+
+
+def _draw_estimator(a: Any, own: Mapping[str, object], table: bool) -> None:
+    """Which estimator, and how far it goes."""
+    a.selectbox(
+        "Estimator",
+        list(BUILT_IN),
+        key="estimator",
+        disabled=table,
+        help="auto: exact where that is cheap, else the surrogate.",
+    )
+    a.number_input(
+        "Precision", min_value=0.01, max_value=10.0, step=0.05, key="precision", disabled="precision" not in own,
+        help="Stop when the widest 95% interval is this share of the spread between clients. Only auto and the surrogates stop by it.",  # noqa: E501
+    )  # fmt: skip
+    a.number_input(
+        "Evaluations per epoch",
+        min_value=0,
+        step=10,
+        key="evaluations",
+        disabled=table,
+        help="0: as many as the estimator needs.",
+    )
+    for switch, label in SWITCHES.items():
+        if switch in own:
+            a.toggle(label, key=switch)
+
+
+def _draw_measures(b: Any, table: bool) -> None:
+    """What a contribution is measured by, and what skipped epochs add."""
+    b.multiselect("Utilities", UTILITIES, key="utilities", disabled=table, help="What a contribution is measured by.")
+    b.selectbox("Epoch weights from", UTILITIES, key="weigh", help="Whose change weighs an epoch in the schedule.")
+    b.selectbox(
+        "Weights inside a coalition",
+        [w.value for w in WeightMode],
+        key="weights",
+        disabled=table,
+        help="adaptive: shared anew among its members; fixed: kept from the whole epoch.",
+    )
+    b.selectbox(
+        "Skipped epochs add",
+        [f.value for f in FillPolicy],
+        key="fill",
+        help="To totals: an equal share of the epoch's gain, nothing (the paper), or the leave-one-out difference.",
+    )
+
+
+def _draw_reading(c: Any) -> None:
+    """How the result is read, and where it is computed."""
+    c.toggle(
+        "Keep |v(F⁰)| in the denominator",
+        key="denominator",
+        help="The paper's epoch weights do not sum to 1: fairness weighs about twice as much.",
+    )
+    audit = st.session_state["mode"] == FairnessMode.AUDIT.value if "mode" in st.session_state else False
+    c.slider("Audit mode: share spread over the run", 0.0, 1.0, step=0.1, key="audit-share", disabled=not audit)
+    c.number_input("Seed", min_value=0, max_value=MOST_SEED, key="seed")
+    c.segmented_control("Alert threshold", ["default", "strict"], key="preset", format_func=str.capitalize)
+    c.number_input(
+        "Worker processes",
+        min_value=1,
+        max_value=256,
+        key="workers",
+        on_change=_keep_execution,
+        help="Of every job of this workspace. No result depends on it.",
+    )
+    c.segmented_control("Engine", ["local", "ray"], key="engine", format_func=str.capitalize, on_change=_keep_execution)
+    if st.session_state["engine"] == "ray":
+        c.text_input("Ray address", key="address", placeholder="ray://host:10001", on_change=_keep_execution)
 
 
 def _read_how() -> tuple[AssessSettings, str, Execution]:

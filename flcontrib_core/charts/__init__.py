@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.comparison import aligned_rows as aligned_rows
     from flcontrib_core.charts.comparison import draw_aligned as draw_aligned
     from flcontrib_core.charts.comparison import draw_ranks as draw_ranks
-    from flcontrib_core.charts.comparison import moved_words as moved_words
     from flcontrib_core.charts.comparison import rank_alt as rank_alt
     from flcontrib_core.charts.comparison import rank_facts as rank_facts
     from flcontrib_core.charts.comparison import rank_rows as rank_rows

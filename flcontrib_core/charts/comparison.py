@@ -15,6 +15,7 @@ from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
 from flcontrib_core.words import numbers
+from flcontrib_core.words.comparing import moved_words
 
 MOST_CLIENTS = 30
 MOST_PANELS = 4
@@ -199,11 +200,6 @@ def rank_alt(facts: RankFacts) -> str:
     far = sorted(facts.rows, key=lambda r: min(r[1]) - max(r[1]))[:3]
     words = ", ".join(f"{c} from {places[0]} to {places[-1]}" for c, places in far if len(set(places)) > 1)
     return moved_words(facts.moved) + (f": {words}." if words else ".")
-
-
-def moved_words(moved: int) -> str:
-    """'3 clients changed rank'"""
-    return f"{numbers.several(moved, 'client')} changed rank" if moved else "No client changed rank"
 
 
 def rank_rows(facts: RankFacts) -> list[dict[str, object]]:

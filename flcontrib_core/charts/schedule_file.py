@@ -10,7 +10,7 @@ from flcontrib_core.charts.svg import svg_file
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.files import write_atomic
 from flcontrib_core.scheduling.schedule import Schedule
-from flcontrib_core.words import numbers
+from flcontrib_core.words.planning import plan_criterion, plan_title
 
 
 def write_schedule(schedule: Schedule, path: str | PathLike[str]) -> Path:
@@ -33,34 +33,6 @@ def write_schedule(schedule: Schedule, path: str | PathLike[str]) -> Path:
 def schedule_svg(schedule: Schedule) -> str:
     """The chosen epochs over the model's movement, with the finding as heading."""
     facts = schedule_facts(schedule)
-    title = schedule_title(schedule)
-    lines = (title, _criterion(schedule), "Bar: share of all movement. Filled: computed. Hatched: skipped.")
+    title = plan_title(schedule)
+    lines = (title, plan_criterion(schedule), "Bar: share of all movement. Filled: computed. Hatched: skipped.")
     return svg_file(draw_schedule(facts, "light"), title, schedule_alt(facts), lines)
-
-
-def schedule_title(schedule: Schedule) -> str:
-    """What these epochs buy, in one sentence."""
-    sentence = (
-        f"Computing {len(schedule.chosen)} of {schedule.epoch_count} epochs covers "
-        f"{numbers.share(schedule.coverage)} of the model's movement"
-    )
-    if schedule.lowest_exposure is None:
-        return sentence
-    if schedule.unseen_clients:
-        many = len(schedule.unseen_clients)
-        return f"{sentence}; {numbers.several(many, 'client is', 'clients are')} never seen"
-    return f"{sentence}; every client is seen in at least {numbers.share(schedule.lowest_exposure)} of its epochs"
-
-
-def _criterion(schedule: Schedule) -> str:
-    how_many = "at most" if schedule.at_most else "exactly"
-    parts = [f"{schedule.fairness}, γ = {schedule.gamma:g}, {how_many} {schedule.k}"]
-    if schedule.lowest_exposure is not None:
-        lowest, highest = numbers.share(schedule.lowest_exposure), numbers.share(schedule.highest_exposure)
-        parts.append(f"exposure {lowest} to {highest}, gap {schedule.exposure_gap:.2f}")
-    parts.append("proved optimal" if schedule.proved_optimal else f"at most {schedule.gap:.3f} below the best")
-    if schedule.unused_budget:
-        parts.append(f"{schedule.unused_budget} of the budget unused")
-    if schedule.predicted_evaluations is not None:
-        parts.append(f"{numbers.count(schedule.predicted_evaluations)} evaluations")
-    return " · ".join(parts)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from flcontrib_core.words.changes import others_mass_words as others_mass_words
     from flcontrib_core.words.changes import series_words as series_words
     from flcontrib_core.words.changes import window_words as window_words
+    from flcontrib_core.words.comparing import agreement_words as agreement_words
+    from flcontrib_core.words.comparing import contribution_title as contribution_title
+    from flcontrib_core.words.comparing import moved_words as moved_words
     from flcontrib_core.words.decisions import decided_sentence as decided_sentence
     from flcontrib_core.words.decisions import decision_sentence as decision_sentence
     from flcontrib_core.words.decisions import state_name as state_name

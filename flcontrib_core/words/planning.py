@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flcontrib_core.history.preflight import Price
 from flcontrib_core.scheduling.effects import Idle, Trade
+from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.words import numbers
 from flcontrib_core.words.numbers import several
 
@@ -76,11 +77,30 @@ def _points(number: int) -> str:
     return several(number, "point")
 
 
-def plan_title(chosen: int, epochs: int, coverage: float, lowest_exposure: float | None, unseen: int) -> str:
+def plan_title(schedule: Schedule) -> str:
     """What these epochs buy, in one sentence."""
-    what = f"Computing {chosen} of {several(epochs, 'epoch')} covers {coverage:.0%} of the movement"
-    if unseen:
-        return f"{what}; {several(unseen, 'client is', 'clients are')} never seen"
-    if lowest_exposure is None:
-        return what
-    return f"{what}; every client is seen in at least {lowest_exposure:.0%} of its epochs"
+    sentence = (
+        f"Computing {len(schedule.chosen)} of {schedule.epoch_count} epochs covers "
+        f"{numbers.share(schedule.coverage)} of the model's movement"
+    )
+    if schedule.lowest_exposure is None:
+        return sentence
+    if schedule.unseen_clients:
+        many = len(schedule.unseen_clients)
+        return f"{sentence}; {numbers.several(many, 'client is', 'clients are')} never seen"
+    return f"{sentence}; every client is seen in at least {numbers.share(schedule.lowest_exposure)} of its epochs"
+
+
+def plan_criterion(schedule: Schedule) -> str:
+    """By which measure these epochs were chosen, how sure it is that none are better, and what they cost."""
+    how_many = "at most" if schedule.at_most else "exactly"
+    parts = [f"{schedule.fairness}, γ = {schedule.gamma:g}, {how_many} {schedule.k}"]
+    if schedule.lowest_exposure is not None:
+        lowest, highest = numbers.share(schedule.lowest_exposure), numbers.share(schedule.highest_exposure)
+        parts.append(f"exposure {lowest} to {highest}, gap {schedule.exposure_gap:.2f}")
+    parts.append("proved optimal" if schedule.proved_optimal else f"at most {schedule.gap:.3f} below the best")
+    if schedule.unused_budget:
+        parts.append(f"{schedule.unused_budget} of the budget unused")
+    if schedule.predicted_evaluations is not None:
+        parts.append(f"{numbers.count(schedule.predicted_evaluations)} evaluations")
+    return " · ".join(parts)

@@ -17,13 +17,12 @@ from flcontrib_core.charts import (
     aligned_rows,
     draw_aligned,
     draw_ranks,
-    moved_words,
     rank_alt,
     rank_facts,
     rank_rows,
 )
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import budget, numbers, verdict_name, without_values
+from flcontrib_core.words import agreement_words, budget, moved_words, numbers, verdict_name, without_values
 from flcontrib_core.workspace import ResultEntry
 from flcontrib_dashboard import client_table, controls, selection, state
 
@@ -182,9 +181,7 @@ def agreement(reports: list[AuditReport]) -> float:
 
 
 def title_of(reports: list[AuditReport], moved: int) -> str:
-    share = agreement(reports)
-    alerts = "the alerts agree" if share == 1 else f"{share:.0%} of the alerts agree"
-    return f"{moved_words(moved)}; {alerts}"
+    return f"{moved_words(moved)}; {agreement_words(agreement(reports))}"
 
 
 def alerts_alone(
@@ -195,8 +192,8 @@ def alerts_alone(
     names: Mapping[str, str],
 ) -> None:
     """What can be compared where a result has no values: the alerts and the settings."""
-    share = agreement(reports)
-    top.title("The alerts agree" if share == 1 else f"{share:.0%} of the alerts agree")
+    words = agreement_words(agreement(reports))
+    top.title(words[0].upper() + words[1:])
     for title, report in zip(titles, reports, strict=True):
         if (lacking := without_values(report.history)) is not None:
             st.caption(f"{title}: {controls.text_of(lacking)}")

@@ -19,7 +19,7 @@ from flcontrib_core.charts import (
     ranking_facts,
 )
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import numbers, pending_epochs, so_far
+from flcontrib_core.words import contribution_title, numbers, pending_epochs, so_far
 from flcontrib_dashboard import client_table, controls, selection, state
 
 ORDERS = {"alerts": "Alerts first", "total": "By total", "name": "By name"}
@@ -29,13 +29,7 @@ VIEWS = ["Heat map", "Curves"]
 def title_of(report: AuditReport, utility: str) -> str:
     """Who contributed most, and who is clearly below zero."""
     facts = ranking_facts(report, utility, client_table.fill_of(report))
-    if not facts.rows:
-        return "Nobody took part in this run"
-    below = facts.clearly_below
-    words = f"{facts.rows[0].client} contributed most"
-    if len(below) == 1:
-        return f"{words}; {below[0]} is the only one clearly below zero"
-    return f"{words}; {numbers.count(len(below)) + ' clients are' if below else 'nobody is'} clearly below zero"
+    return contribution_title(facts.rows[0].client if facts.rows else None, facts.clearly_below)
 
 
 def curves(shown: state.Shown, utility: str, following: Following) -> None:

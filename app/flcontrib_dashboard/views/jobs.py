@@ -6,7 +6,7 @@ import streamlit as st
 
 from flcontrib_core.words import budget, numbers
 from flcontrib_core.workspace import Job, JobState
-from flcontrib_dashboard import controls, state
+from flcontrib_dashboard import controls, job_progress, state
 
 MOST_OUTPUT = 20_000
 """Characters of a worker's output on the page; a trace is at its end."""
@@ -41,7 +41,7 @@ def card(job: Job, name: str) -> None:
             st.badge(job.state.value.replace("-", " ").capitalize(), color=colour)  # type: ignore[arg-type]
         estimator = str(job.settings.get("estimator", ""))
         how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
-        stands = "" if job.state is JobState.FAILED else controls.job_words(job)  # its badge says so already
+        stands = "" if job.state is JobState.FAILED else job_progress.job_words(job)  # its badge says so already
         what = {"measurement": "measuring the run for a plan", "proof": "proving a schedule"}.get(job.kind)
         asked = [
             stands,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_dashboard import controls, state
+from flcontrib_dashboard import controls, job_progress, state
 from flcontrib_dashboard.plan_answer import planned
 from flcontrib_dashboard.plan_board import awaiting, board, watch_measurement
 
@@ -48,7 +48,7 @@ def show() -> None:
         controls.head(entry, "Scheduler", ("Nothing is computed yet", "gray"))
         at_work = state.active_audit(entry)
         if at_work is not None:
-            controls.follow(at_work, previewed=False)
+            job_progress.follow(at_work, previewed=False)
     else:
         controls.need_report("Scheduler")
     board(run)

@@ -1,0 +1,53 @@
+"""How a job stands, in one sentence, and its live progress on a page."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from flcontrib_core.words import numbers
+from flcontrib_core.workspace import Job, JobState
+from flcontrib_dashboard import state
+
+
+def job_words(job: Job) -> str:
+    """One sentence on how a job stands."""
+    if job.state is JobState.QUEUED:
+        return f"waiting, number {job.queue_position} in the queue" if job.queue_position else "waiting"
+    if job.state is JobState.RUNNING:
+        if job.progress is None:
+            return "starting"
+        left = job.progress.seconds_left
+        rest = "" if left is None else f", about {numbers.seconds(left)} left"
+        return f"{job.progress.done} of {job.progress.total} epochs{rest}"
+    words = {
+        JobState.DONE: f"done in {numbers.seconds(job.seconds)}",
+        JobState.CANCELLED: "cancelled; finished epochs are kept",
+        JobState.LOST: "its process ended unexpectedly; finished epochs are kept",
+        JobState.PAUSED_NO_SPACE: "paused: no space left; finished epochs are kept",
+        JobState.REFUSED_COST: "not started: too costly",
+        JobState.FAILED: "failed",
+    }
+    return words[job.state]
+
+
+def follow(job: Job, *, previewed: bool) -> None:
+    """Live progress of a job; the page runs again when it ends and, if ``previewed``, when it has more to show.
+
+    Only this line is drawn every second. A run of the whole page replaces what changed and leaves the rest standing.
+    """
+    seen = state.workspace().previews.stamp(job.id)
+
+    @st.fragment(run_every=1.0)
+    def poll() -> None:
+        state.workspace().jobs.poll()
+        now = state.workspace().jobs.find(job.id)
+        if not now.active or (previewed and state.workspace().previews.stamp(job.id) != seen):
+            st.rerun()
+        done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.progress(min(1.0, done / max(total, 1)), text=job_words(now).capitalize())
+            if st.button("Cancel", key=f"cancel-{job.id}"):
+                state.workspace().jobs.cancel(job.id)
+                st.rerun()
+
+    poll()
