@@ -164,7 +164,8 @@ def _lookalike(kind: VerdictKind, scores: dict[str, float | None]) -> Objection:
 def _window_probability(reading: Reading, window: FoundWindow, kind: VerdictKind) -> float:
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
         return reading.calibration.persistent_odds.probability(float(reading.persistent_u[window.client]))
-    return reading.calibration.window_odds.probability(window.u)
+    odds = reading.calibration.window_odds if kind.accuses else reading.calibration.question_odds
+    return odds.probability(window.u)
 
 
 def _window_kind(persistent: bool, mix_changed: bool, harmful: bool) -> VerdictKind:
@@ -242,7 +243,7 @@ def _quiet_verdict(reading: Reading, client: int, name: str) -> ClientVerdict:
     strongest = reading.search.strongest[client]
     u = QUIET if strongest is None else strongest.u
     reflected = client in reading.reflections()
-    probability = reading.calibration.window_odds.probability(min(u, reading.threshold) if reflected else u)
+    probability = reading.calibration.quiet_odds.probability(min(u, reading.threshold) if reflected else u)
     kind, fact = VerdictKind.NOTHING_FOUND, _why_nothing(reading, u, reflected)
     if reading.persistence.opposed()[client]:
         kind = VerdictKind.PERSISTENTLY_OPPOSED

@@ -102,12 +102,17 @@ class Calibration:
     thresholds: Mapping[str, Threshold]
     """expert (or 'persistent', 'persistent value-only') -> threshold"""
     window_odds: Odds
+    """of clients with a harmful window"""
     persistent_odds: Odds
     """of clients that are harmful throughout: most of those in the tuning runs are honest and of low quality"""
     idle_odds: Odds
     """of clients that contribute nothing"""
     alike_odds: Odds
     """of clients whose updates are those of others"""
+    question_odds: Odds
+    """of clients that changed without measured harm"""
+    quiet_odds: Odds
+    """of clients of whom nothing was found, by their strongest window"""
     presets: Mapping[str, float]
     """preset -> the u that alerts"""
     honest_runs: tuple[HonestRun, ...] = ()
@@ -227,6 +232,8 @@ def to_json(calibration: Calibration) -> str:
                 ("persistent", calibration.persistent_odds),
                 ("idle", calibration.idle_odds),
                 ("alike", calibration.alike_odds),
+                ("question", calibration.question_odds),
+                ("quiet", calibration.quiet_odds),
             )
         },
         "presets": dict(calibration.presets),
@@ -256,6 +263,8 @@ def from_json(text: str) -> Calibration:
         _odds(body["odds"]["persistent"]),
         _odds(body["odds"]["idle"]),
         _odds(body["odds"]["alike"]),
+        _odds(body["odds"]["question"]),
+        _odds(body["odds"]["quiet"]),
         body["presets"],
         tuple(HonestRun(*row) for row in body["honest_runs"]),
         body["provenance"],

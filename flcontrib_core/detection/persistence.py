@@ -59,7 +59,11 @@ class Persistence:
         A client that holds a class nearly alone harms the others' classes and is the only one to help its own; so
         nobody is named without a look at the classes one by one.
         """
-        harmful = (self.harmful_share >= HARMFUL_SHARE) & (self.mean_harm > 0) & self.helps_no_class
+        return np.where(self.helps_no_class, self.unchecked_score(), -np.inf)
+
+    def unchecked_score(self) -> FloatArray:
+        """(m,) the same without the look at the classes: what the threshold's tail is fitted to."""
+        harmful = (self.harmful_share >= HARMFUL_SHARE) & (self.mean_harm > 0)
         return np.where(harmful, self.level + SHARE_WEIGHT * np.nan_to_num(self.harmful_share), -np.inf)
 
     def opposed(self) -> BoolArray:

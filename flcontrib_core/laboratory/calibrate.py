@@ -139,7 +139,9 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
         thresholds[kind.value] = fit_exceeded(maxima, IDLE_RATE, least)
     thresholds[ALIKE] = fit_exceeded(np.array([alike_maximum(run.history) for run in honest]), IDLE_RATE, LEAST_ALIKE)
     even = Odds((0.0,), (0.5,))
-    first = Calibration(thresholds, even, even, even, even, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT})
+    first = Calibration(
+        thresholds, even, even, even, even, even, even, {"default": 0.0, "strict": STRICT, ONLINE_PRESET: STRICT}
+    )
     windows, persistent = _client_odds(tuning, first, model)
     idle_odds, alike_odds = _idle_odds(tuning, first)
     fitted = replace(first, window_odds=windows, persistent_odds=persistent, idle_odds=idle_odds, alike_odds=alike_odds)
@@ -155,7 +157,7 @@ def _persistent_maxima(runs: Iterable[LabelledHistory], bare: bool) -> tuple[Flo
     for run in runs:
         channels = standardise(replace(run.history, channels=None) if bare else run.history)
         standing = persistence(channels, run.history.channels, np.zeros(channels.participated.shape, dtype=bool))
-        maxima.append(float(standing.score().max(initial=-np.inf)))
+        maxima.append(float(standing.unchecked_score().max(initial=-np.inf)))
         client_count.append(len(channels.client_ids))
     return np.array(maxima), np.array(client_count, dtype=np.float64)
 

@@ -27,7 +27,7 @@ def test_the_command_offers_the_sizes_the_shipped_file_was_made_with() -> None:
 def test_a_small_calibration_is_written_and_read_again(tmp_path: Path) -> None:
     out = tmp_path / "calibration.json"
     sizes = ["--tuning-honest", "10", "--test-honest", "1", "--drift", "1", "--replayed", "4"]
-    sizes += ["--tuning-attacks", "1", "--test-attacks", "1"]
+    sizes += ["--tuning-attacks", "1", "--test-attacks", "1", "--corpus-share", "0"]
     told = CliRunner().invoke(calibrate, ["--out", str(out), *sizes])
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout[told.stdout.index("{") :])["honest runs"] == 7

@@ -92,12 +92,13 @@ LADDER = [float(u) for u in np.linspace(-8, 3, 160)]
 WINDOWS = Odds((-5.0, 0.0, 12.0), (0.01, 0.3, 0.995))
 THROUGHOUT = Odds((0.0, 5.0), (0.1, 0.4))
 IDLE, ALIKE = Odds((0.0,), (0.9,)), Odds((0.0, 1.0), (0.8, 0.95))
+QUESTION, QUIET = Odds((0.0, 4.0), (0.2, 0.3)), Odds((-5.0,), (0.02,))
 
 
 def _made() -> Calibration:
     runs = tuple(HonestRun("honest, iid", 8, 1.0, 30, u, u - 1, u > 2.5 if u > -4 else None) for u in LADDER)
     presets = {"default": 0.0, "strict": 2.0, "online": 2.0}
-    odds = (WINDOWS, THROUGHOUT, IDLE, ALIKE)
+    odds = (WINDOWS, THROUGHOUT, IDLE, ALIKE, QUESTION, QUIET)
     return Calibration({"harm": Threshold(-0.4, 0.9)}, *odds, presets, runs, {"seed": 1})
 
 
@@ -108,6 +109,7 @@ def test_a_calibration_survives_being_written(tmp_path: Path) -> None:
     assert again.thresholds == _made().thresholds
     assert (again.window_odds, again.persistent_odds) == (WINDOWS, THROUGHOUT)
     assert (again.idle_odds, again.alike_odds) == (IDLE, ALIKE)
+    assert (again.question_odds, again.quiet_odds) == (QUESTION, QUIET)
     assert again.presets == _made().presets
     assert [r.alerts_online for r in again.honest_runs] == [r.alerts_online for r in _made().honest_runs]
     json.loads(path.read_text(encoding="utf-8"))
@@ -167,7 +169,7 @@ def test_the_shipped_default_preset_keeps_honest_runs_quiet() -> None:
     largest = np.array([r.largest for r in shipped.honest_runs])
     assert (largest > shipped.preset("default")).mean() <= 0.02
     assert (largest > shipped.preset("strict")).mean() <= 0.01
-    assert {r.group for r in shipped.honest_runs} == set(HONEST_GROUPS)
+    assert {r.group for r in shipped.honest_runs} == {*HONEST_GROUPS, "plain", "changing"}
 
 
 def test_runs_are_drawn_alike_from_one_base_and_apart_from_two() -> None:

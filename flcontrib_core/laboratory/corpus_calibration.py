@@ -1,0 +1,191 @@
+"""The second half of a calibration: how often innocents are accused, and how probable each verdict is, on the corpus.
+
+The first half fits each expert's tail on plain honest runs. Here thresholds are raised until few *innocents* stand
+accused, in plain, honestly changing and attacked runs alike, and the shares of dishonest clients are counted verdict by
+verdict, also where nothing was found. The rates shown beside an alert are counted on the corpus's other part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from flcontrib_core.detection.alerts import QUIET, client_verdicts, raise_alerts
+from flcontrib_core.detection.calibration import (
+    Calibration,
+    HonestRun,
+    Odds,
+    Threshold,
+    fit_exceeded,
+    fit_probability,
+)
+from flcontrib_core.detection.experts import NOISE
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.free_riding import LEAST_IDLE
+from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE
+from flcontrib_core.detection.presets import regime_of
+from flcontrib_core.detection.reading import Reading, reading_of
+from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.laboratory.corpus import AssessedRun, Part, assess_corpus, corpus
+from flcontrib_core.vocabulary import OnProgress, no_progress
+
+ACCUSED_RATE = 0.004
+"""Share of runs in which one expert alone, or one kind of idleness, may accuse an innocent."""
+ACCUSED_RATES = {NOISE.name: 0.002}
+"""Other shares: what the noise expert is for lies far beyond its honest tail."""
+MOST_ROUNDS = 8
+PERSISTENT = "persistent"
+LOW_QUALITY = "plain/low-quality/"
+"""Harm over the whole run that is really there: these runs do not count against the persistent threshold."""
+NUMBERS = {
+    Part.TUNING: {"plain/*": 30, "changing/*": 2, "attacked/*": 4, "mixed/*": 30},
+    Part.REPORT: {"plain/*": 12, "changing/*": 1},
+}
+"""Runs per group of the corpus: those that are fitted to, and the innocent ones on which rates are counted."""
+WINDOW, QUESTION, NOTHING = "window", "question", "quiet"
+
+
+def refine_on_corpus(
+    first: Calibration, share: float = 1.0, folder: Path | None = None, on_progress: OnProgress = no_progress
+) -> Calibration:
+    """``refine`` on freshly assessed runs of the corpus: ``share`` of the usual numbers, kept in ``folder``."""
+    with TemporaryDirectory() as temporary:
+        place = Path(temporary) if folder is None else folder
+        parts = [list(corpus(part, _counts(numbers, share))) for part, numbers in NUMBERS.items()]
+        total = sum(len(runs) for runs in parts)
+        assessed: list[list[AssessedRun]] = [[], []]
+        for number, runs in enumerate(parts):
+            for run in assess_corpus(runs, place):
+                on_progress(sum(map(len, assessed)), total, run.run_id)
+                assessed[number].append(run)
+        return refine(first, *assessed)
+
+
+def _counts(numbers: dict[str, int], share: float) -> dict[str, int]:
+    return {pattern: max(1, round(share * number)) for pattern, number in numbers.items()}
+
+
+def refine(first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[AssessedRun]) -> Calibration:
+    """The calibration with thresholds and probabilities of the corpus; rates are counted on the runs of ``others``."""
+    runs = list(tuning)
+    least = {**first.thresholds, ALIKE: LEAST_ALIKE, **{kind.value: limit for kind, limit in LEAST_IDLE.items()}}
+    base = replace(first, thresholds=least)
+    raised = replace(base, thresholds=_raised(base, runs))
+    ladders: dict[str, Any] = {f"{name}_odds": odds for name, odds in _odds(raised, runs).items()}
+    fitted = replace(raised, **ladders)
+    innocent = tuple(_innocent_run(run, fitted) for run in others if not run.truth.dishonest)
+    counts = {"tuning": len(runs), "innocent runs of the other part": len(innocent)}
+    rates = {"each expert and kind": ACCUSED_RATE, **ACCUSED_RATES}
+    provenance = {**first.provenance, "corpus": {"runs": counts, "innocents accused": rates}}
+    return replace(fitted, honest_runs=(*first.honest_runs, *innocent), provenance=provenance)
+
+
+def _dishonest(run: AssessedRun) -> frozenset[str]:
+    """Clients that acted: who was not asked in its windows did nothing."""
+    took_part = dict(zip(run.history.client_ids, run.history.participated.T, strict=True))
+    last = run.history.epoch_count
+    return frozenset(
+        d.client
+        for d in run.truth.dishonest
+        if any(took_part[d.client][a : b + 1].any() for a, b in d.windows or ((1, last),))
+    )
+
+
+def _raised(calibration: Calibration, runs: list[AssessedRun]) -> dict[str, Threshold]:
+    """Every threshold so high that few runs accuse an innocent by it.
+
+    Where one expert falls silent another may speak, so the runs that accuse are read again until nothing changes;
+    a threshold that rises makes no other run accuse.
+    """
+    current, total = calibration, len(runs)
+    for _ in range(MOST_ROUNDS):
+        accusing: list[AssessedRun] = []
+        largest: dict[str, list[float]] = {}
+        for run in runs:
+            scores = _accusing_scores(reading_of(run.history, current, 0.0, WindowModel()), run)
+            for name, score in scores.items():
+                largest.setdefault(name, []).append(score)
+            if scores:
+                accusing.append(run)
+        thresholds = dict(current.thresholds)
+        for name, seen in largest.items():
+            maxima = np.array([*seen, *[0.0] * (total - len(seen))])
+            rise = fit_exceeded(maxima, ACCUSED_RATES.get(name, ACCUSED_RATE), Threshold(0.0, 1.0)).level
+            limit = thresholds[name]
+            thresholds[name] = Threshold(limit.level + rise * limit.scale, limit.scale)
+        if thresholds == current.thresholds:
+            break
+        current, runs = replace(current, thresholds=thresholds), accusing
+    return dict(current.thresholds)
+
+
+def _accusing_scores(reading: Reading, run: AssessedRun) -> dict[str, float]:
+    """threshold's name -> the largest u with which an innocent is accused"""
+    guilty = _dishonest(run)
+    scores: dict[str, float] = {}
+    for alert in raise_alerts(reading, check_sensitivity=False):
+        if alert.client in guilty or not alert.accuses or alert.probability is None:
+            continue
+        name = _threshold_of(alert)
+        if name is not None and not (name == PERSISTENT and LOW_QUALITY in run.run_id):
+            scores[name] = max(scores.get(name, 0.0), alert.score)
+    return scores
+
+
+def _threshold_of(alert: Alert) -> str | None:
+    if alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL:
+        return PERSISTENT
+    return ALIKE if alert.expert == "likeness" else alert.expert
+
+
+def _odds(calibration: Calibration, runs: list[AssessedRun]) -> dict[str, Odds]:
+    """Shares of dishonest clients by the verdict that a client has, and its score."""
+    seen: dict[str, list[tuple[float, bool]]] = {}
+    for run in runs:
+        guilty = _dishonest(run)
+        reading = reading_of(run.history, calibration, 0.0, WindowModel())
+        for verdict in client_verdicts(reading, raise_alerts(reading, check_sensitivity=False)):
+            name = _LADDERS.get(verdict.verdict)
+            if name is not None and verdict.score is not None:
+                seen.setdefault(name, []).append((verdict.score, verdict.client in guilty))
+    even = Odds((0.0,), (0.5,))
+    ladders = {name: fit_probability(*np.array(pairs).T) for name, pairs in seen.items()}
+    return {name: ladders.get(name, even) for name in (WINDOW, QUESTION, NOTHING, PERSISTENT, "idle", "alike")}
+
+
+_LADDERS = {
+    VerdictKind.POISONING_WINDOW: WINDOW,
+    VerdictKind.BEHAVIOUR_CHANGED: QUESTION,
+    VerdictKind.CLASS_MIX_CHANGED: QUESTION,
+    VerdictKind.PERSISTENTLY_HARMFUL: PERSISTENT,
+    VerdictKind.CONTRIBUTES_NOTHING: "idle",
+    VerdictKind.ACTS_TOGETHER: "alike",
+    VerdictKind.NOTHING_FOUND: NOTHING,
+    VerdictKind.PERSISTENTLY_OPPOSED: NOTHING,
+}
+
+
+def _innocent_run(run: AssessedRun, calibration: Calibration) -> HonestRun:
+    """The largest u for which this innocent run accuses somebody: with all channels, and read as a table."""
+
+    def largest(history: ContributionHistory) -> float:
+        reading = reading_of(history, calibration, 0.0, WindowModel())
+        accusing = [a.score for a in raise_alerts(reading, check_sensitivity=False) if a.accuses]
+        below = [w.u for w in reading.search.strongest if w is not None and w.u <= 0]
+        return max(accusing, default=max(below, default=QUIET))
+
+    regime = regime_of(run.history)
+    return HonestRun(
+        run.run_id.split("/")[1],
+        regime.clients,
+        regime.participation,
+        run.history.epoch_count,
+        largest(run.history),
+        largest(replace(run.history, channels=None)),
+    )
