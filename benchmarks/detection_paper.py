@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.cached_runs import cached
 from benchmarks.measurement import Measurement
 from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, mass_in_window, read_change_points
-from flcontrib_core.detection.separation import separate
+from flcontrib_core.detection.separation import GroupingSettings, separate
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
@@ -34,7 +34,7 @@ def paper_rows(runs: int) -> list[Measurement]:
             points = read_change_points(history, ChangePointSettings(ChangeSeries.CUMULATIVE))
             for client in history.client_ids:
                 (inside if client in bad else elsewhere).append(mass_in_window(points, client, WINDOW))
-            grouped = separate(history, dishonest=bad)
+            grouped = separate(history, settings=GroupingSettings(calibrated=False), dishonest=bad)
             if grouped is not None and grouped.jaccard is not None:
                 raw.append(grouped.jaccard.raw)
                 single.append(grouped.jaccard.single_cluster)

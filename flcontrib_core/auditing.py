@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 from flcontrib_core import __version__
 from flcontrib_core.detection.change_points import ChangePointSettings
 from flcontrib_core.detection.findings import Detection
+from flcontrib_core.detection.separation import GroupingSettings
 from flcontrib_core.errors import Problem, SettingsError
 from flcontrib_core.history.assess import Computing, assess_contributions
 from flcontrib_core.history.axioms import AxiomCheck, check_axioms
@@ -37,10 +38,12 @@ class AuditSettings:
     preset: str = "default"
     """'default' or 'strict': the threshold of alerts."""
     change_points: ChangePointSettings = field(default_factory=ChangePointSettings)
+    grouping: GroupingSettings = field(default_factory=GroupingSettings)
 
     def record(self) -> dict[str, object]:
         """The settings as plain values, as a stored result carries them."""
-        return {**self.assess.record(), "preset": self.preset, "change_points": self.change_points.record()}
+        reading = {"change_points": self.change_points.record(), "grouping": self.grouping.record()}
+        return {**self.assess.record(), "preset": self.preset, **reading}
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def read_history(
     return replace(
         verdicts,
         change_points=read_change_points(history, settings.change_points),
-        separation=separate(history, utility, dishonest=dishonest, seed=settings.assess.seed),
+        separation=separate(history, utility, settings.grouping, dishonest, settings.assess.seed),
     )
 
 
@@ -169,7 +172,11 @@ def settings_from_record(record: dict[str, object]) -> AuditSettings:
     from flcontrib_core.history.settings import assess_settings_from_record
 
     rest = dict(record)
-    preset, changes = str(rest.pop("preset", "default")), rest.pop("change_points", None)
-    if not isinstance(changes, dict | None):
-        raise SettingsError(f"change_points is {str(changes)[:80]!r}; expected settings by name")
-    return AuditSettings(assess_settings_from_record(rest), preset, ChangePointSettings.from_record(changes or {}))
+    preset = str(rest.pop("preset", "default"))
+    changes, grouping = (rest.pop(name, None) or {} for name in ("change_points", "grouping"))
+    if not isinstance(changes, dict) or not isinstance(grouping, dict):
+        raise SettingsError("change_points and grouping are settings by name")
+    assess = assess_settings_from_record(rest)
+    return AuditSettings(
+        assess, preset, ChangePointSettings.from_record(changes), GroupingSettings.from_record(grouping)
+    )

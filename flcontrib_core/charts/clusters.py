@@ -14,6 +14,7 @@ from flcontrib_core.charts.palette import ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, epoch_axis, plain, x_axis, y_axis
 from flcontrib_core.charts.ticks import plain_ticks, signed_ticks, value_range
+from flcontrib_core.detection.findings import Separation
 from flcontrib_core.detection.separation import computed_epochs
 from flcontrib_core.words import numbers
 
@@ -38,9 +39,14 @@ class ClusterFacts:
     styles: ClientStyles
 
 
-def cluster_facts(report: AuditReport, utility: str, also: str | None = None) -> ClusterFacts | None:
-    """Members of each group, those with an alert and ``also`` the followed one first among the drawn lines."""
-    found = report.detection.separation
+def cluster_facts(
+    report: AuditReport, utility: str, also: str | None = None, separation: Separation | None = None
+) -> ClusterFacts | None:
+    """Members of each group, those with an alert and ``also`` the followed one first among the drawn lines.
+
+    ``separation``: made in another way than the report's own.
+    """
+    found = separation or report.detection.separation
     if found is None:
         return None
     history = report.history
@@ -73,7 +79,7 @@ def cluster_alt(facts: ClusterFacts) -> str:
     sizes = "; ".join(
         f"group {g + 1}: {', '.join(m[:8])}{' …' if len(m) > 8 else ''}" for g, m in enumerate(facts.groups)
     )
-    return f"{len(facts.groups)} groups of cumulative series. {sizes}."
+    return f"{numbers.several(len(facts.groups), 'group')} of cumulative series. {sizes}."
 
 
 def cluster_rows(facts: ClusterFacts) -> list[dict[str, object]]:

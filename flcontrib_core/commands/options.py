@@ -11,6 +11,7 @@ import click
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries
 from flcontrib_core.detection.segmentation import LengthPrior, SegmentLikelihood
+from flcontrib_core.detection.separation import METRICS, GroupingSettings
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.execution.local import usual_workers
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessOptions, AssessSettings, assess_settings
@@ -80,6 +81,11 @@ READING_OPTIONS = [
     click.option("--change-prior", type=click.Choice([m.value for m in LengthPrior]),
                  help="How long segments are beforehand. Default: constant."),
     click.option("--change-utility", metavar="NAME", help="Whose values change points are read from. Default: loss."),
+    click.option("--groups", type=click.IntRange(1), metavar="K",
+                 help="Number of groups of clients. Default: the best silhouette's, or one where chance does as well."),
+    click.option("--group-metric", type=click.Choice(METRICS), default="euclidean", show_default=True,
+                 help="How series are compared; dtw and softdtw warp them, cost clients x epochs squared, and compile "
+                      "for half a minute at first."),
 ]  # fmt: skip
 ENGINE_OPTIONS = [
     click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
@@ -139,7 +145,9 @@ def audit_settings_from(options: dict[str, Any], preset: str) -> AuditSettings:
     asked = {name: options.get(f"change_{name}") for name in ("series", "utility", "likelihood", "prior")}
     if options.get("paper") and asked["series"] is None:
         asked["series"] = ChangeSeries.CUMULATIVE
-    return AuditSettings(settings_from(options), preset, ChangePointSettings.from_record(asked))
+    metric = options.get("group_metric") or "euclidean"
+    grouping = GroupingSettings(options.get("groups"), metric, calibrated=not options.get("paper"))
+    return AuditSettings(settings_from(options), preset, ChangePointSettings.from_record(asked), grouping)
 
 
 def settings_from(options: dict[str, Any]) -> AssessSettings:

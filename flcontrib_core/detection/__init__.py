@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.review import StepKind as StepKind
     from flcontrib_core.detection.segmentation import LengthPrior as LengthPrior
     from flcontrib_core.detection.segmentation import SegmentLikelihood as SegmentLikelihood
+    from flcontrib_core.detection.separation import METRICS as METRICS
+    from flcontrib_core.detection.separation import GroupingSettings as GroupingSettings
     from flcontrib_core.detection.separation import separate as separate
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -196,6 +196,10 @@ class Separation:
     stability: float | None
     jaccard: JaccardScore | None
     metric: str
+    chance_silhouette: float | None = None
+    """what the best grouping of this run's ungrouped twins reaches in 19 of 20 cases; None where it was not asked"""
+    asked: bool = False
+    """Did the reader name the number of groups?"""
     epochs_left_out: int = 0
     """epochs without any value, which the series skip"""
     cells_held: int = 0

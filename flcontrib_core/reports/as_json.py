@@ -115,6 +115,8 @@ def separation_json(separation: Separation | None) -> dict[str, Any] | None:
         "labels": separation.labels,
         "stability": separation.stability,
         "silhouette": {str(k): s for k, s in separation.silhouette.items()},
+        "chance_silhouette": separation.chance_silhouette,
+        "k_asked": separation.asked,
         "metric": separation.metric,
         "epochs_left_out": separation.epochs_left_out,
         "cells_held": separation.cells_held,

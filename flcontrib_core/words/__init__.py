@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.remarks import without_values as without_values
     from flcontrib_core.words.results import budget as budget
     from flcontrib_core.words.results import credited as credited
+    from flcontrib_core.words.results import grouping_sentence as grouping_sentence
     from flcontrib_core.words.results import methods as methods
     from flcontrib_core.words.results import own_warning as own_warning
     from flcontrib_core.words.results import separation_remark as separation_remark

@@ -60,6 +60,18 @@ def budget(settings: Mapping[str, Any]) -> str:
     return several(amount, "epoch") if isinstance(amount, int) else f"{float(amount):.0%} of the epochs"
 
 
+def grouping_sentence(separation: Separation) -> str:
+    """Is the number of groups the reader's, the silhouette's, or one because chance does as well?"""
+    chance, best = separation.chance_silhouette, max(separation.silhouette.values(), default=None)
+    if chance is None or best is None:
+        return ""
+    beaten = best > chance
+    compared = f"the best silhouette is {best:.2f}, series without groups reach {chance:.2f} by chance"
+    if separation.asked:
+        return f"{several(separation.k, 'group')} as asked; {compared}."
+    return f"{'Grouped' if beaten else 'No grouping'}: {compared}."
+
+
 def separation_remark(separation: Separation) -> str:
     """What the grouped series leave out or hold; empty where nothing is missing."""
     said = []

@@ -97,7 +97,7 @@ WITH_REPORT = {
     "client": "client-03 sent empty updates in epochs 5–8",
     "epoch": "Epoch 1: loss reduction",
     "change_points": "at or above 0.50",
-    "clusters": "The series fall into",
+    "clusters": "series",
     "compare": "No client changed rank; the alerts agree",
     "scheduler": "Computing 7 of 12 epochs covers",
     "report": "Take the result with you",

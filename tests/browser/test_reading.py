@@ -24,7 +24,7 @@ PAGES = {
     "client": "sent empty updates",
     "epoch": "Epoch 1",
     "change_points": "at or above",
-    "clusters": "The series fall",
+    "clusters": "series",
     "compare": "client",
     "scheduler": "Computing",
     "runs": "not yet decided",

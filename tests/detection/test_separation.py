@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flcontrib_core.detection.separation import jaccard, separate
+from flcontrib_core.detection.separation import GroupingSettings, jaccard, separate
 from flcontrib_core.errors import SettingsError
 from tests.detection.test_change_points import history_of
 
@@ -80,11 +80,59 @@ def test_too_few_or_identical_clients_have_no_grouping():
 
 def test_settings_outside_their_range_are_named():
     history = history_of(two_groups())
-    with pytest.raises(SettingsError, match="between 2 and 4"):
-        separate(history, k=5)
+    with pytest.raises(SettingsError, match="between 1 and 4"):
+        separate(history, settings=GroupingSettings(5))
     with pytest.raises(SettingsError, match="dtw"):
-        separate(history, metric="cosine")
-    found = separate(history, k=3)
+        separate(history, settings=GroupingSettings(metric="cosine"))
+    found = separate(history, settings=GroupingSettings(3))
     assert found is not None
     assert found.k == 3
-    assert separate(replace(history, client_ids=tuple("hgfedcba")), k=2) is not None
+    assert separate(replace(history, client_ids=tuple("hgfedcba")), settings=GroupingSettings(2)) is not None
+
+
+def without_groups(seed: int, clients: int = 10) -> np.ndarray:
+    """Honest clients that differ for good, by amounts from one bell curve: no group."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(-0.1, 0.03, clients)[None, :] + rng.normal(0, 0.01, (25, clients))
+
+
+def test_series_without_groups_are_one_group_in_most_runs():
+    found = [separate(history_of(without_groups(seed))) for seed in range(20)]
+    one = [f for f in found if f is not None and f.k == 1]
+    assert len(one) >= 17
+    assert set(one[0].labels.values()) == {0}
+    assert one[0].chance_silhouette is not None
+    assert max(one[0].silhouette.values()) <= one[0].chance_silhouette
+    assert one[0].stability is None
+    forced = separate(history_of(without_groups(0)), settings=GroupingSettings(calibrated=False))
+    assert forced is not None
+    assert forced.k > 1
+
+
+def test_one_group_may_be_asked_for_and_scores_as_the_single_cluster():
+    found = separate(history_of(two_groups()), settings=GroupingSettings(1), dishonest=["c0", "c1"])
+    assert found is not None
+    assert (found.k, found.asked) == (1, True)
+    assert found.jaccard is not None
+    assert found.jaccard.raw == found.jaccard.single_cluster
+    assert found.centres.shape == (1, 21)
+
+
+def test_the_batched_silhouette_is_scikit_learns():
+    from sklearn.metrics import silhouette_score
+
+    from flcontrib_core.detection import chance_groups
+
+    points = np.random.default_rng(1).normal(size=(3, 12, 4))
+    distances = chance_groups._distances(points, points)
+    labels = chance_groups._grouped(points, distances, 3, 0)
+    expected = [silhouette_score(x, y) for x, y in zip(points, labels, strict=True)]
+    np.testing.assert_allclose(chance_groups._silhouettes(distances, labels, 3), expected)
+
+
+def test_grouping_settings_survive_their_record():
+    asked = GroupingSettings(3, "softdtw", calibrated=False)
+    assert GroupingSettings.from_record(asked.record()) == asked
+    for wrong in ({"k": "many"}, {"colour": 1}, {"metric": "cosine"}):
+        with pytest.raises(SettingsError):
+            GroupingSettings.from_record(wrong)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core.auditing import AuditReport
+from flcontrib_core.auditing import AuditReport, settings_from_record
 from flcontrib_core.charts import (
     ClusterFacts,
     cluster_alt,
@@ -15,18 +15,50 @@ from flcontrib_core.charts import (
     silhouette_alt,
     silhouette_rows,
 )
-from flcontrib_core.detection import Separation
-from flcontrib_core.words import numbers, separation_remark, so_far
+from flcontrib_core.detection import METRICS, GroupingSettings, Separation, separate
+from flcontrib_core.words import grouping_sentence, numbers, separation_remark, so_far
 from flcontrib_dashboard import controls, selection, state
 
 MOST_NAMES = 30
+MOST_GROUPS = 8
+DISTANCES = {"euclidean": "Euclidean", "dtw": "DTW", "softdtw": "Soft-DTW"}
+DISTANCE_HELP = (
+    "Euclidean compares epoch by epoch. DTW and soft-DTW warp the series in time: they cost clients × epochs², and the "
+    "first use compiles for about half a minute. The number of groups is always decided by Euclidean distances."
+)
 
 
-def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: str) -> None:
+def asked(report: AuditReport) -> GroupingSettings:
+    """How many groups and by which distance: the result's own choice, or the knobs', which stay in the URL."""
+    own = settings_from_record(dict(report.provenance.settings)).grouping
+    most = min(len(report.history.client_ids) // 2, MOST_GROUPS)
+    numbers_of = ["auto", *map(str, range(1, most + 1))]
+    k = state.from_url("groups", numbers_of, "auto" if own.k is None else str(own.k))
+    metric = state.from_url("metric", list(METRICS), own.metric)
+    st.session_state.setdefault("group-count", k)
+    st.session_state.setdefault("group-metric", metric)
+    with st.container(horizontal=True, gap="medium"):
+        picked = st.segmented_control("Groups", numbers_of, key="group-count", format_func=str.capitalize, wrap=True)
+        distance = st.segmented_control(
+            "Distance",
+            list(METRICS),
+            key="group-metric",
+            format_func=DISTANCES.__getitem__,
+            help=DISTANCE_HELP,
+            wrap=True,
+        )
+    k, metric = str(picked or k), str(distance or metric)
+    state.remember(groups=k, metric=metric)
+    return GroupingSettings(None if k == "auto" else int(k), metric, own.calibrated)
+
+
+def groups(
+    shown: state.Shown, found: Separation, facts: ClusterFacts, utility: str, settings: GroupingSettings
+) -> None:
     """The panels, how well each number of groups fits, and what the grouping is worth."""
     report, mode = shown.report, state.theme()
-    following = selection.follow_bar(report)
-    key = (shown.result.digest, utility, following, mode)
+    following = selection.of_url(report)
+    key = (shown.result.digest, utility, following, mode, settings)
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Cumulative series by group", facts.axis)
         st.caption("Wide grey: the group's centre. In colour: clients with an alert and the one you follow.")
@@ -42,7 +74,7 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
     left, right = st.columns([1, 1.4], gap="small")
     with left, st.container(border=True, height="stretch", gap="xsmall"):
         controls.card_title("How well each number of groups fits")
-        st.caption("Silhouette score: 1 = groups far apart, 0 = they touch.")
+        st.caption(f"Silhouette: 1 = groups far apart, 0 = they touch. {grouping_sentence(found)}")
         controls.chart(
             lambda: draw_silhouette(facts, mode),
             silhouette_alt(facts),
@@ -59,8 +91,26 @@ def groups(shown: state.Shown, found: Separation, facts: ClusterFacts, utility: 
             st.markdown(f"**Group {g + 1}** ({numbers.count(len(members))}{here}): {controls.text_of(names)}")
 
 
+def regrouped(shown: state.Shown, utility: str, settings: GroupingSettings) -> Separation | None:
+    """The series grouped as asked; the result's own grouping where that is what was asked."""
+    report = shown.report
+    own = settings_from_record(dict(report.provenance.settings)).grouping
+    if settings == own:
+        return report.detection.separation
+    dishonest = None if report.truth is None else [d.client for d in report.truth.dishonest]
+    with st.spinner("Grouping …"):
+        return state.cached(
+            (shown.result.digest, utility, settings, "separation"),
+            lambda: separate(report.history, utility, settings, dishonest, report.provenance.seed),
+        )
+
+
 def worth(found: Separation) -> None:
     """Against the truth where it is known, otherwise how stable the grouping is."""
+    if found.k == 1 and found.jaccard is None:
+        controls.card_title("One group")
+        st.caption("Nothing was separated, so there is nothing whose stability could be asked for.")
+        return
     if found.jaccard is None:
         controls.card_title("How stable is it?")
         stability = "not known" if found.stability is None else f"{found.stability:.2f}"
@@ -70,9 +120,9 @@ def worth(found: Separation) -> None:
     controls.card_title("Against the known truth", "Jaccard index")
     adjusted = found.jaccard.adjusted
     with st.container(horizontal=True, gap="small"):
-        st.metric("Of this grouping", f"{found.jaccard.raw:.2f}")
-        st.metric("One single cluster", f"{found.jaccard.single_cluster:.2f}")
         st.metric("Chance-adjusted", "no value" if adjusted is None else f"{adjusted:.2f}")
+        st.metric("Raw", f"{found.jaccard.raw:.2f}")
+        st.metric("Raw, one single group", f"{found.jaccard.single_cluster:.2f}")
     st.caption(
         "A raw value near the single-cluster one means nothing was separated; 0 adjusted is chance."
         + (" Where one cluster is already the truth, there is no chance to adjust for." if adjusted is None else "")
@@ -81,6 +131,8 @@ def worth(found: Separation) -> None:
 
 def title_of(report: AuditReport, found: Separation, facts: ClusterFacts) -> str:
     """'The series fall into 2 groups; client-05 is grouped with 9 others', where one client has an alert."""
+    if found.k == 1:
+        return "The series form one group" if found.asked else "No grouping: the series differ no more than by chance"
     words = f"The series fall into {numbers.several(found.k, 'group')}"
     marked = tuple(dict.fromkeys(a.client for a in report.detection.alerts))
     if len(marked) == 1:
@@ -97,23 +149,28 @@ def title_of(report: AuditReport, found: Separation, facts: ClusterFacts) -> str
 shown = controls.need_report("Clusters", unfinished=True)
 if shown is not None:
     report = shown.report
-    found = report.detection.separation
     utility = report.detection.change_points.utility or report.history.utilities[0]
+    top, found, facts = st.container(), None, None
     followed = selection.of_url(report).client
-    facts = state.cached(
-        (shown.result.digest, utility, followed, "groups"), lambda: cluster_facts(report, utility, followed)
-    )
+    if report.history.without_values is None:
+        selection.follow_bar(report)
+        settings = asked(report)
+        found = regrouped(shown, utility, settings)
+        facts = state.cached(
+            (shown.result.digest, utility, followed, settings, "groups"),
+            lambda: None if found is None else cluster_facts(report, utility, followed, found),
+        )
     if report.history.without_values is not None:
         st.title("There are no values whose series could be grouped")
         controls.no_values(shown)
     elif found is None or facts is None:
-        st.title("Too few different series to group")
+        top.title("Too few different series to group")
         st.text("Grouping needs at least four clients whose series differ.")
     else:
-        st.title(controls.text_of(f"{so_far(report)}{title_of(report, found, facts)}"))
+        top.title(controls.text_of(f"{so_far(report)}{title_of(report, found, facts)}"))
         st.caption(
             "K-means on the cumulative series. Groups form among honest clients too, so this view raises no alert."
             + (f" {remark}" if (remark := separation_remark(found)) else "")
         )
-        groups(shown, found, facts, utility)
+        groups(shown, found, facts, utility, settings)
     controls.next_steps(("alerts", "What was alerted, with its evidence"), ("compare", "Compare with another result"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
-from flcontrib_core.detection.separation import separate
+from flcontrib_core.detection.separation import GroupingSettings, separate
 from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, rises, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within
 
@@ -50,7 +50,9 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
     assert run.truth is not None
     assert instance.window is not None
     history = assess_within(run, stage.applied).history
-    found = separate(history, dishonest=[d.client for d in run.truth.dishonest])
+    found = separate(
+        history, settings=GroupingSettings(calibrated=False), dishonest=[d.client for d in run.truth.dishonest]
+    )
     score = None if found is None else found.jaccard
     return [
         {
