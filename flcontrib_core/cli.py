@@ -21,6 +21,8 @@ COMMANDS = {
     "assess": ("assessing", "Per-epoch Shapley values of every client."),
     "schedule": ("assessing", "Which epochs are worth computing under a budget."),
     "price": ("pricing", "Evaluations, time and memory before anything is computed."),
+    "ask": ("asking", "Which coalitions to evaluate elsewhere."),
+    "tell": ("asking", "Values from answers that came from elsewhere."),
     "audit": ("assessing", "Who contributed what, who changed and when."),
     "compare": ("assessing", "Totals, ranks and alerts side by side."),
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),

@@ -81,5 +81,9 @@ class MissingPart(FLContribError):
     """The run lacks a part this computation needs (a model, a validation set, an optional package)."""
 
 
+class AnswerError(FLContribError):
+    """An answer from elsewhere is missing a part, contradicts another, or belongs to no question."""
+
+
 class UnsupportedPlatform(FLContribError):
     """This operating system lacks what the command stands on."""

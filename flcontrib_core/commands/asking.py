@@ -1,0 +1,85 @@
+"""``ask`` and ``tell``: coalitions that somebody else evaluates, and values from the answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flcontrib_core.commands.assessing import JSON, RUN, open_run
+from flcontrib_core.commands.printing import print_json, table
+from flcontrib_core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from flcontrib_core.history.asking import Told
+
+
+def _metrics(given: tuple[str, ...]) -> dict[str, str] | None:
+    pairs = [metric.rpartition(":")[::2] for metric in given]
+    if any(not name for name, _ in pairs):
+        raise SettingsError(f"--metric {' '.join(given)}: write the name and which way is better, e.g. dice:higher")
+    return dict(pairs) or None
+
+
+def _show(told: Told, as_json: bool) -> None:
+    if as_json:
+        epochs = [{"epoch": e.epoch, "asked": e.asked, "answered": e.answered} for e in told.epochs]
+        print_json({"epochs": epochs, "complete": told.complete})
+        return
+    rows = [[str(e.epoch), str(e.asked), str(e.answered), str(e.asked - e.answered)] for e in told.epochs]
+    click.echo(table(["epoch", "asked", "answered", "open"], rows))
+
+
+@click.command(epilog="Example: flcontrib ask run.flrun -o work --metric dice:higher")
+@RUN
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the questions.")
+@click.option("--metric", multiple=True, metavar="NAME:WAY", help="A metric and which way is better: higher or lower.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Which coalitions are drawn.")
+@JSON
+def ask(run: Path, out: Path, metric: tuple[str, ...], seed: int, as_json: bool) -> None:
+    """Which coalitions to evaluate elsewhere: one JSON-lines file per epoch, weights over participants, no tensors.
+
+    Anything may answer: {"id", "weights": {client: w}, "answer": null} asks for the metrics of the model before the
+    epoch plus each client's update times its weight. Write them into "answer" and call tell.
+    """
+    from flcontrib_core.history.asking import ask as ask_run
+    from flcontrib_core.history.asking import need_log
+    from flcontrib_core.history.settings import AssessSettings
+
+    log = need_log(open_run(run, {}))
+    _show(ask_run(log, out, _metrics(metric), AssessSettings(seed=seed)), as_json)
+
+
+@click.command(epilog="Example: flcontrib tell run.flrun work -o values --report report.html")
+@RUN
+@click.argument("work", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the values as Parquet, CSV and JSON.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the audit of these values as HTML and JSON.")
+@JSON
+def tell(run: Path, work: Path, out: Path | None, report: Path | None, as_json: bool) -> None:
+    """Takes the answers in WORK: closes epochs with values and intervals, or asks for a few more."""
+    from flcontrib_core.history.asking import need_log
+    from flcontrib_core.history.asking import tell as tell_run
+
+    log = need_log(open_run(run, {}))
+    told = tell_run(log, work)
+    if told.history is not None:
+        _write(log, told.history, out, report)
+    _show(told, as_json)
+
+
+def _write(log: Any, history: Any, out: Path | None, report: Path | None) -> None:
+    from flcontrib_core.auditing import AuditSettings, report_on
+    from flcontrib_core.history.settings import AssessSettings
+    from flcontrib_core.reports.tables import write_history_tables
+    from flcontrib_core.reports.twin import write_report
+    from flcontrib_core.vocabulary import FillPolicy
+
+    if out is not None:
+        for path in write_history_tables(history, out, FillPolicy.EQUAL, log.warnings):
+            click.echo(f"wrote {path}", err=True)
+    if report is not None:
+        settings = AuditSettings(AssessSettings(utilities=history.utilities))
+        for path in write_report(report_on(log, history, settings, {"executor": "answers from elsewhere"}), report):
+            click.echo(f"wrote {path}", err=True)
