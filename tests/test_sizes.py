@@ -12,12 +12,7 @@ ROOT = Path(__file__).parents[1]
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 350
 DOCUMENTED = 0.90
-LONGER_MODULES = {
-    "flcontrib_core/runs/epoch_lines.py": 360,
-    "flcontrib_core/runs/log_checks.py": 380,
-    "flcontrib_core/words/facts.py": 380,
-    "flcontrib_core/workspace/stored_runs.py": 370,
-}
+LONGER_MODULES = {"flcontrib_core/words/facts.py": 380}
 """What is not yet so. The list only shrinks."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

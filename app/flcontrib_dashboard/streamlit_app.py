@@ -47,6 +47,7 @@ def workspace_gone(fault: WorkspaceError) -> None:
     """What stands in place of every page while the workspace cannot be read."""
     st.sidebar.error(controls.text_of(str(fault)))
     st.title("The workspace cannot be read")
+    st.text(str(fault))  # a narrow screen hides the sidebar
     st.markdown(wording.GONE)
     if st.button("Look again", type="primary"):
         st.rerun()

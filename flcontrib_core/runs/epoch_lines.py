@@ -60,10 +60,7 @@ class EpochLines:
         self._sizes_by_position.append(client.data_size)
 
     def append(self, line: bytes) -> EpochRecord:
-        """Takes a recording's next line as the reader will; raises ``RunLogError`` and stays as it was if it would not.
-
-        Made with findings of its own, which hold nothing between two calls.
-        """
+        """Takes a recording's next line as the reader will; raises ``RunLogError``, unchanged, where it will not."""
         due = self._last + 1
         bound_epochs(due)
         bound_line_bytes(self._bytes + len(line))

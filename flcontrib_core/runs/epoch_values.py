@@ -9,15 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from flcontrib_core.errors import Problem
+from flcontrib_core.runs.aggregate_check import AggregateCheck, aggregate_evidence
 from flcontrib_core.runs.claims import claim_evidence, gap_evidence
 from flcontrib_core.runs.epoch_source import BundleSource, Verified
 from flcontrib_core.runs.limits import WINDOW
 from flcontrib_core.runs.log_checks import (
-    AggregateCheck,
     EpochFacts,
     UpdateFacts,
     absent_evidence,
-    aggregate_evidence,
     update_evidence,
 )
 from flcontrib_core.runs.parts import Parts

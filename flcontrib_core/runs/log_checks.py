@@ -22,11 +22,9 @@ from flcontrib_core.runs.limits import NORM_ABOVE, NORM_BELOW
 from flcontrib_core.runs.problems import problem, shown, span
 from flcontrib_core.runs.run_log import EpochRecord
 from flcontrib_core.runs.tensors import Block
-from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
+from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 MAX_PER_CODE = 50
-_RELATIVE = {"F32": 1e-5, "F16": 2.0**-9, "BF16": 2.0**-6}
-_ABSOLUTE = 1e-6
 _NARROW = 128
 """Numbers of an update below which hashing rows one by one would cost more than reading them."""
 MAX_COPIES = 100_000
@@ -112,93 +110,6 @@ class UpdateFacts:
     def result(self) -> EpochFacts:
         """The facts of the blocks so far."""
         return EpochFacts(self._finite, self._zero, np.sqrt(self._squares), self._fingerprints, self._global_finite)
-
-
-class AggregateCheck:
-    """Is the stored ``global`` the data-size-weighted mean (eq. fl_naive) that the contributions are about?
-
-    Follows F(t) through the run for one window of columns: the stored model where there is one, else the rebuilt.
-    """
-
-    def __init__(self, initial: Float32Array, first: int) -> None:
-        """``initial`` holds the columns ``first`` … of F⁰."""
-        self._first = first
-        with np.errstate(invalid="ignore"):  # some bit patterns of NaN complain when widened
-            self._previous: FloatArray | None = initial.astype(np.float64)
-        self._mean = np.zeros(len(initial))
-        self._global = np.zeros(len(initial), dtype=np.float32)
-        self._weights = np.zeros(0)
-        self._relative = 0.0
-        self._stored = False
-        self.differences: dict[int, float] = {}
-        """epoch -> largest absolute difference, where it is more than rounding"""
-
-    def begin(self, record: EpochRecord) -> None:
-        """The next epoch, before its blocks."""
-        sizes = np.asarray(record.data_sizes, dtype=np.float64)
-        self._weights = sizes / sizes.sum() if len(sizes) else sizes
-        self._mean[:] = 0
-        self._relative, self._stored = _RELATIVE["F32"], False
-
-    def take(self, block: Block) -> None:
-        """One block of the epoch's file."""
-        self._relative = max(self._relative, _RELATIVE[block.tensor.dtype])
-        low = max(block.column, self._first)
-        high = min(block.column + block.values.shape[1], self._first + len(self._mean))
-        self._stored |= block.tensor.name == "global"
-        if low >= high:
-            return
-        values = block.values[:, low - block.column : high - block.column]
-        here = slice(low - self._first, high - self._first)
-        if block.tensor.name == "global":
-            self._global[here] = values[0]
-        else:
-            with np.errstate(invalid="ignore"):
-                self._mean[here] += self._weights[block.row : block.row + len(values)] @ values.astype(np.float64)
-
-    def end(self, epoch: int, facts: EpochFacts) -> None:
-        """The epoch is read: compares, and goes on from its model."""
-        sound = bool(facts.finite.all())
-        stored = self._stored and facts.global_finite
-        if self._previous is not None and sound:
-            self._previous += self._mean
-            # Without participants there is nothing to rebuild: a moved model is the server's share by definition.
-            if stored and len(self._weights):
-                self._compare(epoch)
-        if stored:
-            self._previous = self._global.astype(np.float64)
-        elif not sound:
-            self._previous = None
-
-    def adopt(self, stored: Float32Array) -> None:
-        """Go on from an epoch's stored model (P,) without looking at the epoch again."""
-        self._previous = stored[self._first : self._first + len(self._mean)].astype(np.float64)
-
-    def _compare(self, epoch: int) -> None:
-        assert self._previous is not None
-        piece = 1 << 18
-        for at in range(0, len(self._mean), piece):
-            here = slice(at, at + piece)
-            rebuilt, stored = self._previous[here], self._global[here].astype(np.float64)
-            before = rebuilt - self._mean[here]
-            difference = np.abs(stored - rebuilt)
-            if (difference > _ABSOLUTE + self._relative * (np.abs(stored) + np.abs(before))).any():
-                self.differences[epoch] = max(self.differences.get(epoch, 0.0), float(difference.max()))
-
-
-def aggregate_evidence(differences: dict[int, float]) -> list[Problem]:
-    """One warning for all epochs whose stored model is not the weighted mean."""
-    if not differences:
-        return []
-    worst = max(differences, key=lambda epoch: differences[epoch])
-    return [
-        problem(
-            "W_AGGREGATE",
-            f"epochs {span(sorted(differences))}",
-            f"a stored server model up to {differences[worst]:.3g} (largest absolute difference, epoch {worst}) away "
-            "from the weighted mean of the updates",
-        )
-    ]
 
 
 def absent_evidence(absent: Mapping[str, Sequence[int]] | Mapping[str | None, Sequence[int]]) -> list[Problem]:

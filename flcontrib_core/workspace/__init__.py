@@ -60,11 +60,11 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.planning_jobs import stored_measurement as stored_measurement
     from flcontrib_core.workspace.planning_jobs import stored_proof as stored_proof
     from flcontrib_core.workspace.preferences import Execution as Execution
+    from flcontrib_core.workspace.removals import DeletedRun as DeletedRun
     from flcontrib_core.workspace.results import ResultEntry as ResultEntry
     from flcontrib_core.workspace.store import Workspace as Workspace
     from flcontrib_core.workspace.store import check_log as check_log
     from flcontrib_core.workspace.store import default_path as default_path
-    from flcontrib_core.workspace.stored_runs import DeletedRun as DeletedRun
     from flcontrib_core.workspace.stored_runs import RunEntry as RunEntry
     from flcontrib_core.workspace.time_stamps import read_stamp as read_stamp
     from flcontrib_core.workspace.time_stamps import request_stamp as request_stamp

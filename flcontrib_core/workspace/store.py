@@ -35,8 +35,9 @@ from flcontrib_core.workspace.job_status import Previews
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.objects import ObjectStore
 from flcontrib_core.workspace.preferences import Preferences
+from flcontrib_core.workspace.removals import DeletedRun
 from flcontrib_core.workspace.results import StoredResults
-from flcontrib_core.workspace.stored_runs import DeletedRun, StoredRuns
+from flcontrib_core.workspace.stored_runs import StoredRuns
 
 _FOLDERS = ("objects", "log", "jobs", "incoming", "quarantine")
 

@@ -20,7 +20,7 @@ from flcontrib_core.codec import decode
 from flcontrib_core.errors import Problem, RunLogError, WorkspaceError
 from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
-from flcontrib_core.workspace.cache import EPOCH, report_damage
+from flcontrib_core.workspace.cache import report_damage
 from flcontrib_core.workspace.descriptions import DESCRIBED, RunDescription, described
 from flcontrib_core.workspace.disk import Staged
 from flcontrib_core.workspace.faults import DamagedObject, storage_faults
@@ -41,6 +41,7 @@ from flcontrib_core.workspace.import_run import (
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.objects import ObjectStore
+from flcontrib_core.workspace.removals import DeletedRun, decide_removal, in_use
 
 _PROBLEMS_KEPT = 5
 _FROM_THE_RUN = ("name", "source", "kind", "clients", "epochs", "size", "object", "companion", "family")
@@ -77,20 +78,6 @@ class RunEntry:
     def names(self) -> tuple[str, ...]:
         """Everything it was ever called, its file's name included."""
         return tuple(dict.fromkeys((self.name, *self.other_names, self.source)))
-
-
-@dataclass(frozen=True)
-class DeletedRun:
-    """What a deletion removed and what it left."""
-
-    digest: str
-    name: str
-    bytes_freed: int
-    results: int
-    epochs: int
-    games: int
-    jobs: int
-    kept: tuple[str, ...]
 
 
 def _called(entry: RunEntry, said: RunDescription | None) -> RunEntry:
@@ -228,7 +215,7 @@ class StoredRuns:
                 raise WorkspaceError(f"no run {digest[:12]}… in {self.path}")
             if transaction.execute("SELECT 1 FROM asked WHERE run = ? AND state IN ('queued', 'running')", (digest,)):
                 raise WorkspaceError(f"run {entry.name!r} is being computed; cancel its job before deleting it")
-            deleted = self._decide_removal(transaction, entry)
+            deleted = decide_removal(transaction, entry, self.objects, self.path)
             self.log.append(transaction, "run-deleted", digest, {"name": entry.name, "kept": list(deleted.kept)})
         self.finish_removals()
         return deleted
@@ -240,7 +227,7 @@ class StoredRuns:
         with self._index.write() as transaction:
             for row in transaction.execute("SELECT path FROM removals"):
                 path = self.path / row["path"]
-                if _in_use(transaction, path.name):  # the same run was added again since
+                if in_use(transaction, path.name):  # the same run was added again since
                     continue
                 if path.is_dir():
                     shutil.rmtree(path)
@@ -298,36 +285,6 @@ class StoredRuns:
                 body = {"name": name, "size": staged.size, "problems": problems}
                 self.log.append(transaction, "upload-refused", staged.sha256, body)
 
-    def _decide_removal(self, transaction: Transaction, entry: RunEntry) -> DeletedRun:
-        """Takes a run's rows out of the index and notes its files for removal."""
-        kin = transaction.execute(
-            "SELECT json_extract(entry, '$.body.name') AS name FROM runs "
-            "WHERE digest <> ? AND json_extract(entry, '$.body.family') = ?",
-            (entry.digest, entry.family),
-        )
-        results = transaction.execute("SELECT object FROM results WHERE run = ?", (entry.digest,))
-        jobs = transaction.execute("SELECT id FROM asked WHERE run = ?", (entry.digest,))
-        cached = []
-        if not kin:
-            cached = transaction.execute("SELECT key, object, what FROM cached WHERE family = ?", (entry.family,))
-            transaction.execute("DELETE FROM cached WHERE family = ?", (entry.family,))
-        for row in jobs:
-            transaction.execute("DELETE FROM jobs WHERE id = ?", (row["id"],))
-        objects = [entry.object, entry.companion, *(row["object"] for row in [*results, *cached])]
-        paths = [self.objects.path(name).relative_to(self.path) for name in objects if name is not None]
-        paths += [Path("jobs", row["id"]) for row in jobs]
-        for path in paths:
-            transaction.execute("INSERT OR IGNORE INTO removals (path) VALUES (?)", (str(path),))
-        count = transaction.execute("SELECT count(*) FROM log WHERE subject = ?", (entry.digest,))[0][0]
-        kept = [f"{count + 1} entries of the audit log about it (name, digests, alerts, decisions)"]
-        if kin:
-            shared = ", ".join(repr(row["name"]) for row in kin)
-            kept.append(f"finished epochs and remembered utilities, shared with {shared}")
-        epochs = sum(row["what"] == EPOCH for row in cached)
-        games = len({row["key"] for row in cached if row["what"] != EPOCH})
-        freed = sum(_size(self.path / path) for path in paths)
-        return DeletedRun(entry.digest, entry.name, freed, len(results), epochs, games, len(jobs), tuple(kept))
-
     def _run(self, row: sqlite3.Row) -> RunEntry:
         entry = LogEntry.of(row)
         body = entry.body
@@ -340,22 +297,3 @@ class StoredRuns:
             reading=decode(Reading, body["reading"]),
             **{field: body[field] for field in _FROM_THE_RUN},
         )
-
-
-def _in_use(transaction: Transaction, name: str) -> bool:
-    """Does anything in the index point at the object or the job of this name?"""
-    return bool(
-        transaction.execute(
-            "SELECT 1 FROM runs WHERE json_extract(entry, '$.body.object') = ?1 "
-            "OR json_extract(entry, '$.body.companion') = ?1 "
-            "UNION ALL SELECT 1 FROM results WHERE object = ?1 UNION ALL SELECT 1 FROM cached WHERE object = ?1 "
-            "UNION ALL SELECT 1 FROM jobs WHERE id = ?1",
-            (name,),
-        )
-    )
-
-
-def _size(path: Path) -> int:
-    if path.is_dir():
-        return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
-    return path.stat().st_size if path.exists() else 0

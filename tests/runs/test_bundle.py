@@ -132,7 +132,7 @@ def test_stages_are_heard_in_order_and_stop_at_the_first_fault(writer: LogWriter
 def test_all_problems_are_reported_at_once(writer: LogWriter, tmp_path: Path) -> None:
     writer.clients[0]["data_size"] = 0
     writer.extra_manifest = {"truth": {"dishonest": 3}}
-    writer.model = {"input": [6], "layers": [{"op": "lstm"}]}
+    writer.model = {"input": [6], "layers": [{"op": "no-such"}]}
     files = writer.files()
     files["epochs/00003.safetensors"] = b"x" * 100
     result = check_run_log(as_zip(files, tmp_path / "bad.flrun"))
