@@ -40,7 +40,7 @@ def reproduce(
 ) -> None:
     """Make a figure of the paper again, with its claims: cactus, ablations, approximations, change-points, jaccard,
     aggregation, or all."""
-    from flcontrib_core.laboratory.reproduction import FIGURES, Stage, price_of_figures, write_figure
+    from flcontrib_core.laboratory.reproduction import FIGURES, Stage, price_of_figures, write_claims_page, write_figure
     from flcontrib_core.laboratory.reproduction import reproduce as run_figure
 
     stage = Stage(data_dir, full=scale == "full", seeds=seeds)
@@ -67,5 +67,6 @@ def reproduce(
                 table(["claim", "paper", "ours", ""], [[c.claim, c.paper, c.ours, said[c.holds]] for c in made.claims])
             )
             click.echo(f"drawn: {out / f'{name}.svg'}")
+    click.echo(f"every claim: {write_claims_page(out, FIGURES)}", err=True)
     if as_json:
         print_json({"figures": answers})

@@ -123,6 +123,9 @@ def test_the_command_prints_figures_with_files_and_claims(tmp_path: Path, monkey
     assert [figure["name"] for figure in answer["figures"]] == ["aggregation"]
     assert all(Path(path).exists() for path in answer["figures"][0]["files"])
     assert "about" in told.stderr  # what it will cost, before it starts
+    page = (tmp_path / "claims.md").read_text()
+    assert "| cactus | | | | not run |" in page
+    assert all(claim["claim"] in page for claim in answer["figures"][0]["claims"])
 
 
 def test_an_unknown_figure_is_refused_with_the_list() -> None:

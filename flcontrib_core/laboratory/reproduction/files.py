@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,27 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
 def claim_cells(claims: tuple[Claim, ...]) -> list[tuple[str, str, str, str]]:
     """Claim · paper · ours · holds, as a table's rows."""
     return [(c.claim, c.paper, c.ours, HOLDS[c.holds]) for c in claims]
+
+
+def write_claims_page(folder: Path, names: Iterable[str]) -> Path:
+    """``claims.md``: every claim of the figures stored in the folder; one that is not there is named as not run."""
+    lines = ["| figure | claim | paper | ours | |", "|---|---|---|---|---|"]
+    for name in names:
+        stored = folder / f"{name}.json"
+        if not stored.exists():
+            lines.append(f"| {name} | | | | not run |")
+            continue
+        content = json.loads(stored.read_text())
+        for claim in content["claims"]:
+            cells = (
+                f"{name} ({content['scale']})",
+                claim["claim"],
+                claim["paper"],
+                claim["ours"],
+                HOLDS[claim["holds"]],
+            )
+            lines.append("| " + " | ".join(str(cell).replace("|", "/") for cell in cells) + " |")
+    return write_atomic(folder / "claims.md", "\n".join(lines) + "\n")
 
 
 def _scale(figure: Figure) -> str:
