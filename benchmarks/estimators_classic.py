@@ -24,7 +24,10 @@ METHODS: tuple[tuple[str, dict[str, object]], ...] = (
     ("monte-carlo", {}),
     ("monte-carlo", {"antithetic": True}),
     ("gtg", {}),
+    ("fedsv", {}),
     ("fedsv-group-testing", {}),
+    ("surrogate-blackbox", {}),
+    ("surrogate-blackbox-unbiased", {}),
     ("shapiq:SVARM", {}),
     ("shapiq:KernelSHAP", {}),
 )
@@ -98,18 +101,24 @@ def _accuracy(epochs: list[DigitsEpoch]) -> list[Measurement]:
         for multiple in (2, 4, 8, 32):
             errors: list[FloatArray] = []
             inside: list[bool] = []
+            mse: list[FloatArray] = []
+            began = time.process_time()
             for number, (epoch, truth) in enumerate(zip(epochs, truths, strict=True)):
                 rng = np.random.default_rng(number)
                 estimate = epoch_estimator(name, evaluations=multiple * 10, **options).estimate(
                     CoalitionOracle(epoch), rng
                 )
-                errors.append(((estimate.values - truth) ** 2).mean(axis=0) / truth.var(axis=0))
+                mse.append(((estimate.values - truth) ** 2).mean(axis=0))
+                errors.append(mse[-1] / truth.var(axis=0))
                 given = ~np.isnan(estimate.half_widths)
                 inside.extend((np.abs(estimate.values - truth) <= estimate.half_widths)[given])
+            seconds = (time.process_time() - began) / len(epochs)
             label = " ".join([name, *options])
             loss, accuracy = np.median(errors, axis=0)
             covered = f", coverage {np.mean(inside):.2f} of {len(inside)}" if inside else ""
-            note = f"accuracy {accuracy:.3g}{covered}; {len(epochs)} epochs"
+            of_loss, of_accuracy = np.median(mse, axis=0)
+            cost = f"CPU {seconds:.3f} s an epoch, MSE {of_loss:.2g} / {of_accuracy:.2g}"
+            note = f"accuracy {accuracy:.3g}{covered}; {cost}; {len(epochs)} epochs"
             measured.append(Measurement(f"{label}: NMSE of loss values at {multiple}n", float(loss), note=note))
     return measured
 

@@ -1,4 +1,4 @@
-"""The surrogate, corrected by sampled residuals: unbiased, at a fraction of what plain sampling pays.
+"""The surrogate, corrected by sampled residuals: unbiased, and better than plain sampling where the fit is good.
 
 Half of the evaluations fit the surrogate. The other half are coalitions drawn at random, whatever the fit says of them,
 and what it misses there, r(S) = u(S) − û(S), has Shapley values that a maximum-sample-reuse estimate gives without
@@ -40,9 +40,11 @@ class UnbiasedSurrogate(Surrogate):
         likely, most = min(2 * fit.likely, everything), min(2 * fit.most, everything)
         return Cost(likely, most, fit.likely if most < everything else 0)
 
-    def fit_evaluations(self, most: int) -> int:
-        """Half; the rest is drawn."""
-        return most // 2 if self.evaluations is None else -(-self.evaluations // 2)
+    def fit_evaluations(self, most: int, players: int) -> int:
+        """Half, or what the fit cannot do without; the rest is drawn."""
+        if self.evaluations is None:
+            return most // 2
+        return max(-(-self.evaluations // 2), min(players + 2, self.evaluations - 2))
 
     def finished(self, fit: SurrogateFit, check: Check, rng: np.random.Generator) -> tuple[Check, int]:
         """The check with the correction added and its own standard errors."""

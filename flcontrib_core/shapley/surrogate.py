@@ -114,7 +114,7 @@ class Surrogate(BaseEstimator):
         most = self.cost(n, None).most
         if most >= distinct_coalitions(n):
             return exact_estimate(oracle, remarks=(EvaluationsPayForAll(distinct_coalitions(n), pay=True),))
-        most = self.fit_evaluations(most)
+        most = self.fit_evaluations(most, n)
         self._refuse_too_few(most, n, flagged)
         with one_blas_thread():
             seed = int(rng.integers(1 << 62))
@@ -140,7 +140,7 @@ class Surrogate(BaseEstimator):
             unreliable=tuple(np.array(oracle.utilities)[unreliable].tolist()),
         )
 
-    def fit_evaluations(self, most: int) -> int:
+    def fit_evaluations(self, most: int, players: int) -> int:
         """How many of the evaluations the regression may take."""
         return most
 
