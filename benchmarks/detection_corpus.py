@@ -38,6 +38,8 @@ COUNTS = {
 PEER_COUNTS = {"small": {"plain/any": 2, "attacked/any/*": 1}, "full": {"plain/*": 6, "attacked/*": 1}}
 PEER_RATE = 0.01
 """Share of plain honest runs of the *tuning* part in which a peer's rule may accuse somebody; sets its threshold."""
+SILENT = -1e9
+"""The number of a rule that cannot say anything of a client."""
 INNOCENT = (
     ("plain honest runs", ("plain/*",), 0.01),
     ("honestly changing runs", ("changing/*",), 0.02),
@@ -123,7 +125,8 @@ def peer_rows(scale: str) -> list[Measurement]:
     for rule in tuning[0][1]["scores"]:
         highest = np.array([max(answer["scores"][rule], default=-np.inf) for _, answer in tuning])
         limit = float(np.sort(highest)[::-1][int(PEER_RATE * len(highest))])
-        rows += _peer(rule, limit, [answer for _, answer in report])
+        if limit > SILENT:  # FLTrust needs rows of the server's own, which no log has
+            rows += _peer(rule, limit, [answer for _, answer in report])
     return rows
 
 
@@ -161,7 +164,7 @@ def _epochs(run: RunLog) -> Iterator[EpochUpdates]:
 def _loudest(column: np.ndarray, length: int = 5) -> float:
     seen = column[np.isfinite(column)]
     if not len(seen):
-        return -1e9
+        return SILENT
     width = min(length, len(seen))
     return float(np.convolve(seen, np.full(width, 1.0 / width), mode="valid").max())
 

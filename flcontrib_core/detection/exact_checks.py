@@ -33,7 +33,7 @@ SIGN_LIKE_SPREAD = 0.5
 clients repeat such updates by chance (equal signs); there a repeat must be of one original, twice in a row."""
 COPY_COSINE = 0.997
 COPY_AHEAD_OF_PEERS = 0.2
-"""A copy of the last global step is this much closer to it than the epoch's typical other participant."""
+"""A copy of the last global step is this much closer to it than all other participants of the epoch but one."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _copies_last_step(raw: RawChannels, participated: BoolArray) -> BoolArray:
         members = np.flatnonzero(participated[t] & np.isfinite(cosine[t]))
         for i in members[cosine[t, members] > COPY_COSINE]:
             others = cosine[t, members[members != i]]
-            typical = 1.0 - float(np.median(others)) if len(others) else 0.0
+            typical = 1.0 - float(np.sort(others)[-2:][0]) if len(others) else 0.0
             close[t, i] = 1.0 - cosine[t, i] < COPY_AHEAD_OF_PEERS * typical
     if raw.closest_own_cosine is not None:
         own = np.where(np.isfinite(raw.closest_own_cosine), raw.closest_own_cosine, -1.0)

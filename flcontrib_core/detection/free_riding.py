@@ -21,8 +21,8 @@ from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 CLOSER, CLOSEST = 1.5, 4.0
-"""A copy is e^1.5 times closer to the last step than the usual participant; more than e^4 counts as e^4."""
-LEAST_COPY_COSINE = 0.9
+"""A copy is e^1.5 times closer to the last step than all others but one; more than e^4 counts as e^4."""
+LEAST_COPY_COSINE = 0.95
 CLOSER_THAN_OWN = 0.5
 """A copy is closer to the last global step than to any own update: who dominates the mean is close to both."""
 WEAKER, WEAKEST = 1.5, 3.0
@@ -36,7 +36,8 @@ SMALLER, SMALLEST = 3.4, 6.0
 LOUD = 0.9
 """Noise e^.9 times as long as the usual update is no disguise; privacy noise is that loud. Its harm is asked for."""
 FADED = 1.7
-"""A client that has learned its rows by heart fades; next to a tiny stretch its updates are small already."""
+"""A client that has learned its rows by heart fades: its updates are small already before the stretch, or the stretch
+goes on to its last participation."""
 TEST = 3.0
 """Standard errors from which a direction or a help is measured."""
 NEGLIGIBLE_HELP = 0.05
@@ -121,11 +122,23 @@ def idle_maxima(history: ContributionHistory) -> dict[IdleKind, float]:
 def _copied(raw: RawChannels) -> FloatArray:
     distance = np.maximum(1.0 - raw.last_step_cosine, 1e-4)
     closer = -np.log(distance)
-    excess = np.clip(closer - others_quantile(closer, 0.5), -3.0, CLOSEST) - CLOSER
+    excess = np.clip(closer - _second_of_others(closer), -3.0, CLOSEST) - CLOSER
     ordinary = raw.last_step_cosine < LEAST_COPY_COSINE
     if raw.closest_own_cosine is not None:
         ordinary |= distance > CLOSER_THAN_OWN * np.maximum(1.0 - raw.closest_own_cosine, 0.0)
     return np.where(ordinary & np.isfinite(excess), np.minimum(excess, -1.0), excess)
+
+
+def _second_of_others(cells: FloatArray) -> FloatArray:
+    """(T + 1, m) the second largest among the *other* participants of the epoch; NaN where there is none.
+
+    Not their median: where participants pull two ways, half of them point away from any step. Not the largest: two
+    free riders would hide one another.
+    """
+    known = np.where(np.isfinite(cells), cells, -np.inf)
+    ranked = -np.sort(-np.pad(known, ((0, 0), (0, 3)), constant_values=-np.inf), axis=1)
+    second = np.where(known >= ranked[:, 1:2], ranked[:, 2:3], ranked[:, 1:2])
+    return np.where(np.isfinite(second) & np.isfinite(cells), second, np.nan)
 
 
 def _without_direction(raw: RawChannels) -> FloatArray:
@@ -161,8 +174,9 @@ def _excused(kind: IdleKind, raw: RawChannels, participated: BoolArray, stretch:
         directed = float(np.mean(peer)) > NO_COSINE and _standard_errors(peer) > TEST
         return directed or float(np.nanmedian(smaller[rows])) < -LOUD
     took_part = np.flatnonzero(participated[:, i] & np.isfinite(smaller))
-    before = took_part[took_part < rows[0]][-1:]
-    return bool((smaller[before] > FADED).any())
+    before, after = took_part[took_part < rows[0]], took_part[took_part > rows[-1]]
+    fades_out = bool(len(before)) and not len(after)
+    return fades_out or bool((smaller[before[-1:]] > FADED).any())
 
 
 def _helps(raw: RawChannels, rows: list[int], client: int) -> bool:

@@ -84,3 +84,29 @@ def test_who_made_most_of_the_last_step_has_not_copied_it() -> None:
     assert find_exact(with_raw(history, last_step_cosine=step, closest_own_cosine=own)) == ()
     own[14, 4] = 0.5
     assert len(find_exact(with_raw(history, last_step_cosine=step, closest_own_cosine=own))) == 1
+
+
+def test_updates_that_fade_out_are_not_free_riding_and_those_that_come_back_are() -> None:
+    history = made_history(epochs=30)
+    assert history.channels is not None
+    fading, pausing = history.channels.norm.copy(), history.channels.norm.copy()
+    fading[20:, 2] *= 1e-3
+    pausing[12:20, 2] *= 1e-3
+    own, loss = history.channels.own_cosine, np.zeros_like(history.channels.solo_loss)
+    assert not [a for a in alerts_of(with_raw(history, norm=fading, own_cosine=own, solo_loss=loss)) if a.accuses]
+    named = [a for a in alerts_of(with_raw(history, norm=pausing, own_cosine=own, solo_loss=loss)) if a.accuses]
+    assert [(a.client, a.verdict, a.window) for a in named] == [
+        ("client-02", VerdictKind.CONTRIBUTES_NOTHING, (12, 19))
+    ]
+
+
+def test_participants_that_pull_two_ways_have_not_copied_the_last_step() -> None:
+    history = made_history()
+    assert history.channels is not None
+    step = history.channels.last_step_cosine.copy()
+    step[5:, :5], step[5:, 5:] = -0.9, 0.97
+    assert not [a for a in alerts_of(with_raw(history, last_step_cosine=step)) if a.accuses]
+    step[5:, 5:] = 0.3
+    step[5:12, 6] = 0.995
+    named = [a for a in alerts_of(with_raw(history, last_step_cosine=step)) if a.accuses]
+    assert [(a.client, a.verdict) for a in named] == [("client-06", VerdictKind.CONTRIBUTES_NOTHING)]
