@@ -71,6 +71,8 @@ class WindowNumbers:
     """The same of the usual other participant of these epochs."""
     solo_helps: bool
     """Does its own step alone measurably lower the validation loss?"""
+    mean_margin: float | None
+    """Mean solo margin inside; None where it was not evaluated."""
     without_values: NoValues | None = None
     """Why the whole run has no value; None where it has some"""
 
@@ -91,8 +93,19 @@ class WindowNumbers:
         if self.mean_inside is not None and self.half_width is not None and abs(self.mean_inside) > self.half_width:
             measured = self.mean_inside > 0
         else:
-            measured = self.margin is not None or self.worst_class is not None
+            measured = self.margin is not None or self.worst_class is not None or self.harmful_once
         return measured and not self.step_helps and not self.immaterial
+
+    @property
+    def harmful_once(self) -> bool:
+        """Of a single participation: do value, loss and margin of its step alone all say harm, and no small one?
+
+        One value has no interval; three measures that agree, and an expert above its threshold, stand in for it.
+        """
+        if self.participated_inside != 1 or self.mean_inside is None or self.usual_value is None:
+            return False
+        worse = self.solo_loss is not None and self.solo_loss > 0
+        return self.mean_inside > self.usual_value and worse and self.mean_margin is not None and self.mean_margin < 0
 
     @property
     def step_helps(self) -> bool:
@@ -174,7 +187,7 @@ def _solo(history: ContributionHistory, inside: BoolArray, client: int) -> dict[
     own = np.full(1, np.nan) if raw is None else raw.solo_loss[inside, client]
     seen = np.isfinite(own)
     if raw is None or not seen.any():
-        return {"solo_loss": None, "usual_solo_loss": None, "solo_helps": False}
+        return {"solo_loss": None, "usual_solo_loss": None, "solo_helps": False, "mean_margin": None}
     usual = others_quantile(raw.solo_loss[inside], 0.5)[seen, client]
     usual = usual[np.isfinite(usual)]
     half = _half_width(own[seen])
@@ -182,6 +195,7 @@ def _solo(history: ContributionHistory, inside: BoolArray, client: int) -> dict[
         "solo_loss": float(own[seen].mean()),
         "usual_solo_loss": float(usual.mean()) if len(usual) else None,
         "solo_helps": half is not None and float(own[seen].mean()) + half < 0,
+        "mean_margin": float(raw.solo_margin[inside, client][seen].mean()),
     }
 
 

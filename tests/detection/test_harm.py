@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.detection.channels import standardise
+from flcontrib_core.detection.evidence import window_numbers
 from flcontrib_core.detection.exact_checks import find_exact
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.history.contribution_history import ContributionHistory
@@ -110,3 +112,22 @@ def test_participants_that_pull_two_ways_have_not_copied_the_last_step() -> None
     step[5:12, 6] = 0.995
     named = [a for a in alerts_of(with_raw(history, last_step_cosine=step)) if a.accuses]
     assert [(a.client, a.verdict) for a in named] == [("client-06", VerdictKind.CONTRIBUTES_NOTHING)]
+
+
+def test_one_participation_is_harmful_where_value_loss_and_margin_agree() -> None:
+    history = made_history(poisoned=[(3, 15, 15)])
+    assert history.channels is not None
+
+    def harmful(changed: ContributionHistory) -> bool:
+        channels = standardise(changed)
+        return window_numbers(changed, channels, 3, channels.epochs == 15, (15, 15)).harm_measured
+
+    assert harmful(history)
+    margin, loss = history.channels.solo_margin.copy(), history.channels.solo_loss.copy()
+    margin[15, 3], loss[15, 3] = 0.1, -0.1
+    assert not harmful(with_raw(history, solo_margin=margin))
+    assert not harmful(with_raw(history, solo_loss=loss))
+    values = history.values.copy()
+    values[15, :3] = -1.0
+    values[15, 4:] = -1.0
+    assert not harmful(replace(history, values=values))
