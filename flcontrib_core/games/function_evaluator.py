@@ -87,6 +87,13 @@ class FunctionEvaluator(Evaluator):
             values[row] = self._values_of(vector)
         return values, None
 
+    def solo_changes(self, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
+        """(n,) how much each update alone worsens the first metric, and (n,) NaN: there are no groups of rows."""
+        alone = np.vstack([np.zeros((1, mixture.players)), np.eye(mixture.players)])
+        values = self.evaluate_mixture(mixture, alone)[0][:, 0]
+        turned = 1.0 if self.utilities[0] in self.lower_is_better else -1.0
+        return (values[1:] - values[0]) * turned, np.full(mixture.players, np.nan)
+
     def values_of_logits(self, logits: LogitTensor) -> UtilityMatrix:
         raise LookupError("an own function gives numbers, not outputs")
 

@@ -42,7 +42,7 @@ class ModuleEvaluator(Evaluator):
         device: str = "cpu",
     ) -> None:
         validation = validation_of(data)
-        model = _on_device(copy.deepcopy(module), device).eval()
+        model = on_device(copy.deepcopy(module), device).eval()
         self.parameters = tuple(parameters_of(model))
         x = validation_input(validation, device)
         with torch.inference_mode():
@@ -55,7 +55,7 @@ class ModuleEvaluator(Evaluator):
         count = sum(p.count for p in self.parameters)
         images = x.ndim == 4 and x.is_floating_point()
         executor = OneByOneExecutor(
-            bind=_Binding(model, self.parameters),
+            bind=Binding(model, self.parameters),
             x=x,
             classes=logits.shape[1],
             parameter_count=count,
@@ -65,7 +65,7 @@ class ModuleEvaluator(Evaluator):
             channels_last=images and _takes_channels_last(model, x[:2]),
         )
         self._module_name = type(module).__name__
-        self._bind = _Binding(model, self.parameters)
+        self._bind = Binding(model, self.parameters)
         self._set_up(executor, count, logits.shape[1], validation, utilities, device)
 
     def recipe(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class ModuleEvaluator(Evaluator):
         return {**super().recipe(), "module": self._module_name}
 
 
-class _Binding:
+class Binding:
     """A module as a function of a batch, with the parameters of a flat vector."""
 
     def __init__(self, model: nn.Module, parameters: Sequence[ParameterSpec]) -> None:
@@ -110,7 +110,8 @@ def _array(part: Any) -> np.ndarray:
     return part.detach().cpu().numpy() if isinstance(part, Tensor) else np.asarray(part)
 
 
-def _on_device(module: nn.Module, device: str) -> nn.Module:
+def on_device(module: nn.Module, device: str) -> nn.Module:
+    """The module on a device; refused where the device is not there."""
     try:
         return module.to(device)
     except (RuntimeError, AssertionError) as fault:  # torch raises either for a device that is not there

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flcontrib_core.games.function_evaluator import FunctionEvaluator
 from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.games.sketches import (
     UpdateDistance,
@@ -112,14 +113,15 @@ def observe_epoch(
 
 
 def _observe_utility(game: OpaqueEpochGame, seen: EpochObservation) -> EpochObservation:
-    """What each update alone does to the first utility, turned so that a rise is harm.
+    """What each update alone does to the rows' losses, or to the first metric, turned so that a rise is harm.
 
-    It stands for the loss and, with the opposite sign, for the margin; classes there are none.
+    It stands for the loss and, with the opposite sign, for the margin. The worst class is the worst group of rows
+    where the task has groups, and unknown where it has none.
     """
-    evaluator, players = game.evaluator, game.players
-    values = evaluator.evaluate_mixture(game.mixture, np.vstack([np.zeros((1, players)), np.eye(players)]))[0][:, 0]
-    harm = (values[1:] - values[0]) * (1.0 if evaluator.utilities[0] in evaluator.lower_is_better else -1.0)
-    return replace(seen, validation_rows=evaluator.validation_rows, solo_margin=-harm, solo_loss=harm)
+    assert isinstance(game.evaluator, FunctionEvaluator)
+    harm, worst = game.evaluator.solo_changes(game.mixture)
+    rows = game.evaluator.validation_rows
+    return replace(seen, validation_rows=rows, solo_margin=-harm, solo_loss=harm, solo_worst_class=worst)
 
 
 def observe_updates(
