@@ -202,6 +202,18 @@ def legend_of_states() -> None:
     st.markdown(":small[■ took part, computed\u2003▨ took part, not computed (budget)\u2003· absent]")
 
 
+def pick(label: str, key: str, options: Mapping[str, str]) -> str:
+    """One of a few choices, named by ``options``; stays in the URL where it is not the first."""
+    first = next(iter(options))
+    if st.session_state.get(key) not in options:
+        st.session_state[key] = state.from_url(key, list(options), first)
+    picked = st.segmented_control(
+        label, list(options), key=key, format_func=options.__getitem__, label_visibility="collapsed"
+    )
+    state.remember(**{key: None if picked in (None, first) else picked})
+    return str(picked or first)
+
+
 def pick_utility(utilities: tuple[str, ...], key: str = "utility") -> str:
     """Which utility is shown; stays in the URL."""
     chosen = state.from_url("utility", list(utilities), utilities[0])

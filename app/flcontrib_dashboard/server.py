@@ -152,7 +152,7 @@ def _warm_up() -> None:
     with suppress(FLContribError):  # the page itself says what is wrong with a workspace
         workspace = state.workspace()
         for entry in workspace.runs()[:1]:
-            result = workspace.latest_result(entry.digest, "audit")
+            result = workspace.default_result(entry.digest)
             if result is not None:
                 state.load_report(result.digest, result)
     # Streamlit collects garbage after every run of a page and, without this, looks through each library's objects

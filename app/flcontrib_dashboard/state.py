@@ -82,22 +82,28 @@ def stored_runs() -> tuple[RunEntry, ...]:
     return cached((str(here.head()), str(here.path), "runs"), here.runs)
 
 
-def listed_runs(current: RunEntry) -> tuple[RunEntry, ...]:
+def listed_runs(current: RunEntry | None) -> tuple[RunEntry, ...]:
     """The runs to choose from beside every page: all of a few, else the one on screen and the newest."""
     runs = stored_runs()
     if len(runs) <= MOST_LISTED:
         return runs
-    return tuple(dict.fromkeys((current, *reversed(runs[-MOST_LISTED:]))))
+    first = () if current is None else (current,)
+    return tuple(dict.fromkeys((*first, *reversed(runs[-MOST_LISTED:]))))
 
 
 def current_run() -> RunEntry | None:
-    """The run named in the URL, else the first one."""
+    """The run named in the URL, or the first one where none is named; None where the one that is named is not here."""
     runs = stored_runs()
     wanted = st.query_params.get("run", "")
-    for entry in runs:
-        if wanted and entry.digest.startswith(wanted):
-            return entry
+    if wanted:
+        return next((entry for entry in runs if entry.digest.startswith(wanted)), None)
     return runs[0] if runs else None
+
+
+def unknown_run() -> str | None:
+    """The run that the URL names where this workspace does not have it."""
+    wanted = st.query_params.get("run", "")
+    return wanted if wanted and current_run() is None else None
 
 
 @dataclass(frozen=True)
@@ -112,13 +118,28 @@ class Shown:
 
 
 def shown_report(entry: RunEntry) -> Shown | None:
-    """The report on screen: the result named in the URL, else the run's newest one."""
+    """The report on screen: the result named in the URL, else the run's default one."""
+    result = named_result(entry) or workspace().default_result(entry.digest)
+    return None if result is None else Shown(entry, load_report(result.digest, result), result)
+
+
+def named_result_is_missing() -> bool:
+    """Does the URL name a result that the run on screen does not have?"""
+    entry = current_run()
+    return bool(st.query_params.get("result")) and entry is not None and named_result(entry) is None
+
+
+def forget_run() -> None:
+    """Takes a run that is gone, and everything chosen in it, out of the URL and out of what is carried along."""
+    st.session_state["carried"] = {}
+    st.query_params.clear()
+
+
+def named_result(entry: RunEntry) -> ResultEntry | None:
+    """The result that the URL names, where the run has it."""
     wanted = st.query_params.get("result", "")
-    for result in workspace().results(entry.digest, "audit"):
-        if result.available and (not wanted or result.digest.startswith(wanted)):
-            return Shown(entry, load_report(result.digest, result), result)
-    newest = workspace().latest_result(entry.digest, "audit")
-    return None if newest is None else Shown(entry, load_report(newest.digest, newest), newest)
+    results = workspace().results(entry.digest, "audit") if wanted else ()
+    return next((r for r in results if r.available and r.digest.startswith(wanted)), None)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from flcontrib_core.commands.keeping import keep_in_workspace, keep_measurement
 from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
     READING_OPTIONS,
+    WORKSPACE,
     audit_settings_from,
     settings_from,
     with_options,
@@ -90,6 +92,10 @@ def assess(run: Path, orientation: str, initial: bool, out: Path | None, as_json
     log = open_run(run, options)
     history = run_assessment(log, settings, options, progress)
     progress.close()
+    if options.get("workspace"):
+        from flcontrib_core.auditing import AuditSettings, report_on
+
+        keep_in_workspace(run, report_on(log, history, AuditSettings(settings)), options)
     if out is not None:
         from flcontrib_core.reports.tables import write_history_tables
 
@@ -115,17 +121,24 @@ def work_of(history: Any) -> str:
     return f"{asked} evaluations, {remembered} of them remembered, {history.seconds:.1f} s"
 
 
+def _total_words(total: float, error: float, filled: int) -> str:
+    """A total with its interval; one that is partly filled in says so, for no interval covers what is."""
+    from flcontrib_core.words.numbers import several, signed
+
+    interval = "" if not error > 0 else f" ± {1.96 * error:.3f}"
+    return signed(float(total)) + interval + (f" ({several(int(filled), 'epoch')} filled in)" if filled else "")
+
+
 def _totals_table(history: Any, settings: AssessSettings, orientation: Orientation, initial: bool) -> str:
-    from flcontrib_core.words.numbers import credited, signed
+    from flcontrib_core.words.numbers import credited
 
     header, columns = ["client"], []
     for u in history.utilities:
         total, error = history.shown_totals(u, settings.fill, orientation, initial), history.total_standard_errors(u)
         named = credited(u, u in history.lower_is_better, orientation, initial)
         header.append(named if orientation is Orientation.PAPER or initial else f"{named} credited")
-        columns.append(
-            [signed(float(t)) + ("" if not e > 0 else f" ± {1.96 * e:.3f}") for t, e in zip(total, error, strict=True)]
-        )
+        filled = history.of(u).missing.sum(axis=0)
+        columns.append([_total_words(*cell) for cell in zip(total, error, filled, strict=True)])
     took_part = history.participated.sum(axis=0)
     header.append("epochs")
     columns.append([str(int(n)) for n in took_part])
@@ -136,7 +149,7 @@ def _totals_table(history: Any, settings: AssessSettings, orientation: Orientati
 
 @click.command(epilog="Example: flcontrib schedule run.flrun --budget 0.5 --fairness two-sided --gamma 0.3 -o plan.svg")
 @RUN
-@with_options(BUDGET_OPTIONS, ESTIMATOR_OPTIONS)
+@with_options(BUDGET_OPTIONS, ESTIMATOR_OPTIONS, [WORKSPACE])
 @click.option("--prove", is_flag=True, help="Prove optimality with the integer program (may take long).")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Picture of the schedule (SVG).")
 @JSON
@@ -150,6 +163,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     problem = scheduling_problem(open_run(run, options), settings, on_progress=progress)
     progress.close()
     plan = choose_epochs(problem, settings.budget)
+    keep_measurement(run, options)
     if out is not None:
         from flcontrib_core.charts import write_schedule
 
@@ -190,6 +204,7 @@ def audit(run: Path, preset: str, fail_on_alert: bool, as_json: bool, **options:
     progress = Progress()
     report = run_audit(run, preset, options, progress)
     progress.close()
+    keep_in_workspace(run, report, options)
     reviews = reviews_of(report, options)
     if as_json:
         print_json({**audit_json(report), "decisions": reviews.to_json()})

@@ -87,12 +87,18 @@ READING_OPTIONS = [
                  help="How series are compared; dtw and softdtw warp them, cost clients x epochs squared, and compile "
                       "for half a minute at first."),
 ]  # fmt: skip
+WORKSPACE = click.option(
+    "--workspace",
+    metavar="DIR",
+    help="Folder that remembers evaluations (default: the platform's). Where it is named, the run and the result are "
+    "kept in it too, for the dashboard.",
+)
 ENGINE_OPTIONS = [
     click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
     click.option("--workers", type=click.IntRange(1, 256), default=usual_workers,
                  help="Processes; the result does not depend on it. Default: all cores but one."),
     click.option("--address", metavar="A", help="Ray: address of a running cluster."),
-    click.option("--workspace", metavar="DIR", help="Folder that remembers evaluations (default: the platform's)."),
+    WORKSPACE,
     click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace."),
 ]  # fmt: skip
 

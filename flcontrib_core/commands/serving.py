@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import stat
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from flcontrib_core.bundled_files import bundled
-from flcontrib_core.errors import MissingPart
+from flcontrib_core.errors import MissingPart, WorkspaceError
 from flcontrib_core.execution.children import child_environment, python_command
 
 HOST = click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -23,8 +23,8 @@ PORT = click.option("--port", type=click.IntRange(1, 65535), default=8501, show_
 def demo(port: int, host: str) -> None:
     """Open the dashboard on the sample runs, in a workspace of its own."""
     require_dashboard()
-    folder = Path(tempfile.gettempdir()) / f"flcontrib-demo-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = own_folder(demo_path())
+    click.echo(f"what you bring in and decide here stays in {folder}", err=True)
     prepare_samples(folder)
     run_dashboard(folder, host, port, samples=True)
 
@@ -42,6 +42,31 @@ def serve(workspace: Path | None, port: int, host: str, allow_host: tuple[str, .
     require_dashboard()
     prepare_samples(workspace)
     run_dashboard(workspace, host, port, samples=True, names=allow_host)
+
+
+def demo_path() -> Path:
+    """The demonstration's workspace: beside the user's own in the platform's data folder, where it survives."""
+    from flcontrib_core.workspace import default_path
+
+    return default_path().with_name("demo")
+
+
+def own_folder(folder: Path) -> Path:
+    """The folder, made where it is not there; refused where somebody else owns it or may write into it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as fault:
+        raise WorkspaceError(
+            f"{folder} cannot be used: {fault.strerror}; set XDG_DATA_HOME to another place"
+        ) from fault
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or shared:
+        raise WorkspaceError(
+            f"{folder} is not a folder of yours alone: a demonstration would trust what others put there. Remove it, "
+            "or set XDG_DATA_HOME to another place"
+        )
+    return folder
 
 
 def require_dashboard() -> None:

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from flcontrib_core.words.remarks import history_remarks as history_remarks
     from flcontrib_core.words.remarks import remark_line as remark_line
     from flcontrib_core.words.remarks import without_values as without_values
+    from flcontrib_core.words.result_labels import result_cost as result_cost
+    from flcontrib_core.words.result_labels import result_label as result_label
     from flcontrib_core.words.results import budget as budget
     from flcontrib_core.words.results import credited as credited
     from flcontrib_core.words.results import grouping_sentence as grouping_sentence

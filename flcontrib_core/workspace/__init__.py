@@ -37,6 +37,7 @@ from flcontrib_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from flcontrib_core.workspace.audit_jobs import audit_in_workspace as audit_in_workspace
+    from flcontrib_core.workspace.audit_jobs import keep_report as keep_report
     from flcontrib_core.workspace.audit_jobs import preview_of as preview_of
     from flcontrib_core.workspace.audit_jobs import sample_digests as sample_digests
     from flcontrib_core.workspace.audit_jobs import stored_report as stored_report
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.job import Job as Job
     from flcontrib_core.workspace.job import JobState as JobState
     from flcontrib_core.workspace.job_status import Progress as Progress
+    from flcontrib_core.workspace.planning_jobs import measure_in_workspace as measure_in_workspace
     from flcontrib_core.workspace.planning_jobs import proof_question as proof_question
     from flcontrib_core.workspace.planning_jobs import stored_measurement as stored_measurement
     from flcontrib_core.workspace.planning_jobs import stored_proof as stored_proof

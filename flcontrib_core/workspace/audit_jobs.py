@@ -56,6 +56,11 @@ def audit_in_workspace(
         on_progress=on_progress,
         on_epoch=on_epoch,
     )
+    return keep_report(workspace, run_digest, settings, report)
+
+
+def keep_report(workspace: Workspace, run_digest: str, settings: dict[str, Any], report: AuditReport) -> ResultEntry:
+    """Stores a report as a result of a run that is in the workspace, and enters its alerts."""
     remarks = {
         "seconds": report.seconds,
         "recalled": report.history.recalled,

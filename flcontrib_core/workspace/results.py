@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from flcontrib_core.codec import layout_of, pack, unpack
@@ -27,6 +27,10 @@ TYPES: Mapping[str, str] = {
 """What results of each kind are. Of other kinds (a test's, a plug-in's) any value is stored as it is."""
 SHOWN: Mapping[str, str] = {"audit": "flcontrib_core.notebook:NotebookReport"}
 """What results of a kind are to a person at a keyboard: a subclass of their type, made by its ``of``."""
+
+
+_NAMED, _PINNED = "result-named", "result-pinned"
+_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,21 @@ class ResultEntry:
     """False when it cannot be read: its object was lost or set aside, or it is outdated. Compute it again."""
     outdated: bool = False
     """Was it computed by an older version whose results this one cannot read? Recompute it."""
+    name: str = ""
+    """As somebody called it; empty where nobody did."""
+    pinned: bool = False
+    """Is it what opens when nobody asks for another result of its run?"""
 
     @property
     def stale(self) -> bool:
         """Was it made by another version than this one?"""
         return self.outdated or self.version != software_version()
+
+    @property
+    def full(self) -> bool:
+        """Was every epoch asked for, with its values?"""
+        budget = self.settings.get("budget") or {}
+        return not budget.get("budget") and not budget.get("epochs") and bool(self.settings.get("values", True))
 
 
 class StoredResults:
@@ -104,7 +118,48 @@ class StoredResults:
             "ORDER BY sequence DESC",
             (run_digest, kind),
         )
-        return tuple(self._result(LogEntry.of(row)) for row in rows)
+        names, pins = self._labels(run_digest)
+        listed = (self._result(LogEntry.of(row)) for row in rows)
+        return tuple(
+            replace(r, name=names.get((r.run_digest, r.digest), ""), pinned=pins.get(r.run_digest) == r.digest)
+            for r in listed
+        )
+
+    def default_result(self, run_digest: str, kind: str = "audit") -> ResultEntry | None:
+        """What is shown where no result is named: the pinned one, else the newest of all epochs, else the newest.
+
+        So a result under a budget never takes the place of a full one by itself.
+        """
+        readable = [entry for entry in self.results(run_digest, kind) if entry.available]
+        return max(readable, key=lambda r: (r.pinned, r.full and not r.stale, r.full, r.sequence), default=None)
+
+    def name_result(self, entry: ResultEntry, name: str) -> None:
+        """Calls a result something; an empty name takes it back."""
+        self._label(entry, _NAMED, {"object": entry.digest, "name": " ".join(name.split())[:_LONGEST_NAME]})
+
+    def pin_result(self, entry: ResultEntry, pinned: bool = True) -> None:
+        """Makes a result the one that opens first, or leaves that to the usual order again."""
+        self._label(entry, _PINNED, {"object": entry.digest if pinned else None})
+
+    def _label(self, entry: ResultEntry, kind: str, body: dict[str, Any]) -> None:
+        with storage_faults(self.objects.folder), self._index.write() as transaction:
+            self.log.append(transaction, kind, entry.run_digest, body)
+
+    def _labels(self, run_digest: str | None) -> tuple[dict[tuple[str, str], str], dict[str, str | None]]:
+        """Names by run and object, and the pinned object of each run; the last word of each holds."""
+        names: dict[tuple[str, str], str] = {}
+        pins: dict[str, str | None] = {}
+        rows = self._index.read(
+            "SELECT entry, hash FROM standing WHERE kind IN (?1, ?2) AND (?3 IS NULL OR subject = ?3) "
+            "ORDER BY sequence",
+            (_NAMED, _PINNED, run_digest),
+        )
+        for said in map(LogEntry.of, rows):
+            if said.kind == _NAMED:
+                names[said.subject, said.body["object"]] = said.body["name"]
+            else:
+                pins[said.subject] = said.body["object"]
+        return names, pins
 
     def latest_result(
         self, run_digest: str, kind: str, settings: dict[str, Any] | None = None, *, also_stale: bool = True

@@ -230,10 +230,14 @@ def test_nonsense_in_the_url_falls_back(filled: Filled, view: str, url: dict[str
     assert WITH_REPORT[view] in title(opened(filled.folder, view, filled.runs["report"], **url))
 
 
-def test_unknown_run_in_the_url_opens_the_first_one(filled: Filled) -> None:
-    assert WITH_REPORT["overview"] in title(
-        opened(filled.folder, "overview", replace(filled.runs["report"], digest="z"))
-    )
+@pytest.mark.parametrize("view", PAGES)
+def test_link_to_an_unknown_run_says_so_and_offers_the_runs(filled: Filled, view: str) -> None:
+    shown = opened(filled.folder, view, replace(filled.runs["report"], digest="0123456789abcdef" * 4))
+    if view in WITHOUT_RUN:
+        return
+    assert title(shown) == "This link names a run that is not in this workspace"
+    labels = [link.proto.label.replace("\\", "") for link in shown.get("page_link")]
+    assert filled.runs["report"].name in labels
 
 
 WITH_CROWD = {

@@ -22,7 +22,15 @@ from flcontrib_core.charts import (
     rank_rows,
 )
 from flcontrib_core.vocabulary import FillPolicy
-from flcontrib_core.words import agreement_words, budget, moved_words, numbers, verdict_name, without_values
+from flcontrib_core.words import (
+    agreement_words,
+    budget,
+    moved_words,
+    numbers,
+    result_label,
+    verdict_name,
+    without_values,
+)
 from flcontrib_core.workspace import ResultEntry
 from flcontrib_dashboard import client_table, controls, selection, state
 
@@ -48,10 +56,7 @@ def label_of(result: ResultEntry, names: Mapping[str, str], longest: int = 200) 
     """'Digits, 8 clients · all epochs': the settings that are not the usual ones follow; a long name is cut."""
     run = numbers.visible(names.get(result.run_digest, result.run_digest[:8]))
     run = run if len(run) <= longest else f"{run[: longest - 1].rstrip()}…"
-    parts = [run, budget(result.settings)]
-    estimator, preset = result.settings.get("estimator", "table"), result.settings.get("preset", "default")
-    parts += [str(estimator)] if estimator != "auto" else []
-    parts += [str(preset)] if preset != "default" else []
+    parts = [run, numbers.visible(result_label(result.settings, result.name))]
     parts += [f"version {result.version}"] if result.stale else []
     return " · ".join(parts)
 

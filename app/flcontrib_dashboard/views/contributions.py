@@ -23,7 +23,7 @@ from flcontrib_core.words import contribution_title, numbers, pending_epochs, so
 from flcontrib_dashboard import client_table, controls, selection, state
 
 ORDERS = {"alerts": "Alerts first", "total": "By total", "name": "By name"}
-VIEWS = ["Heat map", "Curves"]
+VIEWS = {"heat-map": "Heat map", "curves": "Curves"}
 
 
 def title_of(report: AuditReport, utility: str) -> str:
@@ -110,17 +110,15 @@ elif shown is not None:
     following = selection.follow_bar(report)
     with st.container(horizontal=True, gap="medium"):
         utility = controls.pick_utility(report.history.utilities)
-        order = st.segmented_control(
-            "Order", list(ORDERS), default="alerts", format_func=ORDERS.__getitem__, label_visibility="collapsed"
-        )
-        view = st.segmented_control("View", VIEWS, default="Heat map", label_visibility="collapsed")
+        order = controls.pick("Order", "order", ORDERS)
+        view = controls.pick("View", "show", VIEWS)
     title = state.cached((shown.result.digest, utility, "who contributed"), lambda: title_of(report, utility))
     top.title(controls.text_of(so_far(report) + title))
     with st.container(border=True, gap="xsmall"):
-        if view == "Curves":
+        if view == "curves":
             curves(shown, utility, following)
         else:
-            heat_map(shown, utility, str(order or "alerts"), following)
+            heat_map(shown, utility, order, following)
     with st.container(border=True, gap="xsmall"):
         totals(shown, utility, following)
     controls.next_steps(("change_points", "When did a client change?"), ("report", "Take the numbers with you"))

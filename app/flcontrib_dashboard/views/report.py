@@ -11,7 +11,7 @@ from flcontrib_core.reports import Record, alerts_table, write_history_tables, w
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import check_log
-from flcontrib_dashboard import controls, deciding, extracts, selection, state
+from flcontrib_dashboard import controls, deciding, extracts, run_choice, selection, state
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
 TABLE_WORDS = {
@@ -128,15 +128,7 @@ def for_one_client(shown: state.Shown) -> None:
 def deletion(shown: state.Shown) -> None:
     controls.card_title("Delete this run")
     st.caption("Removes the stored log and what was computed from it. The audit log keeps that it was here.")
-    sure = st.checkbox("I want to delete it")
-    if st.button("Delete the run", disabled=not sure):
-        gone = state.workspace().delete_run(shown.entry.digest)
-        state.remember(run=None, result=None, client=None, window=None)
-        st.success(
-            controls.text_of(
-                f"{gone.name}: {numbers.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept) or 'nothing'}"
-            )
-        )
+    run_choice.delete_run(shown.entry, "report")
 
 
 shown = controls.need_report("Report & export")

@@ -50,7 +50,7 @@ class Listed:
 def listed_runs() -> list[Listed]:
     """Every run with its state and alerts, newest first; made anew when the log or a job has moved on."""
     workspace = state.workspace()
-    jobs = {j.run_digest: j for j in reversed(workspace.jobs.poll())}
+    jobs = {j.run_digest: j for j in reversed(workspace.jobs.poll()) if j.kind not in state.BESIDE_AUDITS}
     standing = tuple(sorted((digest, job.state.value) for digest, job in jobs.items()))
 
     def make() -> list[Listed]:

@@ -1,0 +1,149 @@
+"""The sidebar's choices: which run, and which of its results, with its name, its pin and its deletion."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from flcontrib_core.errors import FLContribError
+from flcontrib_core.words import numbers, result_cost, result_label
+from flcontrib_core.workspace import ResultEntry, RunEntry
+from flcontrib_dashboard import controls, state
+
+WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs"})
+"""Pages that say something whatever run a link names."""
+
+
+def choose_run() -> None:
+    """Which run is on screen, which of its results, and what is not as it should be."""
+    entry = state.current_run()
+    names = {r.digest: r.name for r in state.listed_runs(entry)}
+    digests = list(names)
+    if digests:
+        index = None if entry is None else digests.index(entry.digest)
+        picked = st.selectbox("Run", digests, index=index, format_func=names.__getitem__, placeholder="Choose a run")
+        if picked is not None and (entry is None or picked != entry.digest):
+            open_run(picked)
+            st.rerun()
+        if (many := len(state.stored_runs())) > len(digests):
+            st.page_link("views/runs.py", label=f"All {numbers.count(many)} runs", icon=":material/folder_open:")
+    if entry is not None:
+        about(entry)
+    st.caption(controls.text_of(f"Workspace: {state.workspace().path}"))
+    fault = state.workspace().impaired
+    if fault is not None:
+        st.warning(controls.text_of(str(fault)))
+
+
+def about(entry: RunEntry) -> None:
+    """The run's size, its results, and the way to be rid of it."""
+    state.remember(run=entry.digest[:16])
+    st.caption(f"{numbers.several(entry.clients, 'client')} · {numbers.several(entry.epochs, 'epoch')}")
+    if state.is_sample(entry):
+        st.caption("Sample run with known truth")
+    if not entry.available:
+        st.error(controls.text_of("Its stored log is damaged; add it again."))
+    results = [r for r in state.workspace().results(entry.digest, "audit") if r.available]
+    shown = state.named_result(entry) or state.workspace().default_result(entry.digest)
+    if shown is not None and len(results) > 1:
+        pick_result(results, shown)
+    with st.popover("This run", width="stretch", key="about-run", on_change="rerun") as place:
+        if place.open:
+            if shown is not None:
+                about_result(shown)
+            delete_run(entry)
+
+
+def open_run(digest: str) -> None:
+    """Writes another run into the URL; what was followed in the one before is not followed here."""
+    state.remember(run=digest[:16], result=None, client=None, window=None)
+
+
+def result_words(result: ResultEntry) -> str:
+    """'★ before the move · 18 epochs · 17 Nov 16:40'"""
+    pin = "★ " if result.pinned else ""
+    old = f" · version {result.version}" if result.stale else ""
+    return (
+        f"{pin}{numbers.visible(result_label(result.settings, result.name))}{old} · {numbers.moment(result.stored_at)}"
+    )
+
+
+def pick_result(results: list[ResultEntry], shown: ResultEntry) -> None:
+    """Every computation of the run is a result of its own; the one on screen stands in the URL."""
+    by_key = {r.digest[:16]: r for r in results}
+    st.session_state["result-picker"] = shown.digest[:16]
+    st.selectbox(
+        "Result",
+        list(by_key),
+        key="result-picker",
+        format_func=lambda key: result_words(by_key[key]),
+        on_change=lambda: state.remember(result=st.session_state["result-picker"]),
+        help="Each computation is kept. A star marks the one that opens first.",
+    )
+    if st.query_params.get("result") and state.named_result_is_missing():
+        st.warning("The result named in the link is not here; this is the one that opens first.")
+    others = [key for key in by_key if key != shown.digest[:16]]
+    st.page_link(
+        "views/compare.py",
+        label="Compare with another result",
+        query_params={"run": shown.run_digest[:16], "baseline": others[0], "compared": shown.digest[:16]},
+    )
+
+
+def about_result(result: ResultEntry) -> None:
+    """What the result on screen answers and what it took; it can be named and pinned."""
+    st.markdown(f"**{controls.text_of(result_label(result.settings, result.name))}**")
+    st.caption(controls.text_of(f"{result_cost(result.remarks)}; {numbers.moment(result.stored_at)}"))
+    name = st.text_input("Name of this result", value=result.name, key=f"name-{result.digest[:16]}", max_chars=80)
+    if name.strip() != result.name:
+        state.workspace().name_result(result, name)
+        st.rerun()
+    pinned = st.toggle("Opens first", value=result.pinned, key=f"pin-{result.digest[:16]}-{result.pinned}")
+    if pinned != result.pinned:
+        state.workspace().pin_result(result, pinned)
+        st.rerun()
+
+
+def delete_run(entry: RunEntry, place: str = "sidebar") -> None:
+    """Deletes a run with everything computed from it, whether it has a result or not; then it is off the screen."""
+    sure = st.checkbox("I want to delete this run", key=f"sure-{place}-{entry.digest[:16]}")
+    if st.button("Delete the run", disabled=not sure, key=f"delete-{place}"):
+        try:
+            for job in state.jobs_of(entry):
+                if job.active:
+                    state.workspace().jobs.cancel(job.id)
+            gone = state.workspace().delete_run(entry.digest)
+        except FLContribError as fault:
+            st.error(controls.text_of(str(fault)))
+            return
+        st.session_state["deleted"] = (
+            f"{gone.name}: {numbers.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept)}"
+        )
+        state.forget_run()
+        st.switch_page("views/overview.py")
+
+
+def say_what_was_deleted() -> None:
+    """Once, on the page that opens after a deletion."""
+    said = st.session_state.pop("deleted", None)
+    if said:
+        st.success(controls.text_of(said))
+
+
+def no_such_run(wanted: str) -> None:
+    """What stands where a link names a run that is not here: since when, and which ones are."""
+    deleted = next(
+        (e for e in reversed(state.workspace().log.entries("run-deleted")) if e.subject.startswith(wanted)), None
+    )
+    if deleted is None:
+        st.title("This link names a run that is not in this workspace")
+        st.markdown("It may belong to another workspace, or the link is damaged.")
+    else:
+        st.title("This run was deleted")
+        name = controls.text_of(str(deleted.body.get("name", "")))
+        st.markdown(f"**{name}** was deleted {numbers.moment(deleted.at)}. Its entries in the audit log are kept.")
+    runs = state.listed_runs(None)
+    if runs:
+        controls.card_title("Runs that are here")
+    for entry in runs:
+        st.page_link("views/overview.py", label=controls.text_of(entry.name), query_params={"run": entry.digest[:16]})
+    controls.next_steps(("upload", "Bring in a run"), ("help", "What this tool does"))

@@ -1,0 +1,75 @@
+"""Can a reader choose among a run's results, name and pin one, and be rid of a run that has none?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.history import AssessSettings
+from flcontrib_core.scheduling import BudgetSettings
+from flcontrib_core.workspace import RunEntry, Workspace, audit_in_workspace
+from tests.app.filled_workspace import TINY, make_tiny_log
+from tests.app.test_pages import _own_caches, opened, title, words
+
+__all__ = ["_own_caches"]
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> tuple[Path, RunEntry]:
+    """A run with a full result and, computed after it, one of three epochs."""
+    with Workspace(tmp_path / "workspace") as workspace:
+        run = workspace.add_run(make_tiny_log(tmp_path / "tiny.flrun", replace(TINY, epochs=8, more_attacks=())))
+        for budget in (BudgetSettings(), BudgetSettings(epochs=(1, 2, 3))):
+            audit_in_workspace(workspace, run.digest, AuditSettings(AssessSettings(budget=budget)).record())
+        return tmp_path / "workspace", run
+
+
+def badges(shown: object) -> str:
+    return words(shown)  # type: ignore[arg-type]
+
+
+def test_full_result_opens_and_the_budget_is_a_choice(several: tuple[Path, RunEntry]) -> None:
+    folder, run = several
+    shown = opened(folder, "overview", run)
+    assert "8 of 8 epochs computed" in badges(shown)
+    picker = next(s for s in shown.selectbox if s.label == "Result")
+    assert len(picker.options) == 2
+    half = next(o for o in picker.options if "3 epochs" in o)
+    picker.select(half).run()
+    assert "3 of 8 epochs computed" in badges(shown)
+    assert shown.query_params["result"]
+    again = opened(folder, "contributions", run, result=shown.query_params["result"])
+    assert "3 of 8 epochs computed" in badges(again)
+    assert "clearly below zero" in title(again)
+    assert "5 open" in str(again.dataframe[0].value["± 95%"].tolist())
+
+
+def test_pinned_result_opens_first(several: tuple[Path, RunEntry]) -> None:
+    folder, run = several
+    with Workspace(folder) as workspace:
+        half = next(r for r in workspace.results(run.digest, "audit") if not r.full)
+        workspace.pin_result(half)
+        workspace.name_result(half, "quick look")
+    shown = opened(folder, "overview", run)
+    assert "3 of 8 epochs computed" in badges(shown)
+    assert any("★ quick look" in o for s in shown.selectbox if s.label == "Result" for o in s.options)
+
+
+def test_link_to_a_deleted_run_says_when(several: tuple[Path, RunEntry]) -> None:
+    folder, run = several
+    with Workspace(folder) as workspace:
+        workspace.delete_run(run.digest)
+    shown = opened(folder, "overview", run)
+    assert title(shown) == "This run was deleted"
+    assert run.name in words(shown)
+
+
+def test_order_and_view_stand_in_the_link(several: tuple[Path, RunEntry]) -> None:
+    folder, run = several
+    shown = opened(folder, "contributions", run, order="name", show="curves")
+    assert shown.query_params["order"] == "name"
+    assert shown.query_params["show"] == "curves"
+    assert "all others are the grey band" in str([g.proto.label for g in shown.get("button_group")])

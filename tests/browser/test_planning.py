@@ -1,0 +1,80 @@
+"""Plan a log nobody saw before, pay for the chosen epochs only, and find the way back, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from flcontrib_core.laboratory.simulation import SimulationSettings
+from flcontrib_core.workspace import Workspace, stored_report
+from tests.app.filled_workspace import make_tiny_log
+from tests.browser.conftest import MILLISECONDS, Opener, Served, wait_for_result
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=MILLISECONDS)
+NEW = SimulationSettings(
+    name="Never seen before", clients=6, epochs=18, participation=0.5, train_rows=240, hidden=(4,), seed=21
+)
+
+
+def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_page: Opener, tmp_path: Path) -> None:
+    """By keyboard: k and γ are moved, all three charts are drawn, nothing is computed; then exactly that is."""
+    page = open_page(served.url("upload"))
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(make_tiny_log(tmp_path / "new.flrun", NEW))
+    expect(page.get_by_text("Ready: Never seen before")).to_be_visible()
+    title = page.get_by_role("heading", level=1).last
+    expect(title).to_contain_text("Computing 18 of 18 epochs")
+    page.get_by_role("slider").first.focus()
+    for budget in (17, 16, 15):
+        page.keyboard.press("ArrowLeft")
+        expect(title).to_contain_text(f"Computing {budget} of 18 epochs")
+    for chart in ("Chosen epochs over the model's movement", "Exposure per client", "Cost against fairness"):
+        expect(page.get_by_role("heading", name=chart)).to_be_visible()
+    expect(
+        page.get_by_text(re.compile("point(s)? of exposure|fairness changes nothing|covers as much"))
+    ).to_be_visible()
+    button = page.get_by_role("button", name="Compute these 15 epochs")
+    with Workspace(served.filled.folder) as workspace:
+        run = next(r for r in workspace.runs() if r.name == NEW.name)
+        assert workspace.results(run.digest, "audit") == ()
+        button.focus()
+        page.keyboard.press("Enter")
+        wait_for_result(served, str(NEW.name))
+        (result,) = workspace.results(run.digest, "audit")
+        history = stored_report(workspace, result).history
+        chosen = result.settings["budget"]["epochs"]
+        assert len(chosen) == 15
+        assert np.flatnonzero(history.evaluations).tolist() == chosen
+    expect(page.get_by_text("15 of 18 epochs computed")).to_be_visible()
+
+
+def test_two_pages_are_two_presses_of_back(served: Served, open_page: Opener) -> None:
+    """Whatever a page writes into its URL replaces its own entry in the browser's history."""
+    page = open_page(served.url("scheduler"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Computing 7 of 12 epochs")
+    page.get_by_role("slider").first.focus()
+    for budget in (8, 9):
+        page.keyboard.press("ArrowRight")
+        expect(page).to_have_url(re.compile(rf"[?&]k={budget}(&|$)"))
+    page.get_by_role("link", name="Contributions").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("contributed most")
+    expect(page).to_have_url(re.compile(r"contributions\?.*run="))
+    page.get_by_role("link", name="Alerts").click()
+    expect(page).to_have_url(re.compile(r"alerts\?.*run="))
+    page.go_back()
+    expect(page).to_have_url(re.compile("/contributions"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("contributed most")
+    page.go_back()
+    expect(page).to_have_url(re.compile("/scheduler"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text("of 12 epochs")
+
+
+def test_link_to_a_run_that_is_not_here_says_so(served: Served, open_page: Opener) -> None:
+    page = open_page(f"{served.address}/alerts?run=0123456789abcdef")
+    expect(page.get_by_role("heading", level=1)).to_have_text("This link names a run that is not in this workspace")
+    page.get_by_role("link", name=re.compile("^Six clients")).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("1 of 6 clients stands out")
