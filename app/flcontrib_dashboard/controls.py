@@ -13,7 +13,16 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport, settings_from_record
-from flcontrib_core.charts import DARK, Picture, palette_for
+from flcontrib_core.charts import (
+    DARK,
+    ChangePointFacts,
+    Following,
+    Picture,
+    change_point_alt,
+    change_point_rows,
+    draw_change_points,
+    palette_for,
+)
 from flcontrib_core.detection import Alert
 from flcontrib_core.history import NoValues
 from flcontrib_core.reports import csv_safe, file_name
@@ -168,6 +177,21 @@ def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]],
     }
     settings: dict[str, Any] = {"hide_index": True, "width": "stretch", "placeholder": numbers.NO_VALUE} | options
     return st.dataframe(shown, **settings)
+
+
+def change_chart(facts: ChangePointFacts, following: Following, key: tuple[Hashable, ...], report: AuditReport) -> None:
+    """Who probably changed when; ``key`` names what the facts were made of."""
+    mode = state.theme()
+    chart(
+        lambda: draw_change_points(facts, mode, following=following),
+        change_point_alt(facts),
+        lambda: change_point_rows(facts),
+        "changes",
+        name="change-points",
+        cache_key=(*key, following, mode),
+        report=report,
+        row_clients=facts.clients,
+    )
 
 
 def columns_of(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:

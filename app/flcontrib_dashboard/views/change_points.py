@@ -7,11 +7,8 @@ import streamlit as st
 from flcontrib_core.auditing import AuditReport, settings_from_record
 from flcontrib_core.charts import (
     ChangePointFacts,
-    change_point_alt,
     change_point_facts,
-    change_point_rows,
     change_words,
-    draw_change_points,
 )
 from flcontrib_core.detection import (
     ChangePoints,
@@ -99,17 +96,7 @@ def picture(shown: state.Shown, facts: ChangePointFacts, points: ChangePoints, k
             f"The {len(facts.clients)} clients with the highest probabilities; "
             f"{numbers.count(facts.left_out)} more in the report's JSON."
         )
-    mode = state.theme()
-    controls.chart(
-        lambda: draw_change_points(facts, mode, following=following),
-        change_point_alt(facts),
-        lambda: change_point_rows(facts),
-        "changes",
-        name="change-points",
-        cache_key=(*key, following, mode),
-        report=shown.report,
-        row_clients=facts.clients,
-    )
+    controls.change_chart(facts, following, key, shown.report)
 
 
 def windows(points: ChangePoints) -> None:

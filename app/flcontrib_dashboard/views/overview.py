@@ -10,13 +10,10 @@ from flcontrib_core.charts import (
     CumulativeFacts,
     Following,
     RankingFacts,
-    change_point_alt,
     change_point_facts,
-    change_point_rows,
     cumulative_alt,
     cumulative_facts,
     cumulative_rows,
-    draw_change_points,
     draw_cumulative,
     draw_group_means,
     draw_ranking,
@@ -153,22 +150,13 @@ def curves(shown: state.Shown, following: Following) -> str:
 
 def changes(shown: state.Shown, following: Following) -> None:
     """What stands for the curves where there are no values: when each client changed."""
-    report, mode = shown.report, state.theme()
+    report = shown.report
     controls.card_title("Probability of a change")
     controls.no_values(shown)
     focus = selection.in_focus(report, following)
     key = (shown.result.digest, 0.5, focus)
     facts = state.cached((*key, "changes"), lambda: change_point_facts(report, 0.5, focus))
-    controls.chart(
-        lambda: draw_change_points(facts, mode, following=following),
-        change_point_alt(facts),
-        lambda: change_point_rows(facts),
-        "changes",
-        name="change-points",
-        cache_key=(*key, following, mode),
-        report=report,
-        row_clients=facts.clients,
-    )
+    controls.change_chart(facts, following, key, report)
 
 
 def ranking(shown: state.Shown, utility: str, following: Following) -> None:
