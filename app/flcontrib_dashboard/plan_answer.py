@@ -18,7 +18,7 @@ from flcontrib_core.history import (
     problem_of_history,
     unpriced_problem,
 )
-from flcontrib_core.scheduling import FairnessMode, Frontier, Schedule, SchedulingProblem
+from flcontrib_core.scheduling import BudgetSettings, FairnessMode, Frontier, Schedule, SchedulingProblem
 from flcontrib_core.vocabulary import IntArray
 from flcontrib_core.workspace import RunEntry, stored_proof
 from flcontrib_dashboard import state
@@ -162,7 +162,7 @@ def same_question(answer: Answer, shown: state.Shown) -> bool:
     """Is the result on screen of these settings, budget aside? Then its epochs need not be computed again."""
     before = settings_from_record(dict(shown.report.provenance.settings))
     asked = answer.choice.settings
-    same = replace(before.assess, budget=asked.assess.budget) == asked.assess
+    same = replace(before.assess, budget=BudgetSettings()) == replace(asked.assess, budget=BudgetSettings())
     return same and before.preset == asked.preset
 
 
