@@ -31,6 +31,7 @@ COMMANDS = {
     "runs": ("stored", "List, add or remove the runs of a workspace."),
     "results": ("stored", "List the stored results of a workspace."),
     "decide": ("deciding", "Record what people decide about an alert."),
+    "note": ("noting", "Declare a fact about a client, such as a new GPU."),
     "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),

@@ -18,7 +18,9 @@ from flcontrib_core.charts import (
     evidence_rows,
 )
 from flcontrib_core.detection import Alert
+from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import (
+    DECLARED,
     OBSERVED_ONLY,
     alert_title,
     channel_meaning,
@@ -27,6 +29,7 @@ from flcontrib_core.words import (
     engineer_line,
     how_sure,
     manager_line,
+    note_line,
     numbers,
     verdict_name,
     why,
@@ -112,6 +115,25 @@ def objections(alert: Alert) -> None:
     rests = context(alert)
     if rests:
         st.caption(controls.text_of(" ".join(rests)))
+
+
+def declared(shown: state.Shown, alert: Alert) -> None:
+    """What the operator declared about these epochs, and a form to declare more. It hides nothing."""
+    controls.card_title("Declared facts")
+    for note in state.reviews(shown.entry).notes_on(alert.client, alert.window):
+        st.text(numbers.visible(note_line(note)))
+    st.caption(f"{DECLARED}.")
+    first, last = alert.window or (1, shown.report.history.epoch_count)
+    with st.form(f"declare-{alert.client}-{first}", border=False):
+        text = st.text_input("What happened at the client", max_chars=400, placeholder="new GPU, privacy filter on …")
+        by = st.text_input("Declared by", max_chars=100, placeholder="your name")
+        if st.form_submit_button(f"Declare for epochs {numbers.window(first, last)}"):
+            try:
+                state.workspace().alerts.note(shown.entry.digest, alert.client, (first, last), text, by)
+            except FLContribError as refused:
+                st.error(controls.text_of(str(refused)))
+            else:
+                st.rerun()
 
 
 def class_mix(shown: state.Shown, alert: Alert) -> None:
@@ -205,6 +227,8 @@ def show(shown: state.Shown, alert: Alert) -> None:
         class_mix(shown, alert)
         with st.container(border=True, gap="xsmall"):
             what_if(report, alert)
+        with st.container(border=True, gap="xsmall"):
+            declared(shown, alert)
         with st.container(border=True, height="stretch", gap="xsmall"):
             check_it(shown)
     with side, st.container(border=True, height="stretch", gap="xsmall"):

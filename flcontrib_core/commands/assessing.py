@@ -207,7 +207,7 @@ def audit(run: Path, preset: str, fail_on_alert: bool, as_json: bool, **options:
     keep_in_workspace(run, report, options)
     reviews = reviews_of(report, options)
     if as_json:
-        print_json({**audit_json(report), "decisions": reviews.to_json()})
+        print_json({**audit_json(report), "decisions": reviews.to_json(), "declared": reviews.notes_json()})
     else:
         print_audit(report, reviews)
     accusing = any(alert.accuses for alert in reviews.standing(report.detection.alerts))
@@ -265,6 +265,7 @@ def print_audit(report: Any, reviews: Reviews | None = None) -> None:
         ):
             for line in lines:
                 say(f"  {label}: {line}")
+        say(*(f"  declared: {words.note_line(n)}" for n in reviews.notes_on(alert.client, alert.window)))
         if (review := reviews.of(alert)) is not None:
             say(*(f"  recorded: {words.step_line(step)}" for step in review.steps))
     undecided = words.undecided_sentence(report)

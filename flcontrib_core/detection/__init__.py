@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.review import NO_REVIEWS as NO_REVIEWS
     from flcontrib_core.detection.review import AlertReview as AlertReview
     from flcontrib_core.detection.review import AlertState as AlertState
+    from flcontrib_core.detection.review import DeclaredNote as DeclaredNote
     from flcontrib_core.detection.review import Reviews as Reviews
     from flcontrib_core.detection.review import ReviewStep as ReviewStep
     from flcontrib_core.detection.review import StepKind as StepKind

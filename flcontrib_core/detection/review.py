@@ -59,6 +59,25 @@ class ReviewStep:
         return self if self.shared or not self.text else replace(self, text=None)
 
 
+@dataclass(frozen=True)
+class DeclaredNote:
+    """A fact that an operator declared about a client: 'new GPU'. It may explain a change; it never hides harm."""
+
+    client: str
+    epochs: Window
+    text: str
+    by: str
+    at: str
+    sequence: int
+    hash: str
+
+    def concerns(self, client: str, window: Window | None) -> bool:
+        """Does it fall into these epochs of this client? ``window`` None: the whole run."""
+        if client != self.client:
+            return False
+        return window is None or (self.epochs[0] <= window[1] and window[0] <= self.epochs[1])
+
+
 Key = tuple[str, str, Window | None, str]
 
 
@@ -110,6 +129,16 @@ class Reviews:
     """The reviews of a run's alerts; an alert nobody looked at is simply new."""
 
     entries: tuple[AlertReview, ...] = ()
+    notes: tuple[DeclaredNote, ...] = ()
+    """Declared about clients of the run, oldest first"""
+
+    def notes_on(self, client: str, window: Window | None = None) -> tuple[DeclaredNote, ...]:
+        """What was declared about these epochs of a client."""
+        return tuple(note for note in self.notes if note.concerns(client, window))
+
+    def notes_json(self) -> list[dict[str, Any]]:
+        """One entry per declared note."""
+        return [encode(DeclaredNote, note)[0] for note in self.notes]
 
     def of(self, alert: Alert) -> AlertReview | None:
         """The review of an alert, where it is known by name."""
@@ -134,7 +163,7 @@ class Reviews:
 
     def for_client(self, client: str) -> Reviews:
         """What the client's own extract may say."""
-        return Reviews(tuple(r.for_client() for r in self.entries if r.client == client))
+        return Reviews(tuple(r.for_client() for r in self.entries if r.client == client), self.notes_on(client))
 
     def recorded(self) -> tuple[AlertReview, ...]:
         """Reviews of alerts about which anything was recorded."""
@@ -154,12 +183,15 @@ class Reviews:
 NO_REVIEWS = Reviews()
 
 
-def reviews_from_json(value: object) -> Reviews:
-    """The inverse of ``Reviews.to_json``. Raises OtherLayout or ValueError for anything else: it may be anybody's."""
+def reviews_from_json(value: object, declared: object = ()) -> Reviews:
+    """The inverse of ``Reviews.to_json`` and ``notes_json``. Raises OtherLayout or ValueError: it may be anybody's."""
+    if not isinstance(declared, list | tuple) or not all(isinstance(entry, dict) for entry in declared):
+        raise ValueError("declared facts are a list of notes")
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ValueError("decisions are a list of reviews")
     plain = [{k: v for k, v in entry.items() if k not in ("state", "owner")} for entry in value]
-    found = Reviews(tuple(decode(AlertReview, entry) for entry in plain))
+    notes = tuple(decode(DeclaredNote, entry) for entry in declared)
+    found = Reviews(tuple(decode(AlertReview, entry) for entry in plain), notes)
     if found.to_json() != value:
         raise ValueError("a state or an owner that its own steps do not say")
     return found

@@ -27,7 +27,7 @@ from flcontrib_core.reports.record import Record, record_of
 from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
 from flcontrib_core.words import OBSERVED_ONLY, step_line, verdict_name
-from flcontrib_core.words.decisions import NOT_DECIDED
+from flcontrib_core.words.decisions import DECLARED, NOT_DECIDED, note_line
 from flcontrib_core.words.numbers import credited, half_width, moment, probability, several, signed, span
 from flcontrib_core.words.readers import IN_THE_EXTRACT
 from flcontrib_core.words.remarks import WITHOUT_VALUES
@@ -81,6 +81,8 @@ def _alert(alert: dict[str, Any], reviews: Reviews) -> str:
     window = None if alert["window"] is None else (alert["window"][0], alert["window"][1])
     key = (alert["client"], kind.value, window, alert.get("finding") or "")
     steps = [step_line(step) for review in reviews.entries if review.key == key for step in review.steps]
+    notes = [note_line(note) for note in reviews.notes_on(alert["client"], window)]
+    declared = f"<h3>{DECLARED}</h3>{bullets(notes)}" if notes else ""
     decided = bullets(steps) if steps else paragraph(NOT_DECIDED)
     where = "" if alert["window"] is None else f", {span((alert['window'][0], alert['window'][1]))}"
     sure = "exact: a fact about the file"
@@ -90,7 +92,7 @@ def _alert(alert: dict[str, Any], reviews: Reviews) -> str:
         f'<div class="card"><h3>{markup(verdict_name(kind) + where)}</h3><div class="badges">{badge(sure)}</div>'
         f'<div class="pair"><div><h3>What was observed</h3>{paragraph(alert["why"])}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(alert['counter_evidence'])}</div></div>"
-        f"{paragraph(' '.join(alert['context']), 'second small')}<h3>What was decided</h3>{decided}</div>"
+        f"{paragraph(' '.join(alert['context']), 'second small')}{declared}<h3>What was decided</h3>{decided}</div>"
     )
 
 

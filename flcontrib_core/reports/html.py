@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import MOST_ALERTS_DRAWN, MOST_HEAT_ROWS, Chart, has_epoch_values, report_charts
 from flcontrib_core.detection.findings import Alert
-from flcontrib_core.detection.review import AlertReview, Reviews
+from flcontrib_core.detection.review import AlertReview, DeclaredNote, Reviews
 from flcontrib_core.reports.naming import plain_letters
 from flcontrib_core.reports.page import badge, bullets, drawn, grid, markup, page, paragraph, section
 from flcontrib_core.reports.record import NO_RECORD, Record
@@ -38,6 +40,7 @@ from flcontrib_core.words import (
     why,
     without_values,
 )
+from flcontrib_core.words.decisions import DECLARED, note_line
 from flcontrib_core.words.numbers import count, moment, probability, several, signed
 
 
@@ -117,7 +120,7 @@ def _head(report: AuditReport, record: Record) -> str:
 def _alerts(report: AuditReport, charts: dict[str, Chart], reviews: Reviews) -> str:
     alerts = report.detection.alerts
     cards = [
-        alert_card(alert, charts.get(f"evidence-{n}"), reviews.of(alert))
+        alert_card(alert, charts.get(f"evidence-{n}"), reviews.of(alert), reviews.notes_on(alert.client, alert.window))
         for n, alert in enumerate(alerts[:MOST_ALERTS_DRAWN], start=1)
     ]
     rest = [[a.client, verdict_name(a.verdict), alert_line(a), " ".join(why(a))] for a in alerts[MOST_ALERTS_DRAWN:]]
@@ -126,7 +129,9 @@ def _alerts(report: AuditReport, charts: dict[str, Chart], reviews: Reviews) -> 
     return section("Evidence: what was observed and what speaks against it", *cards, look="onward")
 
 
-def alert_card(alert: Alert, chart: Chart | None, review: AlertReview | None = None) -> str:
+def alert_card(
+    alert: Alert, chart: Chart | None, review: AlertReview | None = None, notes: Sequence[DeclaredNote] = ()
+) -> str:
     """One alert: evidence and counter-evidence side by side, same size, same type; then the picture."""
     sure = "exact: a fact about the file"
     if alert.probability is not None:
@@ -145,12 +150,13 @@ def alert_card(alert: Alert, chart: Chart | None, review: AlertReview | None = N
         if scores
         else ""
     )
+    declared = f"<h3>{DECLARED}</h3>{bullets([note_line(note) for note in notes])}" if notes else ""
     return (
         f'<div class="card"><h3>{markup(alert_title(alert))}</h3><div class="badges">{"".join(badges)}</div>'
         f"{paragraph(manager_line(alert))}{paragraph(engineer_line(alert), 'second')}"
         f'<div class="pair"><div><h3>What was observed</h3>{paragraph(" ".join(why(alert)))}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(counter_evidence(alert))}</div></div>"
-        f"{paragraph(' '.join(context(alert)), 'second small')}{drawn(chart)}{channels}</div>"
+        f"{paragraph(' '.join(context(alert)), 'second small')}{declared}{drawn(chart)}{channels}</div>"
     )
 
 

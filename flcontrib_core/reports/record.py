@@ -13,7 +13,7 @@ from typing import Any
 from flcontrib_core.codec import OtherLayout
 from flcontrib_core.detection.review import NO_REVIEWS, Reviews, reviews_from_json
 
-RECORDED = ("written_at", "written_by", "decisions", "chain_head")
+RECORDED = ("written_at", "written_by", "decisions", "declared", "chain_head")
 """The entries of a report's JSON that come from people and clocks."""
 
 
@@ -33,6 +33,7 @@ class Record:
             "written_at": self.written_at,
             "written_by": self.written_by,
             "decisions": self.reviews.to_json(),
+            "declared": self.reviews.notes_json(),
             "chain_head": self.chain_head,
         }
 
@@ -55,6 +56,6 @@ def record_of(content: dict[str, Any]) -> Record:
     ):
         raise ValueError("date, author or head of the log is no text")
     try:
-        return Record(at, by, head, reviews_from_json(content.get("decisions", [])))
+        return Record(at, by, head, reviews_from_json(content.get("decisions", []), content.get("declared", [])))
     except OtherLayout as odd:
         raise ValueError(str(odd)) from odd

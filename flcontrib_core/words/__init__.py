@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from flcontrib_core.words.comparing import agreement_words as agreement_words
     from flcontrib_core.words.comparing import contribution_title as contribution_title
     from flcontrib_core.words.comparing import moved_words as moved_words
+    from flcontrib_core.words.decisions import DECLARED as DECLARED
     from flcontrib_core.words.decisions import decided_sentence as decided_sentence
     from flcontrib_core.words.decisions import decision_sentence as decision_sentence
+    from flcontrib_core.words.decisions import note_line as note_line
     from flcontrib_core.words.decisions import state_name as state_name
     from flcontrib_core.words.decisions import step_line as step_line
     from flcontrib_core.words.facts import context as context

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flcontrib_core.detection.findings import Alert
-from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind
+from flcontrib_core.detection.review import AlertReview, AlertState, DeclaredNote, Reviews, ReviewStep, StepKind
 from flcontrib_core.words import numbers
 
 STATE_NAMES = {
@@ -43,6 +43,14 @@ def _what(step: ReviewStep) -> str:
             return f"the client replied, filed by {step.by}: {said}"
         case StepKind.ASSIGNMENT:
             return f"given to {step.owner} by {step.by}" if step.owner else f"given to nobody by {step.by}"
+
+
+DECLARED = "Declared by the operator: may explain a change, says nothing against measured harm"
+
+
+def note_line(note: DeclaredNote) -> str:
+    """'epochs 12–20: new GPU (declared by ada on 2026-11-17)'."""
+    return f"{numbers.span(note.epochs)}: {note.text} (declared by {note.by} on {note.at[:10]})"
 
 
 def decision_sentence(review: AlertReview | None) -> str:

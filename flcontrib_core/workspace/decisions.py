@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flcontrib_core.detection.findings import Alert
-from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind
+from flcontrib_core.detection.reasons import Window
+from flcontrib_core.detection.review import AlertReview, AlertState, DeclaredNote, Reviews, ReviewStep, StepKind
 from flcontrib_core.errors import SettingsError, WorkspaceError
 from flcontrib_core.provenance import canonical_json, digest_of
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
@@ -67,6 +68,10 @@ def alert_identity(run_digest: str, finding: Mapping[str, Any]) -> str:
     return digest_of(what)[:32]
 
 
+NOTED = "client-noted"
+"""The kind of a declared fact's entry in the audit log"""
+
+
 class AlertBook:
     """The inbox of a workspace."""
 
@@ -113,7 +118,28 @@ class AlertBook:
 
     def reviews(self, run_digest: str) -> Reviews:
         """What was recorded about a run's alerts, as facts for headline, report and extract."""
-        return Reviews(tuple(entry.review for entry in self.list(run_digest)))
+        return Reviews(tuple(entry.review for entry in self.list(run_digest)), self.notes(run_digest))
+
+    def notes(self, run_digest: str) -> tuple[DeclaredNote, ...]:
+        """Facts that operators declared about the run's clients, oldest first."""
+        return tuple(
+            DeclaredNote(
+                e.body["client"], tuple(e.body["epochs"]), e.body["text"], e.body["by"], e.at, e.sequence, e.hash
+            )
+            for e in self._log.entries(NOTED, run_digest)
+        )
+
+    def note(self, run_digest: str, client: str, epochs: Window, text: str, by: str) -> DeclaredNote:
+        """Declares a fact about a client's epochs, sealed like a decision; durable when it returns."""
+        by = by.strip()
+        if not by or len(by) > _LONGEST_NAME:
+            raise SettingsError(f"a note needs the name of who declares it (1 to {_LONGEST_NAME} characters)")
+        if not 1 <= epochs[0] <= epochs[1]:
+            raise SettingsError(f"epochs {epochs[0]}:{epochs[1]}: give the first and the last, counted from 1")
+        body = {"client": client, "epochs": list(epochs), "text": _text("note", text, needed=True), "by": by}
+        with self._index.write() as transaction:
+            self._log.append(transaction, NOTED, run_digest, body)
+        return self.notes(run_digest)[-1]
 
     def find(self, alert: str) -> AlertEntry:
         """One alert, by its name or the beginning of it. Raises WorkspaceError when there is none, or more than one."""

@@ -13,6 +13,7 @@ from flcontrib_core.words import (
     client_headline,
     decision_sentence,
     how_sure,
+    note_line,
     numbers,
     step_line,
     verdict_reason,
@@ -98,6 +99,8 @@ def record(shown: state.Shown, client: str) -> None:
     steps = sorted((s for r in entries for s in r.steps), key=lambda s: -s.sequence)
     for step in steps:
         st.text(numbers.visible(step_line(step)))
+    for note in state.reviews(shown.entry).notes_on(client):
+        st.text(numbers.visible(note_line(note)))
     if not steps:
         st.caption("Nothing was recorded about this client yet." if entries else "It has no alert to decide on.")
 
