@@ -32,6 +32,7 @@ COMMANDS = {
     "results": ("stored", "List the stored results of a workspace."),
     "decide": ("deciding", "Record what people decide about an alert."),
     "note": ("noting", "Declare a fact about a client, such as a new GPU."),
+    "mark": ("noting", "Mark a client by hand as honest or dishonest."),
     "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),

@@ -17,8 +17,9 @@ from flcontrib_core.charts import (
     evidence_facts,
     evidence_rows,
 )
-from flcontrib_core.detection import Alert
+from flcontrib_core.detection import Alert, peer_opinions, scores_of_run
 from flcontrib_core.errors import FLContribError
+from flcontrib_core.runs import RunLog
 from flcontrib_core.words import (
     DECLARED,
     OBSERVED_ONLY,
@@ -136,6 +137,42 @@ def declared(shown: state.Shown, alert: Alert) -> None:
                 st.rerun()
 
 
+def others_say(shown: state.Shown, alert: Alert) -> None:
+    """Where published and simple rules place the client among the others of the same epochs."""
+    controls.card_title("What others would say")
+    if shown.entry.kind != "log":
+        st.caption("These rules read updates; a table has none.")
+        return
+    if not st.toggle("Ask them", help="Reads the log's updates once; a large log takes a while."):
+        st.caption(
+            "FLDetector, Multi-Krum, FoolsGold, FLAME, AlignIns, norm, cosine and leave-one-out on these epochs."
+        )
+        return
+    with st.spinner("Reading the updates …"):
+        scores = peer_scores_of(shown.entry.digest)
+    found = peer_opinions(scores, shown.report.history, alert.client, alert.window)
+    controls.table(
+        {
+            "Rule": [o.rule for o in found],
+            "Place": [f"{o.place} of {o.of}" for o in found],
+            "Suspicion": [o.suspicion for o in found],
+        }
+    )
+    first = sum(o.place == 1 for o in found)
+    st.caption(
+        f"{first} of {numbers.several(len(found), 'rule')} would name this client first. Place 1 is the most "
+        "suspicious of the clients seen in these epochs; somebody always is. Each suspicion is in its rule's own "
+        "unit. No verdict rests on them."
+    )
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def peer_scores_of(digest: str) -> dict[str, np.ndarray]:
+    """Every rule's suspicion of every participation of a run."""
+    run = state.workspace().open_run(digest)
+    return dict(scores_of_run(run)) if isinstance(run, RunLog) else {}
+
+
 def class_mix(shown: state.Shown, alert: Alert) -> None:
     """Per class, where the log has margins: what tells a changed mix of classes from harm to all of them."""
     report, mode = shown.report, state.theme()
@@ -229,6 +266,8 @@ def show(shown: state.Shown, alert: Alert) -> None:
             what_if(report, alert)
         with st.container(border=True, gap="xsmall"):
             declared(shown, alert)
+        with st.container(border=True, gap="xsmall"):
+            others_say(shown, alert)
         with st.container(border=True, height="stretch", gap="xsmall"):
             check_it(shown)
     with side, st.container(border=True, height="stretch", gap="xsmall"):

@@ -1,4 +1,4 @@
-"""``note``: facts that an operator declares about a client, for the sealed record."""
+"""``note`` and ``mark``: what an operator knows about a client, for the sealed record."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from flcontrib_core.commands.printing import print_json, say
+from flcontrib_core.detection.review import Mark
 from flcontrib_core.errors import SettingsError
 
 
@@ -26,9 +27,42 @@ def note(run: Path, text: str, client: str, epochs: str, by: str, workspace: Pat
     """
     from flcontrib_core.codec import encode
     from flcontrib_core.detection import DeclaredNote
-    from flcontrib_core.runs import read_run_log
     from flcontrib_core.words import note_line
     from flcontrib_core.workspace import Workspace
+
+    digest, window = _asked(run, client, epochs)
+    with Workspace(workspace) as opened:
+        declared = opened.alerts.note(digest, client, window, text, by)
+    if as_json:
+        print_json(encode(DeclaredNote, declared)[0])
+    else:
+        say(f"{client}, {note_line(declared)}")
+
+
+@click.command(epilog="Example: flcontrib mark run.flrun --client hospital-b --as dishonest --epochs 12:20 --by ada")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--client", required=True, metavar="ID", help="Whom it is about.")
+@click.option("--as", "mark_as", required=True, type=click.Choice([m.value for m in Mark]), help="The marking.")
+@click.option("--epochs", metavar="A:B", help="First and last epoch it is about, where known.")
+@click.option("--by", required=True, metavar="NAME", help="Who marks it.")
+@click.option("--workspace", type=click.Path(path_type=Path), help="Folder of runs and results.")
+def mark(run: Path, client: str, mark_as: str, epochs: str | None, by: str, workspace: Path | None) -> None:
+    """Mark a client by hand, so that groups and change points of a real run can be scored.
+
+    A marking is its author's word, sealed in the workspace's audit log. No verdict reads it, nothing calls it truth.
+    """
+    from flcontrib_core.workspace import Workspace
+
+    digest, window = _asked(run, client, epochs or "1:1")
+    with Workspace(workspace) as opened:
+        made = opened.alerts.mark(digest, client, mark_as, by, window if epochs else None)
+    where = "" if made.epochs is None else f" in epochs {made.epochs[0]}–{made.epochs[1]}"
+    say(f"{client}: marked by {made.by} as {made.mark}{where}")
+
+
+def _asked(run: Path, client: str, epochs: str) -> tuple[str, tuple[int, int]]:
+    """(the run's digest, the epochs); raises SettingsError for a client or epochs that it does not have."""
+    from flcontrib_core.runs import read_run_log
 
     log = read_run_log(run)
     if client not in log.client_ids:
@@ -36,9 +70,4 @@ def note(run: Path, text: str, client: str, epochs: str, by: str, workspace: Pat
     first, _, last = epochs.partition(":")
     if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) > log.epoch_count:
         raise SettingsError(f"--epochs {epochs}: give two epochs of the run, e.g. 3:{log.epoch_count}")
-    with Workspace(workspace) as opened:
-        declared = opened.alerts.note(log.digest, client, (int(first), int(last or first)), text, by)
-    if as_json:
-        print_json(encode(DeclaredNote, declared)[0])
-    else:
-        say(f"{client}, {note_line(declared)}")
+    return log.digest, (int(first), int(last or first))

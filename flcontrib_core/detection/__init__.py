@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.findings import VerdictKind as VerdictKind
     from flcontrib_core.detection.objections import FalseAlarmRate as FalseAlarmRate
     from flcontrib_core.detection.online import OnlineReader as OnlineReader
+    from flcontrib_core.detection.other_rules import PeerOpinion as PeerOpinion
+    from flcontrib_core.detection.other_rules import peer_opinions as peer_opinions
+    from flcontrib_core.detection.other_rules import scores_of_run as scores_of_run
     from flcontrib_core.detection.presets import PresetRate as PresetRate
     from flcontrib_core.detection.presets import preset_rates as preset_rates
     from flcontrib_core.detection.reasons import ChannelScore as ChannelScore
     from flcontrib_core.detection.review import NO_REVIEWS as NO_REVIEWS
     from flcontrib_core.detection.review import AlertReview as AlertReview
     from flcontrib_core.detection.review import AlertState as AlertState
+    from flcontrib_core.detection.review import ClientMark as ClientMark
     from flcontrib_core.detection.review import DeclaredNote as DeclaredNote
+    from flcontrib_core.detection.review import Mark as Mark
     from flcontrib_core.detection.review import Reviews as Reviews
     from flcontrib_core.detection.review import ReviewStep as ReviewStep
     from flcontrib_core.detection.review import StepKind as StepKind
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.segmentation import SegmentLikelihood as SegmentLikelihood
     from flcontrib_core.detection.separation import METRICS as METRICS
     from flcontrib_core.detection.separation import GroupingSettings as GroupingSettings
+    from flcontrib_core.detection.separation import jaccard as jaccard
+    from flcontrib_core.detection.separation import jaccard_of_marked as jaccard_of_marked
     from flcontrib_core.detection.separation import separate as separate
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -78,6 +78,25 @@ class DeclaredNote:
         return window is None or (self.epochs[0] <= window[1] and window[0] <= self.epochs[1])
 
 
+class Mark(StrEnum):
+    """As what an operator marked a client: a person's word, never the run's truth and never the tool's."""
+
+    HONEST = "honest"
+    DISHONEST = "dishonest"
+    UNMARKED = "unmarked"
+
+
+@dataclass(frozen=True)
+class ClientMark:
+    """An operator's marking of one client, and the epochs it is about where they were named."""
+
+    client: str
+    mark: Mark
+    epochs: Window | None
+    by: str
+    at: str
+
+
 Key = tuple[str, str, Window | None, str]
 
 

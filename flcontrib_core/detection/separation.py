@@ -145,6 +145,15 @@ def jaccard(labels: IntArray, client_ids: tuple[str, ...], dishonest: frozenset[
     return JaccardScore(raw, float(honest.mean()), adjusted)
 
 
+def jaccard_of_marked(separation: Separation, honest: Iterable[str], dishonest: Iterable[str]) -> JaccardScore | None:
+    """The index over the clients that an operator marked, and no others; None without at least one of each."""
+    good, bad = frozenset(honest), frozenset(dishonest)
+    if not good or not bad:
+        return None
+    ids = tuple(c for c in separation.labels if c in good | bad)
+    return jaccard(np.array([separation.labels[c] for c in ids], dtype=np.int64), ids, bad)
+
+
 def _jaccard_of(labels: IntArray, honest: BoolArray) -> float:
     reached = np.isin(labels, labels[honest])
     return float((honest & reached).sum() / (honest | reached).sum())

@@ -14,7 +14,16 @@ from typing import Any
 
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.detection.reasons import Window
-from flcontrib_core.detection.review import AlertReview, AlertState, DeclaredNote, Reviews, ReviewStep, StepKind
+from flcontrib_core.detection.review import (
+    AlertReview,
+    AlertState,
+    ClientMark,
+    DeclaredNote,
+    Mark,
+    Reviews,
+    ReviewStep,
+    StepKind,
+)
 from flcontrib_core.errors import SettingsError, WorkspaceError
 from flcontrib_core.provenance import canonical_json, digest_of
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
@@ -70,6 +79,10 @@ def alert_identity(run_digest: str, finding: Mapping[str, Any]) -> str:
 
 NOTED = "client-noted"
 """The kind of a declared fact's entry in the audit log"""
+
+
+MARKED = "client-marked"
+"""The kind of an operator's marking of a client"""
 
 
 class AlertBook:
@@ -128,6 +141,30 @@ class AlertBook:
             )
             for e in self._log.entries(NOTED, run_digest)
         )
+
+    def marks(self, run_digest: str) -> tuple[ClientMark, ...]:
+        """How operators marked the run's clients by hand, the last marking of each; taken back ones are left out."""
+        last: dict[str, ClientMark] = {}
+        for e in self._log.entries(MARKED, run_digest):
+            epochs = None if e.body["epochs"] is None else (e.body["epochs"][0], e.body["epochs"][1])
+            last[e.body["client"]] = ClientMark(e.body["client"], Mark(e.body["mark"]), epochs, e.body["by"], e.at)
+        return tuple(mark for mark in last.values() if mark.mark is not Mark.UNMARKED)
+
+    def mark(self, run_digest: str, client: str, mark: Mark | str, by: str, epochs: Window | None = None) -> ClientMark:
+        """Enters an operator's marking of a client, sealed like a decision."""
+        try:
+            wanted = Mark(mark)
+        except ValueError:
+            raise SettingsError(f"{str(mark)[:40]!r} is no marking; choose from {', '.join(Mark)}") from None
+        by = by.strip()
+        if not by or len(by) > _LONGEST_NAME:
+            raise SettingsError(f"a marking needs the name of who makes it (1 to {_LONGEST_NAME} characters)")
+        if epochs is not None and not 1 <= epochs[0] <= epochs[1]:
+            raise SettingsError(f"epochs {epochs[0]}:{epochs[1]}: give the first and the last, counted from 1")
+        body = {"client": client, "mark": wanted.value, "epochs": None if epochs is None else list(epochs), "by": by}
+        with self._index.write() as transaction:
+            entry = self._log.append(transaction, MARKED, run_digest, body)
+        return ClientMark(client, wanted, epochs, by, entry.at)
 
     def note(self, run_digest: str, client: str, epochs: Window, text: str, by: str) -> DeclaredNote:
         """Declares a fact about a client's epochs, sealed like a decision; durable when it returns."""

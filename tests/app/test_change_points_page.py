@@ -34,7 +34,7 @@ def test_series_from_the_link(poisoned: tuple[Path, Any], series: str) -> None:
     assert "ruptures, on the same series, finds" in said
     if series in ("relative", "solo-margin"):
         assert "client-02 epochs 12–20" in said.replace("*", "")
-    assert "Honest clients of this run" in shown.dataframe[-1].value.columns
+    assert "Other clients of this run" in shown.dataframe[-1].value.columns
 
 
 def test_likelihood_from_the_link_and_what_is_shown(poisoned: tuple[Path, Any]) -> None:

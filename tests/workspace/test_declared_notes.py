@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -12,7 +13,7 @@ from flcontrib_core import read_run_log
 from flcontrib_core.auditing import audit
 from flcontrib_core.bundled_files import bundled
 from flcontrib_core.cli import flcontrib
-from flcontrib_core.detection import NO_REVIEWS
+from flcontrib_core.detection import NO_REVIEWS, Separation, jaccard_of_marked
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.reports.extract import write_extract
 from flcontrib_core.reports.record import Record, record_of
@@ -65,3 +66,42 @@ def test_the_command_declares_and_names_what_is_wrong(tmp_path: Path) -> None:
         assert isinstance(CliRunner().invoke(flcontrib, [*asked, "--epochs", epochs]).exception, SettingsError)
     asked[4] = "nobody"
     assert isinstance(CliRunner().invoke(flcontrib, [*asked, "--epochs", "1:2"]).exception, SettingsError)
+
+
+def test_marks_are_kept_taken_back_and_score_the_marked_clients_alone(tmp_path: Path) -> None:
+    with Workspace(tmp_path) as workspace:
+        book = workspace.alerts
+        book.mark("d", "a", "dishonest", "ada", (3, 9))
+        for client in "bc":
+            book.mark("d", client, "honest", "ada")
+        book.mark("d", "e", "honest", "ada")
+        book.mark("d", "e", "unmarked", "bob")
+        marks = {m.client: (m.mark.value, m.epochs) for m in book.marks("d")}
+        assert marks == {"a": ("dishonest", (3, 9)), "b": ("honest", None), "c": ("honest", None)}
+        with pytest.raises(SettingsError):
+            book.mark("d", "a", "guilty", "ada")
+        with pytest.raises(SettingsError):
+            book.mark("d", "a", "honest", " ")
+    assert check_log(tmp_path).broken is None
+    grouped = Separation(2, {"a": 1, "b": 0, "c": 0, "e": 1}, np.zeros((2, 3)), {2: 0.9}, None, None, "euclidean")
+    score = jaccard_of_marked(grouped, ["b", "c"], ["a"])
+    assert score is not None
+    assert (score.raw, score.single_cluster) == (1.0, pytest.approx(2 / 3))  # e, marked by nobody, does not count
+    assert jaccard_of_marked(grouped, ["b"], []) is None
+
+
+def test_the_command_marks(tmp_path: Path) -> None:
+    asked = [
+        "mark",
+        str(RUN),
+        "--client",
+        "client-02",
+        "--as",
+        "dishonest",
+        "--by",
+        "ada",
+        "--workspace",
+        str(tmp_path),
+    ]
+    told = CliRunner().invoke(flcontrib, [*asked, "--epochs", "12:20"], catch_exceptions=False)
+    assert told.output == "client-02: marked by ada as dishonest in epochs 12–20\n"

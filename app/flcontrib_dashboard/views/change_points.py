@@ -15,6 +15,7 @@ from flcontrib_core.detection import (
     ChangePointSettings,
     ChangeSeries,
     LengthPrior,
+    Mark,
     SegmentLikelihood,
     agreement,
     deviating_windows,
@@ -127,22 +128,27 @@ def second_opinion(points: ChangePoints, threshold: float) -> None:
     st.caption("Optimal segmentation with squared error and a penalty fitted on tuning runs; another program.")
 
 
-def known_windows(report: AuditReport, points: ChangePoints) -> None:
-    """The paper's statistic where truth is known, beside that of this run's other clients."""
-    if report.truth is None or not report.truth.dishonest:
+def known_windows(shown: state.Shown, points: ChangePoints) -> None:
+    """The paper's statistic where truth is known or an operator marked a window, beside that of the other clients."""
+    report = shown.report
+    marks = [m for m in state.workspace().alerts.marks(shown.entry.digest) if m.mark is Mark.DISHONEST and m.epochs]
+    truth = report.truth.dishonest if report.truth is not None else ()
+    labelled = [(d.client, w) for d in truth for w in d.windows]
+    labelled += [] if truth else [(m.client, m.epochs) for m in marks if m.epochs is not None]
+    if not labelled:
         return
-    labelled = [(d.client, w) for d in report.truth.dishonest for w in d.windows]
     with st.container(border=True, gap="xsmall"):
-        controls.card_title("Where truth is known: share of the probability mass inside the window")
-        attacks = {d.client: d.attack for d in report.truth.dishonest}
+        which = "Where truth is known" if truth else "Windows marked by hand"
+        controls.card_title(f"{which}: share of the probability mass inside the window")
+        source = {d.client: d.attack for d in truth} or {m.client: f"marked by {m.by}" for m in marks}
         controls.table(
             [
                 {
                     "Client": row.client,
-                    "Attack": attacks[row.client],
+                    "Source": source[row.client],
                     "Window": numbers.window(*row.window),
                     "Share of mass": mass_words(row.mass),
-                    "Honest clients of this run": others_mass_words(row),
+                    "Other clients of this run": others_mass_words(row),
                 }
                 for row in masses_in_windows(points, labelled)
             ]
@@ -190,5 +196,5 @@ if shown is not None:
         windows(points)
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         second_opinion(points, threshold)
-    known_windows(report, points)
+    known_windows(shown, points)
     controls.next_steps(("alerts", "What was alerted, with its evidence"), ("contributions", "Every epoch's value"))

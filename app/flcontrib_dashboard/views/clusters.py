@@ -15,7 +15,16 @@ from flcontrib_core.charts import (
     silhouette_alt,
     silhouette_rows,
 )
-from flcontrib_core.detection import METRICS, GroupingSettings, Separation, separate
+from flcontrib_core.detection import (
+    METRICS,
+    GroupingSettings,
+    JaccardScore,
+    Mark,
+    Separation,
+    jaccard_of_marked,
+    separate,
+)
+from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import grouping_sentence, numbers, separation_remark, so_far
 from flcontrib_dashboard import controls, selection, state
 
@@ -119,14 +128,51 @@ def worth(found: Separation) -> None:
         return
     controls.card_title("Against the known truth", "Jaccard index")
     adjusted = found.jaccard.adjusted
-    with st.container(horizontal=True, gap="small"):
-        st.metric("Chance-adjusted", "no value" if adjusted is None else f"{adjusted:.2f}")
-        st.metric("Raw", f"{found.jaccard.raw:.2f}")
-        st.metric("Raw, one single group", f"{found.jaccard.single_cluster:.2f}")
+    jaccard_metrics(found.jaccard)
     st.caption(
         "A raw value near the single-cluster one means nothing was separated; 0 adjusted is chance."
         + (" Where one cluster is already the truth, there is no chance to adjust for." if adjusted is None else "")
     )
+
+
+def marking(shown: state.Shown, found: Separation) -> None:
+    """Clients marked by hand: an operator's word, which gives an index on runs whose truth nobody recorded."""
+    marks = state.workspace().alerts.marks(shown.entry.digest)
+    lists = {kind: [m.client for m in marks if m.mark is kind] for kind in (Mark.DISHONEST, Mark.HONEST)}
+    controls.card_title("Marked by hand")
+    st.caption(
+        "An operator's word, not truth; no verdict reads it. "
+        + "; ".join(controls.text_of(f"{m.client} marked {m.mark} by {m.by}") for m in marks[:MOST_NAMES])
+    )
+    score = jaccard_of_marked(found, lists[Mark.HONEST], lists[Mark.DISHONEST])
+    if score is not None:
+        jaccard_metrics(score)
+    with st.form("marking", border=False):
+        names = sorted(found.labels)
+        picked = {
+            kind: st.multiselect(f"Marked as {kind}", names, chosen, format_func=numbers.visible)
+            for kind, chosen in lists.items()
+        }
+        by = st.text_input("Marked by", max_chars=100, placeholder="your name")
+        if st.form_submit_button("Record the marking"):
+            wanted = {c: kind for kind, clients in picked.items() for c in clients}
+            before = {m.client: m.mark for m in marks}
+            changed = [c for c in {**before, **wanted} if wanted.get(c) is not before.get(c)]
+            try:
+                for client in changed:
+                    state.workspace().alerts.mark(shown.entry.digest, client, wanted.get(client, Mark.UNMARKED), by)
+            except FLContribError as refused:
+                st.error(controls.text_of(str(refused)))
+            else:
+                st.rerun()
+
+
+def jaccard_metrics(score: JaccardScore) -> None:
+    """The index adjusted for chance first, then raw beside that of one single group."""
+    with st.container(horizontal=True, gap="small"):
+        st.metric("Chance-adjusted", "no value" if score.adjusted is None else f"{score.adjusted:.2f}")
+        st.metric("Raw", f"{score.raw:.2f}")
+        st.metric("Raw, one single group", f"{score.single_cluster:.2f}")
 
 
 def title_of(report: AuditReport, found: Separation, facts: ClusterFacts) -> str:
@@ -173,4 +219,6 @@ if shown is not None:
             + (f" {remark}" if (remark := separation_remark(found)) else "")
         )
         groups(shown, found, facts, utility, settings)
+        with st.container(border=True, gap="xsmall"):
+            marking(shown, found)
     controls.next_steps(("alerts", "What was alerted, with its evidence"), ("compare", "Compare with another result"))
