@@ -26,7 +26,7 @@ from typing import Any, Literal
 from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.runs.encoding import EPOCHS, MANIFEST
 from flcontrib_core.runs.identities import Identities, NameOfNode
-from flcontrib_core.runs.inputs import NO_REPLY, as_clients
+from flcontrib_core.runs.inputs import NO_REPLY, as_classes, as_clients, as_model
 from flcontrib_core.runs.limits import MAX_METRICS
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
@@ -77,6 +77,12 @@ class LiveRecording:
         self._clients = () if clients is None else as_clients(clients)
         self._identities = Identities(names)
         self._raise = on_error == "raise"
+        model, validation = options.get("model"), options.get("validation")
+        options["classes"] = as_classes(options.get("classes"), model, validation)
+        if hasattr(model, "state_dict"):
+            # Now, and not in the writing thread: while torch traces one module, calls of any module are taken for its
+            # own, also those of a training that goes on meanwhile.
+            options["model"] = as_model(model, validation)
         self._options = options
         self._exact = options.get("dtype", "float32") == "float32"
         """Else the server's model is stored in every round: rounded updates would not add up to it."""

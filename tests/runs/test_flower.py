@@ -251,6 +251,21 @@ def test_training_waits_for_a_slow_disk_and_says_so(
     assert "slower than training" in caplog.text
 
 
+def test_a_module_is_traced_when_the_recording_is_asked_for(tmp_path: Path) -> None:
+    """Later, in the writing thread, tracing would catch the training's own calls of modules."""
+    import torch
+
+    net = torch.nn.Linear(2, 3)
+    strategy = record(
+        MessageStrategy(), tmp_path / "run", model=net, validation=(np.ones((4, 2), "f4"), np.arange(4) % 3)
+    )
+    options = strategy.recording._options  # type: ignore[attr-defined]
+    assert options["model"]["nodes"][0]["op"] == "linear"
+    assert options["classes"] == 3
+    with pytest.raises(RunLogError, match="rows to trace"):
+        record(MessageStrategy(), tmp_path / "other", model=net)
+
+
 # ---- who sent it
 
 
