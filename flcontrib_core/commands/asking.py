@@ -34,7 +34,12 @@ def _show(told: Told, as_json: bool) -> None:
 @click.command(epilog="Example: flcontrib ask run.flrun -o work --metric dice:higher")
 @RUN
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder for the questions.")
-@click.option("--metric", multiple=True, metavar="NAME:WAY", help="A metric and which way is better: higher or lower.")
+@click.option(
+    "--metric",
+    multiple=True,
+    metavar="METRIC",
+    help="A metric and which way is better, e.g. dice:higher or hd95:lower.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Which coalitions are drawn.")
 @JSON
 def ask(run: Path, out: Path, metric: tuple[str, ...], seed: int, as_json: bool) -> None:
