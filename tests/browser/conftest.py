@@ -87,7 +87,7 @@ def serving(workspace: Path, port: int, output: Path, cwd: Path = ROOT) -> Itera
 def wait_for_result(served: Served, name: str) -> None:
     """Waits until the run of this name has a result; how long its job takes is the machine's affair, not the page's."""
     with Workspace(served.filled.folder) as workspace:
-        wait_until(lambda: any(workspace.results(r.digest) for r in workspace.runs() if r.name == name), name)
+        wait_until(lambda: any(workspace.results(r.digest, "audit") for r in workspace.runs() if r.name == name), name)
 
 
 def cancel_jobs(folder: Path) -> None:
