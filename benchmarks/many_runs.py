@@ -10,8 +10,8 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
+from benchmarks.measurement import Measurement
 from flcontrib_core.auditing import AuditReport, AuditSettings
 from flcontrib_core.workspace import Workspace, audit_in_workspace, stored_report
 
@@ -51,7 +51,7 @@ def look(folder: Path, view: str) -> list[float]:
     os.environ |= {"FLCONTRIB_WORKSPACE": str(folder / "workspace"), "FLCONTRIB_SAMPLES": "0"}
     st.cache_resource.clear()
     st.cache_data.clear()
-    entry = Path(__file__).parents[1] / "app" / "streamlit_app.py"
+    entry = Path(__file__).parents[1] / "app" / "flcontrib_dashboard" / "streamlit_app.py"
     page = AppTest.from_file(str(entry), default_timeout=600)
     if view != "overview":
         page.switch_page(f"views/{view}.py")
@@ -65,22 +65,18 @@ def look(folder: Path, view: str) -> list[float]:
     return taken
 
 
-def main() -> dict[str, Any]:
-    """Median seconds of a page in both workspaces, and how much slower the large one is."""
-    found: dict[str, Any] = {}
+def run(scale: str) -> list[Measurement]:
+    """Median time of a page in a large workspace over that in a small one; ``full`` is a thousand runs."""
+    found = []
     with tempfile.TemporaryDirectory() as place:
-        folders = {runs: Path(place) / str(runs) for runs in (FEW, MANY)}
+        folders = {runs: Path(place) / str(runs) for runs in (FEW, MANY if scale == "full" else MANY // 10)}
         for runs, folder in folders.items():
             folder.mkdir()
-            began = time.perf_counter()
             fill(folder, runs)
-            print(f"{runs} runs brought in: {time.perf_counter() - began:.1f} s")
-        for view in ("overview", "runs"):
-            few, many = (statistics.median(look(folders[runs], view)) for runs in (FEW, MANY))
-            found[view] = {"few": few, "many": many, "ratio": many / few, "goal": GOAL}
-            print(f"{view}: {few:.3f} s with {FEW} runs, {many:.3f} s with {MANY}, {many / few:.2f} × (goal {GOAL} ×)")
+        for view, goal in (("overview", GOAL), ("runs", None)):
+            few, many = (statistics.median(look(folder, view)) for folder in folders.values())
+            note = f"{few:.3f} s with {FEW} runs, {many:.3f} s with {max(folders)}"
+            found.append(
+                Measurement(f"{view} of a large workspace", many / few, goal, at_least=False, unit="×", note=note)
+            )
     return found
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ import streamlit as st
 from flcontrib_core.detection import Alert, AlertReview, AlertState
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import decision_sentence, numbers, state_name, step_line
-from flcontrib_dashboard import controls, state
+from flcontrib_dashboard import accounts, controls, state
 
 STATE_COLOURS = {
     AlertState.NEW: "orange",
@@ -25,7 +25,10 @@ def state_badge(decided: AlertState) -> None:
 
 
 def your_name() -> str:
-    """The name that a decision carries; kept for the next form."""
+    """The name that a decision carries: who signed in, else what is typed; kept for the next form."""
+    if signed := accounts.your_name():
+        st.caption(f"Recorded as {controls.text_of(signed)}.")
+        return signed
     known = str(st.session_state.get(WHO, ""))
     return str(st.text_input("Your name", value=known, max_chars=100, placeholder="who decides")).strip()
 

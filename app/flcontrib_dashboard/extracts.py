@@ -9,7 +9,7 @@ import streamlit as st
 
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.reports import Record, extract_name, write_extract
-from flcontrib_dashboard import controls, deciding, state
+from flcontrib_dashboard import accounts, controls, deciding, state
 
 WORDS = (
     "Shows only the client's own series, the sha256 of its own recorded updates, what was decided about its alerts, "
@@ -19,21 +19,25 @@ WORDS = (
 
 def record_now(shown: state.Shown) -> Record:
     """What the workspace's log holds about the run at this moment, and who asks."""
-    reviews, head = state.reviews(shown.entry), str(state.workspace().head())
+    workspace = state.shared_workspace()
+    reviews, head = workspace.alerts.reviews(shown.entry.digest), str(workspace.head())
     return Record(written_by=str(st.session_state.get(deciding.WHO, "")), chain_head=head, reviews=reviews)
 
 
 @st.cache_data(max_entries=16, show_spinner="Writing the extract …")
 def files(digest: str, client: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
     """The extract's page and JSON by ending."""
-    run = state.workspace().open_run(_shown.entry.digest)
+    run = state.shared_workspace().open_run(_shown.entry.digest)
     with tempfile.TemporaryDirectory() as folder:
         html, twin = write_extract(_shown.report, client, Path(folder) / _name(_shown, client, "html"), run, _record)
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
 def downloads(shown: state.Shown, client: str) -> None:
-    """Two buttons; the files are written when one is pressed."""
+    """Two buttons; the files are written when one is pressed. Raises NotAllowed for another client's account."""
+    account = accounts.current()
+    if account is None or not account.may_see(shown.entry.digest, client):
+        raise accounts.NotAllowed("this account sees its own extract and nothing else")
 
     def written(kind: str) -> bytes:
         record = record_now(shown)

@@ -31,6 +31,7 @@ from starlette.routing import Route
 
 from flcontrib_core.errors import FLContribError
 from flcontrib_dashboard.addresses import under_base
+from flcontrib_dashboard.api import api_routes
 from flcontrib_dashboard.canvas.delivery import packed_script, script_route
 from flcontrib_dashboard.guard import Guard, cross_origin
 from flcontrib_dashboard.uploads import (
@@ -69,7 +70,7 @@ async def import_run(request: Request) -> JSONResponse:
     arriving = _pulled(_pieces(request.stream()))
     try:
         await anyio.to_thread.run_sync(
-            partial(delivery.import_run, state.workspace(), arriving, largest=upload_route.largest)
+            partial(delivery.import_run, state.shared_workspace(), arriving, largest=upload_route.largest)
         )
     finally:
         upload_route.free_slot()
@@ -150,7 +151,7 @@ def _warm_up() -> None:
     for module in pkgutil.iter_modules(flcontrib_core.charts.__path__):
         importlib.import_module(f"flcontrib_core.charts.{module.name}")
     with suppress(FLContribError):  # the page itself says what is wrong with a workspace
-        workspace = state.workspace()
+        workspace = state.shared_workspace()
         for entry in workspace.runs()[:1]:
             result = workspace.default_result(entry.digest)
             if result is not None:
@@ -165,7 +166,7 @@ upload_route.open = True
 upload_route.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
 dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
-    routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), import_run, methods=["PUT"]), script_route()],
+    routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), import_run, methods=["PUT"]), script_route(), *api_routes()],
     middleware=[Middleware(Guard)],
     lifespan=startup,
 )

@@ -30,6 +30,7 @@ from flcontrib_core.workspace import (
     stored_report,
     take_in_samples,
 )
+from flcontrib_dashboard import accounts
 
 Derived = TypeVar("Derived")
 CARRIED = ("run", "result", "client", "window", "utility", "epoch")
@@ -41,8 +42,13 @@ BESIDE_AUDITS = ("measurement", "proof")
 """Kinds of jobs that are a page's own business and no result a reader waits for."""
 
 
-@st.cache_resource(max_entries=1, show_spinner=False)
 def workspace() -> Workspace:
+    """The workspace as whoever looks at this page may use it."""
+    return accounts.limited(shared_workspace())
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def shared_workspace() -> Workspace:
     """The one workspace of this server ($FLCONTRIB_WORKSPACE, else the platform's data folder)."""
     found = Workspace(os.environ.get("FLCONTRIB_WORKSPACE"))
     if os.environ.get("FLCONTRIB_SAMPLES", "1") == "1":
@@ -145,7 +151,13 @@ def named_result(entry: RunEntry) -> ResultEntry | None:
 @st.cache_resource(max_entries=32, show_spinner=False)
 def load_report(digest: str, _entry: ResultEntry) -> AuditReport:
     """A stored report, read once per process."""
-    return stored_report(workspace(), _entry)
+    return stored_report(shared_workspace(), _entry)
+
+
+def shown_to_client(entry: RunEntry) -> Shown | None:
+    """The newest result of a run, for whoever may see only a part of it."""
+    newest = shared_workspace().latest_result(entry.digest, "audit")
+    return None if newest is None else Shown(entry, load_report(newest.digest, newest), newest)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)

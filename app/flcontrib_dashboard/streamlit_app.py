@@ -8,7 +8,7 @@ import streamlit as st
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.words import wording
-from flcontrib_dashboard import controls, run_choice, state
+from flcontrib_dashboard import accounts, controls, run_choice, state
 from flcontrib_dashboard.browser_history import one_entry_per_page
 
 here = Path(__file__).parent
@@ -31,6 +31,25 @@ def workspace_gone(fault: WorkspaceError) -> None:
         st.rerun()
 
 
+def ask_to_sign_in() -> None:
+    """What a stranger sees: the way in, or that there is none for this account."""
+    stranger = accounts.signed_in()
+    st.title("Sign in" if stranger is None else "This account has no access")
+    if stranger is None:
+        st.button("Sign in", type="primary", on_click=st.login)
+    else:
+        st.caption("Ask the operator to add it to the accounts of this server.")
+        st.button("Sign out", on_click=st.logout)
+
+
+def sign_out(account: accounts.Account) -> None:
+    """Who is signed in as what, and the way out; nothing without sign-in."""
+    if account.name:
+        with st.sidebar:
+            st.caption(controls.text_of(f"{account.name}, {account.role.value}"))
+            st.button("Sign out", on_click=st.logout)
+
+
 pages = {
     "Read": [
         page("overview", "Overview", "monitoring", default=True),
@@ -51,12 +70,23 @@ pages = {
         page("help", "Help", "help"),
     ],
 }
+account = accounts.current()
+if account is None:
+    ask_to_sign_in()
+    st.stop()
+if account.role is accounts.Role.CLIENT:  # no other page exists for it, whatever the address says
+    only = st.navigation([page("own", "Your extract", "person", default=True)])  # type: ignore[list-item]
+    controls.apply_theme()
+    sign_out(account)
+    only.run()
+    st.stop()
 current = st.navigation(pages, expanded=True)  # type: ignore[arg-type]
 if (asked := state.asked_page()) is not None:
     st.switch_page(here / "views" / f"{asked}.py")
 state.restore_url()
 controls.apply_theme()
 one_entry_per_page()
+sign_out(account)
 try:
     with st.sidebar:
         run_choice.choose_run()
@@ -67,4 +97,7 @@ run_choice.say_what_was_deleted()
 if (wanted := state.unknown_run()) is not None and current.title not in run_choice.WITHOUT_A_RUN:
     run_choice.no_such_run(wanted)
 else:
-    current.run()
+    try:
+        current.run()
+    except accounts.NotAllowed as refused:
+        st.error(controls.text_of(str(refused)))

@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from flcontrib_core.bundled_files import bundled
-from flcontrib_core.errors import MissingPart, WorkspaceError
+from flcontrib_core.errors import MissingPart, SettingsError, WorkspaceError
 from flcontrib_core.execution.children import child_environment, python_command
 
 HOST = click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -34,14 +34,41 @@ def demo(port: int, host: str) -> None:
 @PORT
 @HOST
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A further name that browsers reach this server by.")
-def serve(workspace: Path | None, port: int, host: str, allow_host: tuple[str, ...]) -> None:
-    """Open the dashboard on a workspace. Behind a reverse proxy with sign-in, keep --host on loopback."""
-    if host not in ("127.0.0.1", "localhost", "::1"):
-        words = f"listening on {host}: everyone who reaches it sees all runs. Put a proxy with sign-in before it."
-        click.echo(words, err=True)
+@click.option(
+    "--sign-in", type=click.Path(path_type=Path), metavar="FILE",
+    help="TOML with [auth] (your OpenID Connect provider) and [accounts] (who is operator, auditor or client).",
+)  # fmt: skip
+def serve(workspace: Path | None, port: int, host: str, allow_host: tuple[str, ...], sign_in: Path | None) -> None:
+    """Open the dashboard on a workspace.
+
+    Without --sign-in it has no accounts and answers on this machine only: everybody who reaches it is its operator.
+    """
+    if sign_in is None and host not in ("127.0.0.1", "localhost", "::1"):
+        raise SettingsError(
+            f"--host {host}: without --sign-in the server stays on this machine, for everybody who reaches it sees all "
+            "runs. Give --sign-in FILE, or keep it on loopback behind a proxy that signs people in"
+        )
     require_dashboard()
+    if sign_in is not None:
+        require_sign_in(sign_in)
     prepare_samples(workspace)
-    run_dashboard(workspace, host, port, samples=True, names=allow_host)
+    run_dashboard(workspace, host, port, samples=True, names=allow_host, sign_in=sign_in)
+
+
+def require_sign_in(file: Path) -> None:
+    """Says before the server starts what is wrong with the sign-in file, or that its package is missing."""
+    import importlib.util
+    import tomllib
+
+    if importlib.util.find_spec("authlib") is None:
+        raise MissingPart("--sign-in needs Authlib, which is not installed: pip install 'flcontrib[dashboard]'")
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
+        raise SettingsError(f"--sign-in {file}: {fault}") from None
+    for part, holds in (("auth", "your OpenID Connect provider"), ("accounts", "who is what")):
+        if not isinstance(content.get(part), dict) or not content[part]:
+            raise SettingsError(f"--sign-in {file}: [{part}] is missing; it says {holds}")
 
 
 def demo_path() -> Path:
@@ -116,7 +143,14 @@ def host_names(host: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *names)))
 
 
-def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool, names: tuple[str, ...] = ()) -> NoReturn:
+def run_dashboard(
+    workspace: Path | None,
+    host: str,
+    port: int,
+    samples: bool,
+    names: tuple[str, ...] = (),
+    sign_in: Path | None = None,
+) -> NoReturn:
     """Becomes the dashboard's server: one process, so that whoever ends it ends it all."""
     import importlib.util
 
@@ -128,10 +162,15 @@ def run_dashboard(workspace: Path | None, host: str, port: int, samples: bool, n
         environment["FLCONTRIB_WORKSPACE"] = str(workspace.resolve())
     environment["FLCONTRIB_SAMPLES"] = "1" if samples else "0"
     shown = "localhost" if host == "127.0.0.1" else host
-    click.echo(f"FLContrib is on http://{shown}:{port} – stop it with Ctrl-C", err=True)
+    who = "for this machine only, without sign-in" if sign_in is None else "with sign-in"
+    click.echo(f"FLContrib is on http://{shown}:{port} ({who}) – stop it with Ctrl-C", err=True)
     command = python_command("-m", "streamlit", "run", found.origin, "--server.port", str(port))
     command += ["--server.address", host, "--browser.serverPort", str(port)]
     for name in (*host_names(host), *names):
         command += ["--server.allowedHosts", name]
+    environment.pop("FLCONTRIB_SIGN_IN", None)
+    if sign_in is not None:
+        environment["FLCONTRIB_SIGN_IN"] = str(sign_in.resolve())
+        command += ["--secrets.files", str(sign_in.resolve())]  # Streamlit finds [auth] there
     os.chdir(bundled(".streamlit").parent)  # its configuration is found there
     os.execve(command[0], command, environment)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.planning import plan_title as plan_title
     from flcontrib_core.words.planning import price_notes as price_notes
     from flcontrib_core.words.planning import trade_sentence as trade_sentence
+    from flcontrib_core.words.readers import IN_THE_EXTRACT as IN_THE_EXTRACT
     from flcontrib_core.words.readers import channel_meaning as channel_meaning
     from flcontrib_core.words.readers import engineer_line as engineer_line
     from flcontrib_core.words.readers import manager_line as manager_line

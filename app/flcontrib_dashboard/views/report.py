@@ -60,9 +60,7 @@ def whole_report(shown: state.Shown) -> None:
         "One self-contained file: opens offline, in light and dark, and prints. Its JSON twin lets whoever holds the "
         "log compute the result again:"
     )
-    st.session_state[deciding.WHO] = st.text_input(
-        "Your name", value=st.session_state.get(deciding.WHO, ""), max_chars=100, placeholder="printed in the report"
-    ).strip()
+    st.session_state[deciding.WHO] = deciding.your_name()
     # Written when asked for: of a large run that takes long, and most readers want one file.
     with st.container(horizontal=True):
         st.download_button(

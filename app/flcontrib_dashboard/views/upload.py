@@ -13,7 +13,7 @@ from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.errors import Problem
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import RunEntry
-from flcontrib_dashboard import controls, state
+from flcontrib_dashboard import accounts, controls, state
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.plan_answer import planned
@@ -182,6 +182,10 @@ def plan(entry: RunEntry) -> None:
 
 
 st.title("Bring in a run")
+account = accounts.current()
+if account is None or account.role is not accounts.Role.OPERATOR:
+    st.caption("Operators bring in runs; this account reads and comments.")
+    st.stop()
 st.caption("A run log (.flrun), or a table of contributions or coalition utilities (CSV, Parquet).")
 left, right = st.columns([1.3, 1], gap="small")
 with left:
@@ -197,13 +201,14 @@ with left:
     with st.expander("Larger than 200 MB"):
         if upload_route.open:
             large_logs(how)
-        folder = st.text_input(
-            "A path on the server",
-            placeholder="/data/run or /data/run.flrun",
-            help="A recording's folder or a file: nothing is sent through the browser.",
-        )
-        if st.button("Take it in") and folder:
-            import_run(Path(folder), Path(folder).name, how)
+        if not accounts.sign_in_is_on():  # who signs in from elsewhere names no path here
+            folder = st.text_input(
+                "A path on the server",
+                placeholder="/data/run or /data/run.flrun",
+                help="A recording's folder or a file: nothing is sent through the browser.",
+            )
+            if st.button("Take it in") and folder:
+                import_run(Path(folder), Path(folder).name, how)
     newest = st.session_state.get("delivery")
     if newest is not None:
         outcome(newest)
