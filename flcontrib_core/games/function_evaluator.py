@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.errors import SettingsError
+from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.mixtures import Mixture, as_tensor
 from flcontrib_core.runs.run_log import ParameterSpec
@@ -71,6 +71,10 @@ class FunctionEvaluator(Evaluator):
     def evaluate(self, parameters: Float32Array) -> tuple[UtilityMatrix, LogitTensor]:
         values = [self._values_of(np.array(vector, dtype=np.float32)) for vector in parameters]
         return np.array(values).reshape(len(parameters), len(self.utilities)), _no_logits(len(parameters))
+
+    def loss_gradient(self, vector: Float32Array) -> FloatArray:
+        """Refused: nothing is known of the function but its answers."""
+        raise MissingPart("a function's gradient cannot be taken; use another estimator than gradient, e.g. auto")
 
     def mixture(self, base: Float32Array, updates: Float32Array) -> Mixture:
         return Mixture(as_tensor(np.asarray(base, np.float32)), as_tensor(np.asarray(updates, np.float32)))

@@ -11,9 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 
 import flcontrib_core as fl
-from flcontrib_core.errors import SettingsError
+from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.runs import RunLog
+from flcontrib_core.shapley.gradient import Gradient
 
 State = dict[str, np.ndarray]
 CLIENTS, FLIPPER, WINDOW = 8, 5, range(11, 21)
@@ -91,6 +92,15 @@ def test_the_values_are_those_of_the_engine(tmp_path: Path) -> None:
     )
     np.testing.assert_allclose(own.values, direct.values, atol=1e-6)
     assert own.lower_is_better == direct.lower_is_better
+
+
+def test_the_gradient_estimator_is_refused_in_words(
+    federation: tuple[Path, Callable[[State], dict[str, float]]],
+) -> None:
+    path, evaluate = federation
+    evaluator = fl.FunctionEvaluator(lambda state: {"loss": 1.0 - evaluate(state)["accuracy"]}, {"loss": "lower"})
+    with pytest.raises(MissingPart, match="gradient"):
+        fl.assess(path, estimator=Gradient(), evaluator=evaluator, utilities=("loss",))
 
 
 def test_a_metric_says_which_way_it_is_better() -> None:
