@@ -180,14 +180,15 @@ class ContributionHistory:
         """Values with skipped epochs filled by the policy – for totals only, never for detectors.
 
         A cell that a table left empty in an otherwise known epoch counts as 0, and so does an epoch whose model
-        diverged: there is no increment to share out.
-        Where the run has no values at all, nothing is filled in: NaN.
+        diverged: there is no increment to share out. Where the run has no values at all, nothing is
+        filled in: NaN.
         """
         series = self.of(utility)
         if self.without_values is not None:
             return np.where(series.missing, np.nan, series.values)
         values = np.where(series.missing, 0.0, series.values)
-        shared = series.missing.any(axis=1) & ~series.computed.any(axis=1) & np.isfinite(series.increments)
+        shared = series.missing.any(axis=1) & ~series.computed.any(axis=1)
+        shared &= np.isfinite(series.increments) | self.pending  # what is still to come stays unknown
         for t in np.flatnonzero(shared):
             members = self.participated[t]
             if fill is FillPolicy.EQUAL:

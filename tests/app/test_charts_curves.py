@@ -127,7 +127,7 @@ def test_alt_text_says_who_ends_where_and_the_table_has_the_numbers() -> None:
     assert "The middle 80% of the 7 others end between" in alt
     rows = cumulative_rows(facts)
     assert [r["epoch"] for r in rows] == list(range(21))
-    assert rows[-1][client] == pytest.approx(float(facts.focus[0].credit[-1]))
+    assert rows[-1][f"{client}, loss reduction"] == pytest.approx(float(facts.focus[0].credit[-1]))
 
 
 def test_evidence_stacks_three_rows_on_one_epoch_axis() -> None:
