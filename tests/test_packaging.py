@@ -20,7 +20,11 @@ from flcontrib_core.execution.children import child_environment, python_command
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULE_OF = {"rfc3161-client": "rfc3161_client", "scikit-learn": "sklearn"}
-CALLED_BY_OTHERS = {"highspy": "PuLP calls it", "pytest": "for tests of a user's own estimators"}
+CALLED_BY_OTHERS = {
+    "highspy": "PuLP calls it",
+    "authlib": "Streamlit signs people in with it",
+    "pytest": "for tests of a user's own estimators",
+}
 ONLY_THE_BASE = """
 import sys
 
