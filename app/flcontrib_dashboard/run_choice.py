@@ -19,11 +19,16 @@ def choose_run() -> None:
     names = {r.digest: r.name for r in state.listed_runs(entry)}
     digests = list(names)
     if digests:
-        index = None if entry is None else digests.index(entry.digest)
-        picked = st.selectbox("Run", digests, index=index, format_func=names.__getitem__, placeholder="Choose a run")
-        if picked is not None and (entry is None or picked != entry.digest):
-            open_run(picked)
-            st.rerun()
+        st.session_state["run-picker"] = None if entry is None else entry.digest
+        st.selectbox(
+            "Run",
+            digests,
+            index=None,
+            key="run-picker",
+            format_func=lambda digest: names.get(digest, digest),
+            placeholder="Choose a run",
+            on_change=lambda: open_run(st.session_state["run-picker"]),
+        )
         if (many := len(state.stored_runs())) > len(digests):
             st.page_link("views/runs.py", label=f"All {numbers.count(many)} runs", icon=":material/folder_open:")
     if entry is not None:
@@ -53,8 +58,10 @@ def about(entry: RunEntry) -> None:
             delete_run(entry)
 
 
-def open_run(digest: str) -> None:
+def open_run(digest: str | None) -> None:
     """Writes another run into the URL; what was followed in the one before is not followed here."""
+    if digest is None:
+        return
     state.remember(run=digest[:16], result=None, client=None, window=None)
 
 

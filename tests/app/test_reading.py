@@ -65,8 +65,10 @@ def test_inbox_can_be_sorted_as_a_table(filled: Filled) -> None:
 
 
 def test_the_title_of_the_groups_says_where_the_marked_client_is(filled: Filled) -> None:
-    said = opened(filled.folder, "clusters", filled.runs["report"]).title[0].value.replace("\\", "")
+    said = opened(filled.folder, "clusters", filled.runs["report"], groups="2").title[0].value.replace("\\", "")
     assert "; client-03 is " in said
+    one = opened(filled.folder, "clusters", filled.runs["report"]).title[0].value.replace("\\", "")
+    assert one == "No grouping: the series differ no more than by chance"
 
 
 def test_remarks_on_the_log_are_read_where_the_verdict_is(filled: Filled) -> None:

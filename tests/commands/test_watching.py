@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from flcontrib_core.commands.watching import watch
+from flcontrib_core.execution.children import python_command
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate
 from flcontrib_core.runs.bundle import read_run_log
@@ -100,6 +101,6 @@ def test_each_epoch_is_told_once_as_the_recording_grows(
 def test_an_alert_is_passed_on_to_a_program(recording: Path, tmp_path: Path) -> None:
     script = tmp_path / "told.py"
     script.write_text(f"import sys\nopen({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read() + chr(10))\n")
-    events = _events(recording, "--until", "20", "--on-alert", f"{sys.executable} {script}")
+    events = _events(recording, "--until", "20", "--on-alert", shlex.join(python_command(str(script))))
     told = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
     assert told == [e for e in events if e["event"] == "alert"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import shlex
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.execution.children import python_command
 from flcontrib_core.execution.notices import checked_address, command_words, tell_address, tell_command
 
 NOTICE = {"event": "alert", "client": "'; touch owned; $(id) \u202e"}
@@ -60,13 +61,13 @@ def test_an_address_that_refuses_moves_or_is_not_there_is_reported(receiver: str
 def test_a_program_reads_the_notice_and_no_shell_does(tmp_path: Path) -> None:
     script = tmp_path / "told.py"
     script.write_text(f"import pathlib, sys\npathlib.Path({str(tmp_path / 'seen')!r}).write_text(sys.stdin.read())\n")
-    assert tell_command(command_words(f"{sys.executable} {script}"), NOTICE) is None
+    assert tell_command(command_words(shlex.join(python_command(str(script)))), NOTICE) is None
     assert json.loads((tmp_path / "seen").read_text()) == NOTICE
     assert not (tmp_path / "owned").exists()
 
 
 def test_a_program_that_fails_or_is_not_there_is_reported(tmp_path: Path) -> None:
-    assert "ended with 3" in str(tell_command([sys.executable, "-c", "raise SystemExit(3)"], NOTICE))
+    assert "ended with 3" in str(tell_command(python_command("-c", "raise SystemExit(3)"), NOTICE))
     assert "was not told" in str(tell_command([str(tmp_path / "no such program")], NOTICE))
 
 

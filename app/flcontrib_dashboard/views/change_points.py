@@ -110,7 +110,7 @@ def windows(points: ChangePoints) -> None:
         st.caption(f"{numbers.count(len(found) - MOST_WINDOWS)} more in the report's JSON.")
     if not found:
         usual = bool((points.inside == points.inside).any())
-        st.text("None." if usual else "This series has no usual level from which an epoch could deviate.")
+        st.text("No epoch." if usual else "This series has no usual level from which an epoch could deviate.")
     else:
         st.caption("Ends: the epochs among which each lies with 90% of its probability.")
 
