@@ -81,7 +81,7 @@ def _budget(
     sliders: Sequence[Any], choices: Any, problem: SchedulingProblem, usual_k: int, assess: AssessSettings
 ) -> BudgetSettings:
     """k, γ, the mode and exactly/at most; what changes nothing here is switched off, and its help says why."""
-    epochs, whole = problem.epoch_count, isinstance(assess.estimator, RunEstimator)
+    epochs, whole = problem.epoch_count, isinstance(assess.estimator, RunEstimator) or not assess.values
     k_key, names = f"k-of-{epochs}", [m.value for m in MODES]
     # The URL gives a knob its first position and never its identity: a knob that were made anew at every step
     # would lose the keyboard's focus after one arrow key.
@@ -97,6 +97,8 @@ def _budget(
     idle = idle_knobs(problem, BudgetSettings(budget=k, fairness=mode, at_most=most))
     if epochs > 1:
         why = f"{assess.estimator.name} values the run as a whole: no budget can limit it." if whole else None
+        if not assess.values:
+            why = "No Shapley values are asked for: there are no epochs to choose."
         sliders[0].slider("Epochs to compute (k)", 1, epochs, key=k_key, disabled=whole, help=why)
     sliders[1].select_slider(
         "Weight of fairness (γ)", GAMMAS, key="gamma", disabled="gamma" in idle or whole, help=_why(idle, "gamma")
@@ -271,7 +273,7 @@ def _read_how() -> tuple[AssessSettings, str, Execution]:
     )
     assess = AssessSettings(
         utilities=utilities,
-        estimator=_estimator(),
+        estimator=_estimator() if held["values"] else usual.estimator,  # those of the whole run give values alone
         budget=BudgetSettings(paper_denominator=bool(held["denominator"]), audit_share=spread),
         weights=WeightMode(held["weights"]),
         weight_utility=held["weigh"],

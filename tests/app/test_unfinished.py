@@ -11,6 +11,7 @@ import pytest
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.workspace import JobState, Workspace
 from flcontrib_core.workspace.audit_jobs import preview_of
+from flcontrib_core.workspace.planning_jobs import measure_in_workspace
 from tests.app.filled_workspace import Filled, ended, keep_report, make_tiny_log, wait_until
 from tests.app.test_pages import _own_caches, opened, pictures, title, words
 from tests.reports.made_reports import made_report
@@ -39,16 +40,20 @@ def test_curves_so_far_are_shown_and_the_rest_is_pending() -> None:
             assert "Provisional" in words(shown)
             if view != "alerts":
                 assert any(json.loads(figure)["data"] for figure in pictures(shown).values())
-        for view, awaited in (("scheduler", "when the last one is known"), ("report", "when the job has ended")):
-            shown = opened(folder / "workspace", view, run)
-            assert title(shown) == "Computing the contributions of this run"
-            assert awaited in words(shown)
+        shown = opened(folder / "workspace", "report", run)
+        assert title(shown) == "Computing the contributions of this run"
+        assert "when the job has ended" in words(shown)
+        measure_in_workspace(workspace, run.digest, {})
+        shown = opened(folder / "workspace", "scheduler", run)
+        assert title(shown).startswith("Computing 12 of 12 epochs"), "a plan needs no values"
+        assert [b.label for b in shown.button].count("Cancel") == 1, "and the job is followed above it"
+        assert "Nothing is computed yet" not in words(shown)
         totals = opened(folder / "workspace", "contributions", run).dataframe[0].value
         values = report.history.of("loss").values[1]
         assert totals["Client"].iloc[0] == report.history.client_ids[values.argmin()], "most credit in the one epoch"
         assert totals["Total"].to_numpy() == pytest.approx(sorted(-values, reverse=True))
         assert set(totals["± 95%"]) == {"exact + 11 open"}, "no total of an unfinished run is called exact"
-        assert workspace.results(run.digest) == (), "a preview is no result"
+        assert workspace.results(run.digest, "audit") == (), "a preview is no result"
         assert workspace.alerts.list(run.digest) == (), "and raises no alert"
         (gates_of(workspace) / "all").touch()
         assert ended(workspace, job).state is JobState.DONE

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.history import AssessSettings
+from flcontrib_core.shapley import BUILT_IN, RunEstimator, estimator_by_name
 from flcontrib_core.workspace import Workspace
 from flcontrib_core.workspace.audit_jobs import audit_in_workspace
+from flcontrib_core.workspace.jobs import JobQueue
+from flcontrib_core.workspace.planning_jobs import measure_in_workspace
 from tests.app.filled_workspace import Filled, make_tiny_log
 from tests.app.test_pages import PAGES, WITHOUT_RUN, _own_caches, opened, title, words
 from tests.workspace.recorded import scratch_folder
@@ -30,7 +35,7 @@ TITLES = {
 
 @pytest.fixture(scope="module")
 def unvalued() -> Iterator[Filled]:
-    """A run with a result without values (the newest) and one with."""
+    """A run with a result without values and one with, which opens first where no link names the other."""
     with scratch_folder() as folder, Workspace(folder / "workspace") as workspace:
         entry = workspace.add_run(make_tiny_log(folder / "tiny.flrun"))
         for values in (True, False):
@@ -38,9 +43,16 @@ def unvalued() -> Iterator[Filled]:
         yield Filled(folder / "workspace", {"run": entry})
 
 
+def opened_without(unvalued: Filled, view: str, **url: str) -> AppTest:
+    """A page of the result without values, named in the link."""
+    with Workspace(unvalued.folder) as workspace:
+        (result,) = (r for r in workspace.results(unvalued.runs["run"].digest, "audit") if not r.full)
+    return opened(unvalued.folder, view, unvalued.runs["run"], result=result.digest[:16], **url)
+
+
 @pytest.mark.parametrize("view", PAGES)
 def test_page_without_values(unvalued: Filled, view: str) -> None:
-    shown = opened(unvalued.folder, view, unvalued.runs["run"])
+    shown = opened_without(unvalued, view)
     assert {**WITHOUT_RUN, **TITLES}.get(view, "") in title(shown)
     if view in ("overview", "contributions", "clusters", "compare"):
         assert "Shapley values were not asked for" in words(shown)
@@ -67,12 +79,12 @@ def test_page_of_a_log_of_updates_alone(filled: Filled, view: str) -> None:
 
 
 def test_evidence_without_values(unvalued: Filled) -> None:
-    shown = opened(unvalued.folder, "alerts", unvalued.runs["run"], client="client-03", window="5-8")
+    shown = opened_without(unvalued, "alerts", client="client-03", window="5-8")
     assert "Shapley values were not asked for" in words(shown)
 
 
 def test_the_values_can_be_asked_for_later(unvalued: Filled) -> None:
-    shown = opened(unvalued.folder, "contributions", unvalued.runs["run"])
+    shown = opened_without(unvalued, "contributions")
     assert "Compute the values" in [b.label for b in shown.button]
 
 
@@ -82,7 +94,13 @@ def test_the_switch_stands_where_an_audit_is_started(tmp_path: Path) -> None:
     shown = opened(folder, "upload")
     path = next(t for t in shown.text_input if t.label == "A path on the server")
     path.set_value(str(log))
-    next(b for b in shown.button if b.label == "Take it in").click().run()
+    with mock.patch("flcontrib_core.workspace.jobs.JobQueue._start_next", return_value=False):
+        next(b for b in shown.button if b.label == "Take it in").click().run()
+    with Workspace(folder) as workspace:
+        (entry,) = workspace.runs()
+        measure_in_workspace(workspace, entry.digest, {})
+    shown.session_state["plan-more"] = True  # opens "How it is computed"
+    shown.run()
     switch = next(t for t in shown.toggle if t.label == "Compute Shapley values")
     assert switch.value
     evaluations = next(m.value for m in shown.metric if m.label == "Evaluations")
@@ -90,3 +108,11 @@ def test_the_switch_stands_where_an_audit_is_started(tmp_path: Path) -> None:
     assert not shown.exception
     assert next(m.value for m in shown.metric if m.label == "Evaluations") != evaluations
     assert "Detection does not need more" in words(shown)
+    assert not next(b for b in shown.button if b.label == "Audit without values").disabled
+    assert next(s for s in shown.slider if s.label == "Epochs to compute (k)").disabled, "there are none to choose"
+    estimator = next(s for s in shown.selectbox if s.label == "Estimator")
+    estimator.set_value(next(n for n in BUILT_IN if isinstance(estimator_by_name(n), RunEstimator))).run()
+    button = next(b for b in shown.button if b.label == "Audit without values")
+    with mock.patch.object(JobQueue, "submit", autospec=True) as submit:
+        button.click().run()
+    assert submit.call_args.args[2] == AuditSettings(AssessSettings(values=False)).record()

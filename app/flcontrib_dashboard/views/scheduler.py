@@ -45,8 +45,9 @@ def show() -> None:
     if run.measurement is None:
         watch_measurement(entry)
     if shown is None:
-        controls.head(entry, "Scheduler", ("Nothing is computed yet", "gray"))
         at_work = state.active_audit(entry)
+        stands = "Nothing is computed yet" if at_work is None else "No result yet"  # a job may have some epochs
+        controls.head(entry, "Scheduler", (stands, "gray"))
         if at_work is not None:
             job_progress.follow(at_work, previewed=False)
     else:
