@@ -79,9 +79,18 @@ function laidOut(box, width) {
   return now
 }
 
+// The name of the saved picture changes with the picture. Plotly would take it for another configuration, begin anew
+// and forget the zoom; another format is one, since the button names it.
+function renamed({ listens, live, wanted }) {
+  const options = wanted.config.toImageButtonOptions
+  if (!listens || live._context.toImageButtonOptions.format !== options?.format) return
+  live._context.toImageButtonOptions = { ...options }
+}
+
 function draw(box) {
   const width = box.clientWidth
   if (!box.isConnected || width < 10) return // shown later: its size will change then
+  renamed(box)
   window.Plotly.react(box.live, box.wanted.data.map(unpacked), laidOut(box, width), box.wanted.config)
   if (!box.listens) listen(box)
   box.still.textContent = "" // the first paint, or a sentence that an earlier try left
