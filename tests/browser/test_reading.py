@@ -73,7 +73,7 @@ def test_report_and_tables_can_be_taken_away(served: Served, open_page: Opener) 
     assert {n.rsplit(".")[-1] for n in names} == {"csv", "parquet"}
     for name in names:
         _, content = saved(page, name)
-        least = 1 if name.startswith("warnings") else 6
+        least = 1 if name.startswith(("warnings", "alerts")) else 6
         if name.endswith(".csv"):
             assert len(list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))) > least
         else:
