@@ -46,7 +46,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 test: $(STAMP) browser frameworks lint
-	$(BIN)/pytest -m "not slow" -n $(JOBS)
+	$(BIN)/pytest -m "not slow" -n $(JOBS) --maxfail 20
 
 test-slow: $(STAMP) browser frameworks
 	$(BIN)/pytest -m slow

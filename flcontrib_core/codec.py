@@ -177,8 +177,12 @@ _types: Callable[[Any], dict[str, Any]] = cache(_type_hints)
 
 
 def _family(kind: Any) -> Iterator[Any]:
-    """The dataclasses among a class and everything derived from it."""
-    if is_dataclass(kind):
+    """The dataclasses among a class and everything derived from it.
+
+    A subclass that only shows its base differently adds no field and is stored as its base: which module happens to be
+    imported must not change what a stored result looks like.
+    """
+    if "__dataclass_fields__" in vars(kind):
         yield kind
     for derived in type.__subclasses__(kind):
         yield from _family(derived)

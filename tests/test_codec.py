@@ -280,6 +280,20 @@ def test_every_change_of_a_type_is_another_layout() -> None:
     assert layout_of(version(a=int, b=str)) == layout_of(version(a=int, b=str))
 
 
+def test_a_subclass_that_only_shows_its_base_changes_no_layout() -> None:
+    plain, shown = version(a=int, b=str), version(a=int, b=str)
+    with_fields = version(a=int, b=str)
+
+    class Shown(shown):  # type: ignore[valid-type]
+        def __repr__(self) -> str:
+            return "shown"
+
+    make_dataclass("More", [("c", int)], bases=(with_fields,), frozen=True)
+    assert layout_of(shown) == layout_of(plain)
+    assert unpack(plain, pack(shown, Shown(a=1, b="x"))) == plain(a=1, b="x")
+    assert layout_of(with_fields) != layout_of(plain)
+
+
 def test_a_value_of_another_layout_says_that_it_is_to_be_recomputed() -> None:
     before = version(a=int)
     old = pack(before, before(a=1))
