@@ -70,6 +70,7 @@ wheel: $(STAMP)
 	cd build && alone/bin/python -P ../tests/installed_wheel.py base
 	build/alone/bin/pip install -q "$$(ls dist/*.whl)[dashboard]" -c constraints.txt
 	cd build && alone/bin/python -P ../tests/installed_wheel.py dashboard
+	cd build && alone/bin/python -P ../tests/pages.py
 
 clean:
 	rm -rf $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .hypothesis .coverage* dist build

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ import flcontrib_core as fl
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.shapley import BaseEstimator, EpochEstimator
+from tests.pages import federation, follow
 from tests.shapley.third_party import EqualShares
 
 ROOT = Path(__file__).parents[1]
@@ -100,76 +100,38 @@ def test_audit_shows_itself_writes_itself_and_is_verified(beside: Path) -> None:
 # ---- the README
 
 
-def blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README, flags=re.S)
-
-
-@dataclass
-class Client:
-    """What the README's training loop expects of a client."""
-
-    name: str
-    x: Any
-    y: Any
-
-    def train(self, net: Any) -> dict[str, Any]:
-        import copy
-
-        import torch
-
-        local = copy.deepcopy(net)
-        optimiser = torch.optim.SGD(local.parameters(), lr=0.1)
-        for _ in range(3):
-            optimiser.zero_grad()
-            torch.nn.functional.cross_entropy(local(self.x), self.y).backward()
-            optimiser.step()
-        return {name: tensor.detach() for name, tensor in local.state_dict().items()}
-
-
-def weighted_mean(states: dict[str, dict[str, Any]], sizes: dict[str, int]) -> dict[str, Any]:
-    total = sum(sizes[c] for c in states)
-    first = next(iter(states.values()))
-    return {name: sum(state[name] * (sizes[c] / total) for c, state in states.items()) for name in first}
-
-
-def federation() -> dict[str, Any]:
-    """Names that the README's code takes for given."""
-    import torch
-
-    rng = torch.Generator().manual_seed(0)
-
-    def data(rows: int) -> tuple[Any, Any]:
-        y = torch.arange(rows) % 3
-        return torch.randn(rows, 4, generator=rng) + y[:, None], y
-
-    x_val, y_val = data(60)
-    return {
-        "net": torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)),
-        "clients": [Client(f"c{k}", *data(20 + 10 * k)) for k in range(4)],
-        "x_val": x_val,
-        "y_val": y_val,
-        "weighted_mean": weighted_mean,
-        "strategy": SimpleNamespace(configure_train=print, aggregate_train=print),  # tests/frameworks has Flower's own
-        "epochs": 4,
-        "loader": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x_val, y_val), batch_size=16),
-    }
-
-
-def test_the_readmes_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readmes_code_and_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sample_runs").symlink_to(ROOT / "sample_runs")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLCONTRIB_WORKSPACE", str(tmp_path / "workspace"))
     names = federation()
-    for number, block in enumerate(blocks()):
-        exec(compile(block, f"README block {number}", "exec"), names)
-    assert number == 4
-    assert names["report"].history.client_ids == ("c0", "c1", "c2", "c3")
+    assert follow(README, names) == 5
+    assert names["report"].detection.alerts[0].client == "client-02"
+    assert names["strategy"].recording.path.name == "my-run"
     assert (tmp_path / "report.html").stat().st_size > 10_000
-    assert names["loss"].shape == (40, 12)
 
 
-def test_the_readme_lists_the_porch_and_nothing_else() -> None:
-    table = README[README.index("| name | what it is for |") : README.index("Everything else has the door")]
-    rows = [line.split("|")[1] for line in table.splitlines()[2:] if line.startswith("|")]
+def test_the_readme_fits_a_screen_and_its_make_targets_exist() -> None:
+    assert README.count("\n") <= 75
+    targets = re.findall(r"^    make (\w+)", README, flags=re.M)
+    assert targets == ["demo", "test"]
+    assert all(f"\n{target}: " in (ROOT / "Makefile").read_text() for target in targets)
+
+
+def test_every_measured_figure_of_the_readme_stands_in_the_page_of_its_command() -> None:
+    """A page that is measured again takes the README with it."""
+    section = README[README.index("## Measured") : README.index("## Not supported")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
+    pages = " ".join((ROOT / "docs" / page).read_text() for page in ("estimators.md", "detection.md"))
+    for _, ours, peers, command in rows[2:]:
+        assert command == "the same" or command.strip("`").removesuffix(" --scale full") in pages
+        for figure in re.findall(r"\d[\d.e-]*", f"{ours} {peers}"):
+            assert re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", pages), figure
+
+
+def test_the_reference_lists_the_porch_and_nothing_else() -> None:
+    table = (ROOT / "docs" / "reference" / "python.md").read_text()
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert listed == set(fl.__all__) - {"__version__"}
 

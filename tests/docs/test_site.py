@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
+from tests.pages import federation, follow
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-FOLLOWED = ("start.md", *(f"how-to/{path.name}" for path in sorted((DOCS / "how-to").glob("*.md"))))
-BLOCK = re.compile(r"```(console|python)\n(.*?)```", flags=re.S)
+FOLLOWED = ("start.md", "recording.md", *(f"how-to/{path.name}" for path in sorted((DOCS / "how-to").glob("*.md"))))
 
 
 @pytest.fixture(scope="module")
@@ -87,22 +85,17 @@ def test_every_name_and_command_has_its_place(site: Path) -> None:
     assert {f"flcontrib-{name}" for name in COMMANDS} <= commands
 
 
-@pytest.mark.parametrize("page", FOLLOWED)
-def test_what_a_page_tells_to_do_can_be_done(page: str, tmp_path: Path) -> None:
-    os.symlink(ROOT / "sample_runs", tmp_path / "sample_runs")
-    environment = child_environment(FLCONTRIB_WORKSPACE=str(tmp_path / "workspace"))
-    blocks = BLOCK.findall((DOCS / page).read_text())
-    assert blocks
-    for language, text in blocks:
-        if language == "python":
-            calls = [python_command("-c", text)]
-        else:
-            lines = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
-            assert lines
-            assert all(line.startswith("flcontrib ") for line in lines)
-            calls = [python_command("-m", "flcontrib_core.cli", *shlex.split(line)[1:]) for line in lines]
-        for call in calls:
-            told = subprocess.run(
-                call, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=environment
-            )
-            assert told.returncode == 0, (call, told.stderr)
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One workspace for all pages: what one of them had evaluated, the next one remembers."""
+    return tmp_path_factory.mktemp("pages") / "workspace"
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_a_page_tells_to_do_can_be_done(
+    name: str, tmp_path: Path, remembered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sample_runs").symlink_to(ROOT / "sample_runs")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLCONTRIB_WORKSPACE", str(remembered))
+    assert follow((DOCS / name).read_text(), federation())
