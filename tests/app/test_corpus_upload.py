@@ -1,4 +1,6 @@
-"""Every case of the corpus of bad inputs through the upload page: its code is shown, nothing stays, the page lives."""
+"""The corpus of bad inputs through the upload page: each one's code is shown, nothing stays, the page lives.
+
+The ordinary tests take one case of every row, code and set of warnings; the slow ones take every case."""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flcontrib_dashboard.uploads import Delivery
@@ -53,7 +56,16 @@ def upload_page() -> Iterator[UploadPage]:
         yield UploadPage(page, folder / "workspace")
 
 
-@pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.row}-{case.name[:60]}")
+def cases() -> Iterator[Any]:
+    """Every case; what the page would say again in the same words is left to the slow tests."""
+    said = set()
+    for case in all_cases():
+        words = (case.row, case.code, *case.warnings)
+        yield pytest.param(case, id=f"{case.row}-{case.name[:60]}", marks=[pytest.mark.slow] if words in said else [])
+        said.add(words)
+
+
+@pytest.mark.parametrize("case", list(cases()))
 def test_case_through_the_upload_page(case: Case, upload_page: UploadPage, tmp_path: Path) -> None:
     delivery = upload_page.give(case.write(tmp_path))
     page = upload_page.page
