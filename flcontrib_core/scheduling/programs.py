@@ -140,20 +140,6 @@ def build_two_sided(program: TwoSidedProgram, formulation: Formulation) -> tuple
     return model, z
 
 
-def build_separable(coefficients: FloatArray, k: int, at_most: bool) -> tuple[Any, list[Any]]:
-    """The integer program of a separable objective (eqs. server_sided_fairness, two_sided_fairness_lower_bound).
-
-    The product sorts instead; this is the reference that sorting is checked against.
-    """
-    import pulp
-
-    model = pulp.LpProblem("separable", pulp.LpMaximize)
-    z = [model.add_variable(f"z{t}", cat="Binary") for t in range(len(coefficients))]
-    model.setObjective(pulp.LpAffineExpression(list(zip(z, coefficients.tolist(), strict=True))))
-    _limit_budget(model, z, k, at_most)
-    return model, z
-
-
 def _scale(program: TwoSidedProgram) -> float:
     """Solver tolerances are absolute: keep the objective near 1 for every γ."""
     return max(1.0, program.gamma)

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
 
-from flcontrib_core.charts.panels import Line, Panel, PanelFacts, draw_panels, panels_alt, panels_rows
+from flcontrib_core.charts.panels import Line, Panel, PanelFacts, draw_panels, panels_alt
 from flcontrib_core.charts.svg import svg_file
 from flcontrib_core.cli import flcontrib
 from flcontrib_core.errors import SettingsError
@@ -112,7 +112,6 @@ def test_predicted_points_are_drawn_open() -> None:
     assert symbols == ["circle", "circle-open"]
     go.Figure(json.loads(picture.to_json()))  # Plotly knows every property
     assert 'fill="none"' in svg_file(picture, "Title", panels_alt(facts))
-    assert [row["predicted"] for row in panels_rows(facts)] == [False, True]
 
 
 def test_the_command_prints_figures_with_files_and_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from flcontrib_core.scheduling.anytime import best_by_search
 from flcontrib_core.scheduling.choose import choose_epochs
 from flcontrib_core.scheduling.enumeration import best_by_enumeration
 from flcontrib_core.scheduling.objectives import TwoSidedProgram, program_terms
-from flcontrib_core.scheduling.programs import Formulation, Solver, build_separable, comparators, solve_here
+from flcontrib_core.scheduling.programs import Formulation, Solver, comparators, solve_here
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode
 from flcontrib_core.scheduling.sorting import best_by_sorting
 from tests.scheduling.instances import GAMMAS, every_set, objectives_by_definition, random_problem
@@ -109,7 +109,10 @@ def test_sorting_equals_the_integer_program(fairness: FairnessMode, at_most: boo
     terms = program_terms(random_problem(40, 12, 0.3, seed=5))
     for gamma, k in product((0.0, 0.3, 3.0), (1, 13, 40)):
         coefficients = terms.epoch_coefficients(fairness, gamma)
-        model, _ = build_separable(coefficients, k, at_most)
+        model = pulp.LpProblem("separable", pulp.LpMaximize)
+        z = [model.add_variable(f"z{t}", cat="Binary") for t in range(len(coefficients))]
+        model.setObjective(pulp.LpAffineExpression(list(zip(z, coefficients.tolist(), strict=True))))
+        model.addConstraint(pulp.lpSum(z) <= k if at_most else pulp.lpSum(z) == k)
         model.solve(pulp.HiGHS(msg=False, gapRel=0, threads=1))
         assert model.sol_status == pulp.LpSolutionOptimal
         sorted_value = best_by_sorting(coefficients, k, at_most) @ coefficients
