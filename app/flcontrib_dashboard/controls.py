@@ -63,6 +63,8 @@ def apply_theme() -> None:
         f"{in_a_row} {{ padding: 0 !important; }}",  # elsewhere a negative margin takes that padding back
         f"{columns} {{ min-width: min(100%, {NARROWEST_COLUMN}) !important; }}",
         f":focus-visible {{ outline: 2px solid {p.help} !important; outline-offset: 2px !important; }}",
+        # A slider's label is not tied to its slider: greyed out it would be faint text for everybody.
+        f'[data-testid="stWidgetLabel"][disabled] p {{ color: {p.secondary} !important; }}',
     ]
     if p is DARK:
         marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'
