@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.findings import JaccardScore as JaccardScore
     from flcontrib_core.detection.findings import Separation as Separation
     from flcontrib_core.detection.findings import VerdictKind as VerdictKind
+    from flcontrib_core.detection.guard import Guard as Guard
     from flcontrib_core.detection.objections import FalseAlarmRate as FalseAlarmRate
     from flcontrib_core.detection.online import OnlineReader as OnlineReader
     from flcontrib_core.detection.other_rules import PeerOpinion as PeerOpinion

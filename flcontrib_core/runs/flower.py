@@ -16,6 +16,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import wraps
 from importlib import metadata
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from flcontrib_core.runs.live_recording import LONGEST_REASON, LiveRecording, On
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.replies import Reply
 from flcontrib_core.runs.run_log import Truth
+from flcontrib_core.runs.verdicts import OnVerdict
 
 CLIENT_ID = "client-id"
 USUAL_WEIGHT = "num-examples"
@@ -53,6 +55,7 @@ def record(
     truth: Truth | Mapping[str, Any] | None = None,
     dtype: str = "float32",
     on_error: OnError = "log",
+    on_verdict: OnVerdict | None = None,
 ) -> _Strategy:
     """Records everything this strategy object does from now on, and returns the same object.
 
@@ -66,7 +69,9 @@ def record(
     What cannot be recorded at all is refused before the first round. Later errors are logged, the round becomes a gap
     in the log and training goes on; ``on_error="raise"`` raises them. A path that holds another run is left alone:
     ``strategy.recording.path`` says where the run is. It can be read while it grows;
-    ``strategy.recording.bundle()`` zips it at the end.
+    ``strategy.recording.bundle()`` zips it at the end. ``on_verdict``: called after each round with the run's folder;
+    the clients it names are left out of the next aggregation, or count there by the factor it gives
+    (``flcontrib_core.detection.Guard()``).
     """
     recording = LiveRecording(
         path,
@@ -74,6 +79,7 @@ def record(
         clients=clients,
         names=names,
         on_error=on_error,
+        on_verdict=on_verdict,
         model=model,
         validation=validation,
         classes=classes,
@@ -136,7 +142,10 @@ def _wrap_messages(strategy: Any, recording: LiveRecording) -> None:
         errors = {str(m.metadata.src_node_id): _in_short(m.error.reason) for m in received if m.has_error()}
         sound = [(str(m.metadata.src_node_id), m) for m in received if not m.has_error()]
         answers = recording.readable(sound, lambda node, m: _reply_of(node, m, weight, key), errors)
-        answer = aggregate(server_round, received)
+        passed = recording.passed_on(
+            received, lambda m: str(m.metadata.src_node_id), lambda m, factor: _lighter(m, weight, factor)
+        )
+        answer = aggregate(server_round, passed)
         after, metrics = answer
         recording.received(answers, errors, None if after is None else _arrays_of(after), dict(metrics or {}))
         return answer
@@ -207,7 +216,8 @@ def _wrap_fit(strategy: Any, recording: LiveRecording, names: _Names) -> None:
             return Reply(node, _name(result.metrics.get(CLIENT_ID)), arrays, result.num_examples)
 
         answers = recording.readable([(str(proxy.cid), result) for proxy, result in results], read, errors)
-        answer = aggregate(server_round, results, failures)
+        passed = recording.passed_on(results, lambda r: str(r[0].cid), _lighter_result)
+        answer = aggregate(server_round, passed, failures)
         after, metrics = answer
         recording.received(answers, errors, None if after is None else names.of(_decoded(after)), metrics or {})
         return answer
@@ -277,6 +287,19 @@ def _reply_of(node: str, message: Any, weight_key: str, array_key: str | None) -
     weights = [m[weight_key] for m in content.metric_records.values() if weight_key in m]
     names = [c[CLIENT_ID] for c in content.config_records.values() if CLIENT_ID in c]
     return Reply(node, _name(names[0] if names else None), _arrays_of(chosen), weights[0] if weights else None)
+
+
+def _lighter(message: Any, weight_key: str, factor: float) -> Any:
+    """The reply with another weight; the recording has read its own before."""
+    for metrics in () if message.has_error() else message.content.metric_records.values():
+        if weight_key in metrics:
+            metrics[weight_key] = metrics[weight_key] * factor
+    return message
+
+
+def _lighter_result(answer: tuple[Any, Any], factor: float) -> tuple[Any, Any]:
+    proxy, result = answer
+    return proxy, replace(result, num_examples=result.num_examples * factor)
 
 
 def _name(says: Any) -> str | None:

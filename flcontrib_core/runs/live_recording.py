@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.runs.encoding import EPOCHS, MANIFEST
@@ -32,6 +32,7 @@ from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.runs.replies import Arrays, Reply, ReplyUpdates, is_count, is_finite, is_weighted_mean, with_hashes
 from flcontrib_core.runs.run_log import Client
+from flcontrib_core.runs.verdicts import OnVerdict, Verdicts
 from flcontrib_core.runs.write_behind import WriteBehind
 
 LONGEST_REASON = 500
@@ -40,6 +41,7 @@ WORTH_SAYING = 0.5
 _OTHER_FOLDERS = ("E_OTHER_RUN", "E_NOT_EMPTY", "E_IN_USE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER")
 
 OnError = Literal["log", "raise"]
+_Answer = TypeVar("_Answer")
 logger = logging.getLogger("flcontrib")
 
 
@@ -53,6 +55,8 @@ class _Round:
     replies: Sequence[Reply]
     errors: Mapping[str, str]
     after: Arrays | None
+    factors: Mapping[str, float]
+    """By what a verdict multiplied the weights of clients in the aggregation."""
 
 
 class LiveRecording:
@@ -66,6 +70,7 @@ class LiveRecording:
         clients: Iterable[Any] | None = None,
         names: NameOfNode | None = None,
         on_error: OnError = "log",
+        on_verdict: OnVerdict | None = None,
         **options: Any,
     ) -> None:
         """``options``: what ``RunRecorder`` takes beside (model, validation, classes, name, truth, dtype)."""
@@ -93,6 +98,9 @@ class LiveRecording:
         self._asked: Sequence[str] | None = None
         self._metrics: dict[str, float] = {}
         self._line: Mapping[str, Any] | None = None
+        self._verdicts = Verdicts(on_verdict)
+        self._factors: dict[str, float] = {}
+        """What the verdict did to this round's weights."""
         self._lost: str | None = None
         """Why rounds before the next one are missing in the log, where not even that could be written."""
         atexit.register(self.close)
@@ -115,12 +123,10 @@ class LiveRecording:
         """A round ends: these replies came, and the server's model is now ``after`` (None: it kept the old one)."""
         if self._asked is None:
             raise SettingsError(f"{self.path}: replies to a round that was never sent out")
-        finished = _Round(self._round, self._before, self._asked, list(replies), dict(errors), after)
-        self._asked, self._metrics = None, {}
+        finished = _Round(self._round, self._before, self._asked, list(replies), dict(errors), after, self._factors)
+        self._asked, self._metrics, self._factors = None, {}, {}
         self.measured(metrics)
-        waited = self._behind.submit(lambda: self._record(finished), large=True)
-        if waited >= WORTH_SAYING:
-            logger.warning("%s: recording is slower than training, which waited %.1f s for it", self.path, waited)
+        self._tell_of(self._behind.submit(lambda: self._record(finished), large=True))
 
     def readable(
         self, answers: Iterable[tuple[str, Any]], read: Callable[[str, Any], Reply], errors: dict[str, str]
@@ -136,6 +142,22 @@ class LiveRecording:
                 logger.exception("%s: the reply of node %s cannot be read; training goes on", self.path, node)
                 errors[node] = f"reply not recorded: {type(error).__name__}: {error}"[:LONGEST_REASON]
         return replies
+
+    def passed_on(
+        self,
+        answers: Sequence[_Answer],
+        node_of: Callable[[_Answer], str],
+        lighter: Callable[[_Answer, float], _Answer],
+    ) -> Sequence[_Answer]:
+        """The answers as the strategy gets them under the last verdict; they are recorded as they came."""
+        if not self._verdicts.asked_for:
+            return answers
+        self._tell_of(self._behind.wait())
+        passed, self._factors = self._verdicts.apply(answers, lambda answer: self._shown(node_of(answer)), lighter)
+        if self._factors:
+            told = ", ".join(f"{client} × {factor:g}" for client, factor in sorted(self._factors.items()))
+            logger.warning("%s: weights in round %d: %s", self.path, self._round, told)
+        return passed
 
     def measured(self, metrics: Mapping[str, Any], prefix: str = "") -> None:
         """Metrics of the round that has just ended, as the framework gives them; only finite numbers are kept."""
@@ -171,6 +193,10 @@ class LiveRecording:
         self.finish()
         if self._recorder is not None:
             self._recorder.close()
+
+    def _tell_of(self, waited: float) -> None:
+        if waited >= WORTH_SAYING:
+            logger.warning("%s: recording is slower than training, which waited %.1f s for it", self.path, waited)
 
     def _open(self, arrays: Arrays, clients: Sequence[Client]) -> None:
         """Opens the run, or goes on with it; a folder that holds something else is left alone for one beside it."""
@@ -247,6 +273,8 @@ class LiveRecording:
             logger.exception("%s: a round could not be recorded; training goes on", self.path)
             self._behind.error = error
             self._lost = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+            return
+        self._behind.error = self._verdicts.ask(self.path) or self._behind.error
 
     def _store(self, finished: _Round) -> None:
         clients, claims = self._identities.assign([(r.node, r.says) for r in finished.replies])
@@ -276,13 +304,14 @@ class LiveRecording:
         answered = {reply.node for reply in finished.replies}
         asked = {**dict.fromkeys(finished.asked), **finished.errors}
         failed = {self._shown(n): finished.errors.get(n, NO_REPLY) for n in asked if n not in answered}
+        source = {"round": finished.number, "nodes": {c: named[c].node for c in order}}
         self._line = recorder.store_epoch(
             updates,
             data_sizes={c: sizes[c] for c in order if c in sizes},
             global_model=None if self._exact and is_weighted_mean(updates, weights, server) else server,
             asked=[self._shown(n) for n in finished.asked],
             failed={**failed, **unusable},
-            source={"round": finished.number, "nodes": {c: named[c].node for c in order}},
+            source=source | ({"verdict": dict(finished.factors)} if finished.factors else {}),
             claims=with_hashes(claims, finished.replies, updates),
         )
 

@@ -35,11 +35,13 @@ class WriteBehind:
             self._thread.start()
         return waited
 
-    def wait(self) -> None:
-        """Returns when everything handed over so far is done."""
+    def wait(self) -> float:
+        """Returns when everything handed over so far is done, with the seconds that took."""
+        began = time.monotonic()
         if self._thread is not None and self._thread.is_alive():
             self._jobs.put(None)
             self._thread.join()
+        return time.monotonic() - began
 
     def _releasing(self, job: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
