@@ -68,10 +68,8 @@ def record(
 
     What cannot be recorded at all is refused before the first round. Later errors are logged, the round becomes a gap
     in the log and training goes on; ``on_error="raise"`` raises them. A path that holds another run is left alone:
-    ``strategy.recording.path`` says where the run is. It can be read while it grows;
-    ``strategy.recording.bundle()`` zips it at the end. ``on_verdict``: called after each round with the run's folder;
-    the clients it names are left out of the next aggregation, or count there by the factor it gives
-    (``flcontrib_core.detection.Guard()``).
+    ``strategy.recording.path`` says where the run is; ``.bundle()`` zips it. ``on_verdict``: gets the run's folder
+    after each round and names who counts less, or not at all, in the next (``flcontrib_core.detection.Guard()``).
     """
     recording = LiveRecording(
         path,
