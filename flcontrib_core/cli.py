@@ -17,6 +17,7 @@ COMMANDS = {
     "serve": ("serving", "Open the dashboard on a workspace."),
     "check": ("logs", "Validate a run log and name every fault found."),
     "import": ("importing", "Make a log from files: models or updates per round, or a table."),
+    "template": ("importing", "A small contribution table to fill in."),
     "simulate": ("simulating", "Train a federation with known truth and record it."),
     "assess": ("assessing", "Per-epoch Shapley values of every client."),
     "schedule": ("assessing", "Which epochs are worth computing under a budget."),
@@ -80,9 +81,11 @@ def main() -> None:
         wrong.show()
         sys.exit(2)
     except RunLogError as refused:
+        from flcontrib_core.words import problem_groups
+
         click.echo(f"refused: {len(refused.problems)} faults", err=True)
-        for problem in refused.problems:
-            click.echo(f"  {problem.sentence()}", err=True)
+        for group in problem_groups(refused.problems):
+            click.echo(f"  {group.sentence()}", err=True)
         if wants_json:
             click.echo(json.dumps({"ok": False, "digest": None, "errors": [p.to_json() for p in refused.problems]}))
         sys.exit(2)

@@ -59,7 +59,8 @@ def apply_theme() -> None:
     in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
     columns = "[data-testid=stHorizontalBlock]:has(> [data-testid=stColumn] .chart) > [data-testid=stColumn]"
     rules = [
-        "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } h2 { padding: 0 0 1rem !important; }",
+        "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } "
+        "h2:not([role=dialog] h2) { padding: 0 0 1rem !important; }",
         f"{in_a_row} {{ padding: 0 !important; }}",  # elsewhere a negative margin takes that padding back
         f"{columns} {{ min-width: min(100%, {NARROWEST_COLUMN}) !important; }}",
         f":focus-visible {{ outline: 2px solid {p.help} !important; outline-offset: 2px !important; }}",

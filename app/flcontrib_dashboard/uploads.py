@@ -51,6 +51,7 @@ class Delivery:
 
     filename: str
     nonfinite: str = "refuse"
+    lower_is_better: tuple[str, ...] = ()
     received: int = 0
     sha256: str = ""
     stages: list[str] = field(default_factory=list)
@@ -84,6 +85,7 @@ class Delivery:
                 given,
                 filename=name,
                 nonfinite=self.nonfinite,
+                lower_is_better=self.lower_is_better,
                 largest=largest,
                 apart=True,
                 on_stage=passed,

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 @click.option(
     "--initial", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The model before round 1."
 )
-@click.option("--epoch-column", metavar="NAME", help="Tables: the column that is the epoch (default: recognised).")
-@click.option("--client-column", metavar="NAME", help="Tables: the column that is the client (default: recognised).")
+@click.option(
+    "--column", "columns", multiple=True, metavar="WHAT=NAME",
+    help="Tables: which column is epoch, client, participated (empty: every row took part), or the utility WHAT, such "
+    "as loss=Verlust (repeatable; default: recognised).",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what was understood, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def import_(source: Path, target: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
@@ -34,7 +37,8 @@ def import_(source: Path, target: Path, dry_run: bool, as_json: bool, **options:
 
     Rounds and clients are told by the paths (round_3/site-a.pt, client_a_round_3.npz, site-1/epoch-3/model.pt), counts
     by a JSON or CSV beside them. Whether files are models or updates is recognised by comparing them with the
-    server's. It says what it understood before it writes. Nothing in the files is executed.
+    server's. It says what it understood before it writes. Nothing in the files is executed. A table (CSV, Parquet) may
+    have any column names, separators and decimal commas: --column names what is not recognised.
     """
     if target.exists() and not dry_run:
         raise click.UsageError(f"{target} exists; name a new place")
@@ -60,16 +64,34 @@ def import_(source: Path, target: Path, dry_run: bool, as_json: bool, **options:
 
 def _table(source: Path, target: Path, dry_run: bool, options: dict[str, Any]) -> dict[str, Any]:
     from flcontrib_core.runs.import_table import ForeignTable
+    from flcontrib_core.words import table_understood
 
     if target.suffix.lower() != ".csv":
         raise click.UsageError("a table becomes a table: give -o a name that ends in .csv")
-    named = {"epoch": options["epoch_column"], "client": options["client_column"]}
-    table = ForeignTable(source, {part: name for part, name in named.items() if name is not None})
+    named = [text.partition("=") for text in options["columns"]]
+    if wrong := next((what for what, sign, name in named if not sign or not (name or what == "participated")), None):
+        raise click.UsageError(f"--column {wrong}: give WHAT=NAME, such as epoch=Round")
+    table = ForeignTable(source, {what: name for what, _, name in named})
     understood = table.understood.to_json()
-    _tell(understood)
+    click.echo(f"understood: {table_understood(understood)}", err=True)
     if not dry_run:
         table.write(target)
     return understood
+
+
+@click.command(epilog="Example: flcontrib template -o values.csv && flcontrib audit values.csv")
+@click.option("-o", "--out", "target", type=click.Path(path_type=Path), required=True, help="Where it is written.")
+def template(target: Path) -> None:
+    """Write a small contribution table to fill in: a CSV with every state a cell can have."""
+    from flcontrib_core.files import write_atomic
+    from flcontrib_core.runs import table_template
+
+    if target.suffix.lower() != ".csv":
+        raise click.UsageError("give -o a name that ends in .csv")
+    if target.exists():
+        raise click.UsageError(f"{target} exists; name a new place")
+    write_atomic(target, table_template().encode())
+    click.echo(f"{target}: no row = did not take part, empty cell = took part, not computed")
 
 
 class _Enough(Exception):

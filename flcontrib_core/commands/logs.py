@@ -56,11 +56,12 @@ def check(
 
 
 def _print_check(found: CheckResult, meaning: LogMeaning | None) -> None:
+    from flcontrib_core.words import problem_groups
+
     more = () if meaning is None else meaning.warnings
     for kind, problems in (("error", found.errors), ("warning", (*found.warnings, *more))):
-        for p in problems:
-            words = f"found {p.found}; expected {p.expected}\n  {p.fix}"
-            click.echo(f"{kind} {p.code} at {p.where}\n  {words}", err=True)
+        for group in problem_groups(problems):
+            click.echo(f"{kind} {group.sentence()}", err=True)
     if not found.ok:
         click.echo(f"refused: {len(found.errors)} faults", err=True)
         return

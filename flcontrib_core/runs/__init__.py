@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from flcontrib_core.runs.bundle import read_run_log as read_run_log
     from flcontrib_core.runs.bundle_reader import NonFinite as NonFinite
     from flcontrib_core.runs.bundle_writer import write_bundle as write_bundle
+    from flcontrib_core.runs.contribution_table import table_template as table_template
     from flcontrib_core.runs.encoding import split_flat as split_flat
     from flcontrib_core.runs.flower import record as record
+    from flcontrib_core.runs.import_table import TableGlance as TableGlance
+    from flcontrib_core.runs.import_table import glance_apart as glance_apart
     from flcontrib_core.runs.model_spec import INPUT as INPUT
     from flcontrib_core.runs.model_spec import KNOWN_OPS as KNOWN_OPS
     from flcontrib_core.runs.model_spec import Node as Node

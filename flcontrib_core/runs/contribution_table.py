@@ -18,6 +18,19 @@ from flcontrib_core.runs.table_rows import ClientIds, RowFaults, Rows
 from flcontrib_core.vocabulary import FloatArray
 
 
+def table_template() -> str:
+    """A small contribution table to fill in: four clients, six epochs, each of the three states of a cell."""
+    lines = ["epoch,client,loss,accuracy"]
+    for epoch in range(1, 7):
+        for place, client in enumerate(("north", "east", "south", "west")):
+            if (epoch + place) % 5 == 0:
+                continue  # no row: did not take part
+            value = 0.12 / epoch * (1 - 0.2 * place) * (-1 if client == "west" and epoch > 3 else 1)
+            computed = f"{-value:.4f},{value / 2:.4f}" if epoch != 3 else ","  # empty: took part, not computed
+            lines.append(f"{epoch},{client},{computed}")
+    return "\n".join(lines) + "\n"
+
+
 class ContributionRows:
     """Gathers the rows of a contribution table; no row = absent, empty cell = took part but not computed."""
 
@@ -36,7 +49,7 @@ class ContributionRows:
         for row, client in enumerate(rows.keys) if set(rows.keys).difference(known) else ():
             if client not in known:
                 try:
-                    self._clients.position(client, rows.where(row))
+                    self._clients.position(client, rows.where(row, "client"))
                 except RunLogError as refused:
                     faults.add(row, refused.problems[0])
         odd = ~(np.isfinite(rows.values) | rows.empty).all(axis=1)
@@ -45,8 +58,10 @@ class ContributionRows:
             if self._absent_if_nonfinite:
                 self._left_out.setdefault(client, []).append(int(rows.epochs[row]))
                 continue
-            found = f"{shown(rows.values[row].tolist())} of client {shown(client)}"
-            faults.add(row, problem("E_NONFINITE:cell", rows.where(row), found))
+            places = np.flatnonzero(~(np.isfinite(rows.values[row]) | rows.empty[row])).tolist()
+            found = f"{shown(rows.values[row, places].tolist())[1:-1]} of client {shown(client)}"
+            columns = [self._utilities[place] for place in places]
+            faults.add(row, problem("E_NONFINITE:cell", rows.where(row, *columns), found))
         faults.report(self._findings)
         rows = rows.keep(faults.sound & ~odd)
         self._epochs.frombytes(rows.epochs.tobytes())

@@ -15,7 +15,10 @@ MINIMAL_MANIFEST = (
     '{"format": "flrun", "version": 1, "clients": [{"id": "a", "data_size": 100}], '
     '"parameters": [{"name": "weight", "shape": [2, 4]}], "files": {"initial.safetensors": "<sha256>"}}'
 )
-_TABLE = "Write the table as docs/run-log.md shows: long form, comma-separated, decimal points."
+_TABLE = (
+    "Write the table as the template shows, or say which column is what, on the page or to flcontrib import: any "
+    "names, separators and decimal signs will do."
+)
 _ZIP_AGAIN = "Zip the run directory again with an ordinary tool."
 _EVIDENCE = "Evidence, not an error: look at this client's training."
 
@@ -72,7 +75,7 @@ PROBLEMS: dict[str, ProblemKind] = {
                              "Add it as initial.pt, as the server's model of the round before, or name it."),
         "E_IMPORT:cost": ("", "files that open with little memory and time", "Import fewer rounds at a time."),
         "E_IMPORT:table": ("", "a column of epochs, one of clients and at least one of numbers",
-                           "Name the columns; docs/recording.md shows how."),
+                           "Say which column is the epoch, the client and the values; docs/recording.md shows how."),
         # archives
         "E_ZIP": ("not a zip file, or cut off", "a whole archive", _ZIP_AGAIN),
         "E_ZIP_DATA": ("an entry's bytes are damaged", "the bytes that were zipped", "Copy or zip the file again."),

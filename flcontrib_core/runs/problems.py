@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,7 @@ from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.problem_codes import PROBLEMS
 
 MAX_PROBLEMS = 50
+_TABLE_PLACE = re.compile(r"(.+) row (\d+)(, columns? .+)?", re.DOTALL)
 
 
 class EnoughProblems(Exception):
@@ -61,6 +63,22 @@ def problem(key: str, where: str, found: str, expected: str = "", clients: tuple
 def refusal(key: str, where: str, found: str, expected: str = "") -> RunLogError:
     """The error that carries one problem."""
     return RunLogError((problem(key, where, found, expected),))
+
+
+def table_place(name: str, row: int, *columns: str) -> str:
+    """A place in a table: its row, counted from 1 below the header, and the columns.
+
+    >>> table_place("values.csv", 7, "loss")
+    'values.csv row 7, column "loss"'
+    """
+    named = ", ".join(shown(column, 60) for column in columns)
+    return f"{name} row {row}" + (f", column{'s' * (len(columns) > 1)} {named}" if columns else "")
+
+
+def table_row(where: str) -> tuple[str, int] | None:
+    """What ``table_place`` put together: the table with its columns, and the row; None for another place."""
+    found = _TABLE_PLACE.fullmatch(where)
+    return None if found is None else (f"{found[1]}{found[3] or ''}", int(found[2]))
 
 
 def shown(value: object, limit: int = 120) -> str:

@@ -24,7 +24,7 @@ from flcontrib_core.runs.limits import (
 )
 from flcontrib_core.runs.manifest import id_fault, normal
 from flcontrib_core.runs.parquet import parquet_text
-from flcontrib_core.runs.problems import Findings, problem, refusal, shown
+from flcontrib_core.runs.problems import Findings, problem, refusal, shown, table_place
 from flcontrib_core.runs.table_records import Record, read_records
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
@@ -73,9 +73,9 @@ class Rows:
     empty: BoolArray
     """(rows, utilities)"""
 
-    def where(self, row: int) -> str:
-        """A row as messages name it."""
-        return f"{self.name} row {self.numbers[row]}"
+    def where(self, row: int, *columns: str) -> str:
+        """A row as messages name it, with the columns they are about."""
+        return table_place(self.name, int(self.numbers[row]), *columns)
 
     def keep(self, kept: BoolArray) -> Rows:
         """Some of the rows."""
@@ -159,7 +159,8 @@ class TableRows:
         for row, record in enumerate(records) if set(map(len, records)) != {width} else ():
             if len(record) != width:
                 found = f"{len(record)} cells"
-                faults.add(row, self._fault("E_TABLE", numbers[row], found, f"{width}, one per column"))
+                where = table_place(self.name, numbers[row])
+                faults.add(row, problem("E_TABLE", where, found, f"{width}, one per column"))
                 records[row] = [""] * width
         columns = dict(zip(self.columns, zip(*records, strict=True), strict=True))
         epochs = np.zeros(len(records), dtype=np.int64)
@@ -168,11 +169,11 @@ class TableRows:
         values = np.empty((len(records), len(self.utilities)))
         empty = np.zeros(values.shape, dtype=bool)
         for place, name in enumerate(self.utilities):
-            values[:, place], empty[:, place] = self._read_numbers(columns[name], numbers, faults)
+            values[:, place], empty[:, place] = self._read_numbers(name, columns[name], numbers, faults)
         return Rows(self.name, numbers, epochs, columns[self.key], values, empty)
 
-    def _fault(self, code: str, number: int, found: str, expected: str) -> Problem:
-        return problem(code, f"{self.name} row {number}", found, expected)
+    def _wrong_cell(self, number: int, column: str, cell: str, expected: str) -> Problem:
+        return problem("E_TABLE_VALUE", table_place(self.name, number, column), shown(cell), expected)
 
     def _read_epochs(self, cells: Sequence[str], numbers: IntArray, faults: RowFaults) -> IntArray:
         known = self._epochs
@@ -186,11 +187,11 @@ class TableRows:
             for row, cell in enumerate(cells):
                 if cell not in known:
                     expected = f"an integer up to {MAX_EPOCHS}"
-                    faults.add(row, self._fault("E_TABLE_VALUE", numbers[row], f"epoch {shown(cell)}", expected))
+                    faults.add(row, self._wrong_cell(numbers[row], "epoch", cell, expected))
             return np.array([known.get(cell, 0) for cell in cells], dtype=np.int64)
 
     def _read_numbers(
-        self, cells: Sequence[str], numbers: IntArray, faults: RowFaults
+        self, column: str, cells: Sequence[str], numbers: IntArray, faults: RowFaults
     ) -> tuple[FloatArray, BoolArray | bool]:
         """A column as numbers, and which cells are empty (took part, not computed)."""
         text = "".join(cells)
@@ -207,8 +208,7 @@ class TableRows:
         for row, cell in enumerate(cells):
             number = _number(cell)
             if number is None:
-                expected = "a number or an empty cell"
-                faults.add(row, self._fault("E_TABLE_VALUE", numbers[row], shown(cell), expected))
+                faults.add(row, self._wrong_cell(numbers[row], column, cell, "a number or an empty cell"))
             else:
                 values[row] = number
         return values, empty

@@ -84,7 +84,8 @@ class CoalitionRows:
     def _not_finite(self, rows: Rows, row: int) -> RunLogError:
         code = "E_TABLE_VALUE" if rows.empty[row].any() else "E_NONFINITE"
         found = f"{shown(rows.values[row].tolist())} for {_named(rows.keys[row])}"
-        return refusal(code, rows.where(row), found, "a finite number per utility")
+        columns = [self._utilities[place] for place in np.flatnonzero(~np.isfinite(rows.values[row])).tolist()]
+        return refusal(code, rows.where(row, *columns), found, "a finite number per utility")
 
     def table(
         self,

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from flcontrib_core.words.planning import plan_title as plan_title
     from flcontrib_core.words.planning import price_notes as price_notes
     from flcontrib_core.words.planning import trade_sentence as trade_sentence
+    from flcontrib_core.words.problems import ProblemGroup as ProblemGroup
+    from flcontrib_core.words.problems import problem_groups as problem_groups
     from flcontrib_core.words.readers import IN_THE_EXTRACT as IN_THE_EXTRACT
     from flcontrib_core.words.readers import channel_meaning as channel_meaning
     from flcontrib_core.words.readers import engineer_line as engineer_line
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
     from flcontrib_core.words.results import separation_remark as separation_remark
     from flcontrib_core.words.results import total_status as total_status
     from flcontrib_core.words.results import worst_status as worst_status
+    from flcontrib_core.words.tables import table_note as table_note
+    from flcontrib_core.words.tables import table_understood as table_understood
     from flcontrib_core.words.verdicts import OBSERVED_ONLY as OBSERVED_ONLY
     from flcontrib_core.words.verdicts import alert_line as alert_line
     from flcontrib_core.words.verdicts import alert_title as alert_title

@@ -17,6 +17,7 @@ from flcontrib_core.commands.importing import import_
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs import ContributionTable, RunLog, read_run_log
 from flcontrib_core.runs.import_layout import read_layout
+from flcontrib_core.runs.import_table import ForeignTable
 from flcontrib_core.runs.importing import Understanding, import_folder
 
 SITES = {"site-a": 120, "site-b": 60, "site-c": 20}
@@ -160,13 +161,46 @@ def test_a_table_with_other_names_signs_and_separators(tmp_path: Path) -> None:
     told = CliRunner().invoke(import_, [str(tmp_path / "werte.csv"), "-o", str(tmp_path / "v.csv"), "--json"])
     assert told.exit_code == 0, told.output
     answer = json.loads(told.stdout)
-    assert answer["understood"]["columns"] == {"epoch": "Runde", "client": "Klinik", "utilities": ["Verlust-Anteil"]}
+    assert answer["understood"]["columns"] == {
+        "epoch": "Runde",
+        "client": "Klinik",
+        "utilities": {"Verlust-Anteil": "Verlust-Anteil"},
+    }
     assert answer["understood"]["ignored"] == ["Bemerkung"]
     table = read_run_log(tmp_path / "v.csv")
     assert isinstance(table, ContributionTable)
     assert answer["digest"] == table.digest
     assert table.client_ids == ("Nord", "Süd")
     np.testing.assert_array_equal(table.values["Verlust-Anteil"][1:], [[-0.25, 0.125], [-1000.5, np.nan]])
+
+
+def test_columns_are_named_one_by_one_and_who_did_not_take_part_has_no_row(tmp_path: Path) -> None:
+    given = "Wann;Wer;Verlust;Dabei\n1;Nord;-0,25;ja\n1;Süd;;nein\n2;Süd;0,5;ja\n"
+    (tmp_path / "werte.csv").write_bytes(given.encode("cp1252"))
+    named = ["epoch=Wann", "client=Wer", "loss=Verlust", "participated=Dabei"]
+    options = [part for name in named for part in ("--column", name)]
+    told = CliRunner().invoke(import_, [str(tmp_path / "werte.csv"), "-o", str(tmp_path / "v.csv"), *options])
+    assert told.exit_code == 0, told.output
+    assert (tmp_path / "v.csv").read_text() == "epoch,client,loss\n1,Nord,-0.25\n2,Süd,0.5\n"
+
+
+def test_a_parquet_table_is_understood_like_a_text(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"round": [1, 2], "site": ["a", "b"], "value": [0.5, None]}), tmp_path / "v.parquet")
+    ForeignTable(tmp_path / "v.parquet", {"loss": "value"}).write(tmp_path / "v.csv")
+    assert (tmp_path / "v.csv").read_text() == "epoch,client,loss\n1,a,0.5\n2,b,\n"
+
+
+def test_every_cell_of_a_named_column_that_is_no_number_is_said_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("round,site,score\n1,a,good\nsoon,a,1\n2,b,bad\n")
+    with pytest.raises(RunLogError) as refused:
+        ForeignTable(tmp_path / "v.csv", {"loss": "score"}).write(tmp_path / "out.csv")
+    assert [p.where for p in refused.value.problems] == [
+        f'v.csv row {row}, column "{column}"' for row, column in ((1, "score"), (2, "round"), (3, "score"))
+    ]
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_a_dry_run_says_what_it_understood_and_writes_nothing(federation: Federation, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs import limits, parquet
 from flcontrib_core.runs.bundle import STAGES, check_run_log, read_run_log
+from flcontrib_core.runs.contribution_table import table_template
 from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
 from tests.corpus.tables import CONTRIBUTIONS, UTILITIES
 
@@ -87,11 +88,28 @@ def test_every_broken_row_is_reported(tmp_path: Path) -> None:
     path = written("epoch,client,loss\n1,a,x\n1,b,0.5\none,c,1\n2,a\n2,,1\n", tmp_path / "t.csv")
     errors = check_run_log(path).errors
     assert [(p.code, p.where) for p in errors] == [
-        ("E_TABLE_VALUE", "t.csv row 1"),
-        ("E_TABLE_VALUE", "t.csv row 3"),
+        ("E_TABLE_VALUE", 't.csv row 1, column "loss"'),
+        ("E_TABLE_VALUE", 't.csv row 3, column "epoch"'),
         ("E_TABLE", "t.csv row 4"),
-        ("E_CLIENT_ID", "t.csv row 5"),
+        ("E_CLIENT_ID", 't.csv row 5, column "client"'),
     ]
+
+
+def test_a_cell_that_is_not_finite_names_its_column(tmp_path: Path) -> None:
+    path = written("epoch,client,loss,recall\n1,a,0.5,inf\n1,b,,nan\n", tmp_path / "t.csv")
+    errors = check_run_log(path).errors
+    assert [(p.code, p.where) for p in errors] == [
+        ("E_NONFINITE", 't.csv row 1, column "recall"'),
+        ("E_NONFINITE", 't.csv row 2, column "recall"'),
+    ]
+
+
+def test_the_template_is_a_sound_table_with_every_state_of_a_cell(tmp_path: Path) -> None:
+    table = contributions(written(table_template(), tmp_path / "template.csv"))
+    took_part = table.participated[1:]
+    assert not took_part.all(), "somebody was absent"
+    assert np.isnan(table.values["loss"][1:][took_part]).any(), "something was not computed"
+    assert np.isfinite(table.values["loss"][1:][took_part]).any()
 
 
 def test_ids_that_look_like_missing_values_stay_ids(tmp_path: Path) -> None:

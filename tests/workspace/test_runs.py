@@ -221,7 +221,7 @@ def test_a_senders_file_name_says_what_it_is_but_never_where(workspace: Workspac
 def test_a_problem_is_placed_in_the_senders_file(workspace: Workspace) -> None:
     with pytest.raises(RunLogError) as refused:
         workspace.add_run([b"epoch,client,loss\n1,a,many\n"], filename="rounds.csv")
-    assert refused.value.problems[0].where == "rounds.csv row 1"
+    assert refused.value.problems[0].where == 'rounds.csv row 1, column "loss"'
 
 
 def test_a_bundle_under_a_tables_name_is_a_bundle(workspace: Workspace, bundle: Path) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from flcontrib_core.auditing import AuditSettings
-from flcontrib_core.errors import Problem
+from flcontrib_core.runs import table_template
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import RunEntry
-from flcontrib_dashboard import accounts, controls, state
+from flcontrib_dashboard import accounts, controls, problem_cards, state, table_columns
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.plan_answer import planned
@@ -24,7 +25,6 @@ TABLE_OF_VALUES = "The table holds the values already; only reading them takes a
 UPDATES_ONLY = "The log has no model or no validation set: its updates are audited, and no values are computed."
 STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-checks", "ready")
 PIECE_BYTES = 1 << 20
-MOST_PROBLEM_CARDS = 8
 RECORD = """from flcontrib_core import RunRecorder
 
 with RunRecorder(
@@ -59,28 +59,11 @@ def ticks(reached: Collection[str], failed: bool = False) -> str:
     return "  \n".join(lines)
 
 
-def problems_table(problems: tuple[Problem, ...]) -> None:
-    rows: list[dict[str, object]] = [
-        {"Code": p.code, "Where": p.where, "Found": p.found, "Expected": p.expected, "What to do": p.fix}
-        for p in problems
-    ]
-    for problem in problems[:MOST_PROBLEM_CARDS]:
-        with st.container(border=True, gap="xsmall"):
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.badge(problem.code, color="red")
-                st.markdown(f":small[{controls.text_of(problem.where)}]", width="content")
-            said = f"Found: {problem.found}. Expected: {problem.expected}."
-            st.markdown(f"{controls.text_of(said)} :gray[{controls.text_of(problem.fix)}]")
-    with st.expander(f"As a table ({numbers.several(len(problems), 'row')})"):
-        controls.table(rows)
-    st.download_button(
-        "Problems as CSV", controls.as_csv(rows), file_name="problems.csv", mime="text/csv", on_click="ignore"
-    )
-
-
-def import_run(source: Path | Iterable[bytes], filename: str, nonfinite: str) -> None:
+def import_run(
+    source: Path | Iterable[bytes], filename: str, nonfinite: str, lower_is_better: tuple[str, ...] = ()
+) -> Delivery:
     """Checks with ticks, then stores the run; a refused log leaves nothing but a record of its refusal."""
-    delivery = Delivery(filename, nonfinite)
+    delivery = Delivery(filename, nonfinite, lower_is_better)
     place = st.empty()
 
     def show(stage: str) -> None:
@@ -89,9 +72,18 @@ def import_run(source: Path | Iterable[bytes], filename: str, nonfinite: str) ->
     delivery.import_run(state.workspace(), source, on_stage=show)
     place.empty()
     st.session_state["delivery"] = delivery
+    return delivery
 
 
-def outcome(delivery: Delivery) -> None:
+def take_table(content: bytes, filename: str, lower_is_better: tuple[str, ...], note: str) -> None:
+    """A table whose columns were named: it is read, and its run says how."""
+    delivery = import_run([content], filename, how, lower_is_better)
+    found = None if delivery.run is None else state.workspace().find_run(delivery.run)
+    if found is not None and not found.note:
+        state.workspace().describe_run(found.digest, by=accounts.your_name(), note=note)
+
+
+def outcome(delivery: Delivery, given: UploadedFile | None) -> None:
     """What came of the newest log: how far it got, every problem at once, or what it will cost to compute."""
     with st.container(border=True, gap="xsmall"):
         controls.card_title(controls.text_of(delivery.filename))
@@ -103,13 +95,15 @@ def outcome(delivery: Delivery) -> None:
     if delivery.problems:
         problems = numbers.several(len(delivery.problems), "problem")
         st.error(controls.text_of(f"{delivery.filename} was refused: {problems}. Nothing of it is kept."))
-        problems_table(delivery.problems)
+        if given is not None and table_columns.may_be_mapped(given.name, delivery.problems):
+            st.button("Choose the columns", type="primary", on_click=table_columns.ask, args=(given,))
+        problem_cards.show_all(delivery.problems, "faults")
     elif delivery.failure:
         st.error(controls.text_of(f"{delivery.filename}: {delivery.failure}"))
     if delivery.remarks:
         remarks = numbers.several(len(delivery.remarks), "remark")
         st.warning(f"Accepted with {remarks}; they follow into every export.")
-        problems_table(delivery.remarks)
+        problem_cards.show_all(delivery.remarks, "remarks")
     if entry is not None:
         preflight(entry)
 
@@ -186,7 +180,20 @@ account = accounts.current()
 if account is None or account.role is not accounts.Role.OPERATOR:
     st.caption("Operators bring in runs; this account reads and comments.")
     st.stop()
-st.caption("A run log (.flrun), or a table of contributions or coalition utilities (CSV, Parquet).")
+with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    st.caption(
+        "A run log (.flrun), or a table of contributions or coalition utilities (CSV, Parquet).", width="content"
+    )
+    st.download_button(
+        "Template",
+        table_template,
+        file_name="contributions-template.csv",
+        mime="text/csv",
+        icon=":material/download:",
+        type="tertiary",
+        on_click="ignore",
+        help="A small table of contributions to fill in: no row = did not take part, empty = not computed.",
+    )
 left, right = st.columns([1.3, 1], gap="small")
 with left:
     given = st.file_uploader("Run log or table", type=["flrun", "zip", "csv", "parquet"], max_upload_size=200)
@@ -197,7 +204,9 @@ with left:
     how = "absent" if absent else "refuse"
     if given is not None and st.session_state.get("seen") != (given.file_id, how):
         st.session_state["seen"] = (given.file_id, how)
-        import_run(iter(partial(given.read, PIECE_BYTES), b""), given.name, how)
+        read = import_run(iter(partial(given.read, PIECE_BYTES), b""), given.name, how)
+        if table_columns.may_be_mapped(given.name, read.problems) and table_columns.has_other_columns(given):
+            table_columns.ask(given)
     with st.expander("Larger than 200 MB"):
         if upload_route.open:
             large_logs(how)
@@ -209,9 +218,11 @@ with left:
             )
             if st.button("Take it in") and folder:
                 import_run(Path(folder), Path(folder).name, how)
+    if given is not None and table_columns.asked(given):
+        table_columns.choose_columns(given, take_table)
     newest = st.session_state.get("delivery")
     if newest is not None:
-        outcome(newest)
+        outcome(newest, given)
     else:
         with st.container(border=True, gap="xsmall"):
             controls.card_title("What happens to a file")
