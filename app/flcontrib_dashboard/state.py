@@ -17,7 +17,7 @@ import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection import Reviews
-from flcontrib_core.history import NoValues, RunMeasurement, lacking_part
+from flcontrib_core.history import LogMeaning, NoValues, RunMeasurement, lacking_part
 from flcontrib_core.scheduling import ScheduleExplorer, SchedulingProblem
 from flcontrib_core.workspace import (
     Job,
@@ -26,6 +26,7 @@ from flcontrib_core.workspace import (
     Workspace,
     preview_of,
     sample_digests,
+    stored_meaning,
     stored_measurement,
     stored_report,
     take_in_samples,
@@ -176,6 +177,16 @@ def measurement(entry: RunEntry) -> tuple[str, RunMeasurement] | None:
     """What is known of a run before its values are, and the digest of that; None until it was measured."""
     found = workspace().latest_result(entry.digest, "measurement")
     return None if found is None else (found.digest, load_measurement(found.digest, found))
+
+
+def meaning(entry: RunEntry) -> tuple[str, LogMeaning] | None:
+    """What the run's numbers mean, and the digest of that; None before anything walked through the log."""
+    if entry.kind != "log":
+        return None
+    found = workspace().latest_result(entry.digest, "meaning")
+    if found is None:
+        return None
+    return cached((found.digest, "meaning"), lambda: stored_meaning(workspace(), entry.digest))
 
 
 def measuring(entry: RunEntry) -> Job | None:

@@ -66,6 +66,11 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.heat_map import heat_map_alt as heat_map_alt
     from flcontrib_core.charts.heat_map import heat_map_facts as heat_map_facts
     from flcontrib_core.charts.heat_map import heat_map_rows as heat_map_rows
+    from flcontrib_core.charts.model_curve import ModelCurveFacts as ModelCurveFacts
+    from flcontrib_core.charts.model_curve import draw_model_curve as draw_model_curve
+    from flcontrib_core.charts.model_curve import model_curve_alt as model_curve_alt
+    from flcontrib_core.charts.model_curve import model_curve_facts as model_curve_facts
+    from flcontrib_core.charts.model_curve import model_curve_rows as model_curve_rows
     from flcontrib_core.charts.of_report import MOST_ALERTS_DRAWN as MOST_ALERTS_DRAWN
     from flcontrib_core.charts.of_report import Chart as Chart
     from flcontrib_core.charts.of_report import cumulative_chart as cumulative_chart

@@ -5,6 +5,7 @@ from __future__ import annotations
 TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
+MODEL_AS_EXPECTED = "Nothing speaks against reading the log as it is."
 OUTDATED = (
     "Recompute it: this version stores more about a result than the older one did, and never guesses what is missing. "
     "Decisions about its alerts stand, and evaluations that were remembered are used again."
@@ -84,6 +85,8 @@ CHARTS = {
     "Cumulative contribution": "up is help. A line that falls costs the model quality in those epochs. Grey: the "
     "middle 50% and 80% of the others. Shaded, with a bar above: the marked window. Thin and dotted: the epochs were "
     "skipped, and the line shows an equal split instead of values.",
+    "The global model": "rebuilt from the log's updates and tried on its validation rows: where the federation "
+    "learned, loss falls and accuracy rises. Beside it stands what speaks against reading the log as it is.",
     "Participation strip": "one row per client under the curves, with the three states of a cell.",
     "Total contribution": "a dot per client with its 95% interval, best first. Filled: the interval excludes zero.",
     "Heat map": "a row per client, a column per epoch; blue helped, red harmed, pale is near zero. Colours end at the "

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.job_status import Progress as Progress
     from flcontrib_core.workspace.planning_jobs import measure_in_workspace as measure_in_workspace
     from flcontrib_core.workspace.planning_jobs import proof_question as proof_question
+    from flcontrib_core.workspace.planning_jobs import stored_meaning as stored_meaning
     from flcontrib_core.workspace.planning_jobs import stored_measurement as stored_measurement
     from flcontrib_core.workspace.planning_jobs import stored_proof as stored_proof
     from flcontrib_core.workspace.preferences import Execution as Execution

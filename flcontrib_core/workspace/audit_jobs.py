@@ -18,6 +18,7 @@ from flcontrib_core.history.updates_only import lacking_part
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import OnProgress, no_progress
 from flcontrib_core.workspace.job import Job, job_identity
+from flcontrib_core.workspace.planning_jobs import keep_meaning
 from flcontrib_core.workspace.results import ResultEntry
 from flcontrib_core.workspace.store import Workspace
 from flcontrib_core.workspace.stored_runs import RunEntry
@@ -56,6 +57,7 @@ def audit_in_workspace(
         on_progress=on_progress,
         on_epoch=on_epoch,
     )
+    keep_meaning(workspace, run)
     return keep_report(workspace, run_digest, settings, report)
 
 

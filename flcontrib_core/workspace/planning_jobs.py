@@ -1,4 +1,5 @@
-"""Jobs that a plan rests on: the measurement of a run before it is computed, and the proof of a schedule."""
+"""Jobs that a plan rests on: the measurement of a run before it is computed, what its numbers mean, and the proof of a
+schedule."""
 
 from __future__ import annotations
 
@@ -7,24 +8,40 @@ from typing import Any
 
 from flcontrib_core.auditing import settings_from_record
 from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.history.meaning import LogMeaning, read_meaning
 from flcontrib_core.history.measurement import RunMeasurement, measure
 from flcontrib_core.history.preflight import unpriced_problem
 from flcontrib_core.history.settings import assess_settings_from_record
+from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.scheduling.choose import choose_epochs
 from flcontrib_core.scheduling.schedule import Schedule
 from flcontrib_core.vocabulary import OnProgress, no_progress
 from flcontrib_core.workspace.results import ResultEntry
 from flcontrib_core.workspace.store import Workspace
 
-MEASUREMENT, PROOF = "measurement", "proof"
+MEASUREMENT, MEANING, PROOF = "measurement", "meaning", "proof"
 
 
 def measure_in_workspace(
     workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress = no_progress
 ) -> ResultEntry:
-    """Walks once through a stored run and keeps what plans and prices are made of."""
-    measured = measure(workspace.open_run(run_digest), on_progress=on_progress)
-    return workspace.store_result(run_digest, settings, MEASUREMENT, measured)
+    """Walks through a stored run and keeps what plans and prices are made of, and what the log means."""
+    run = workspace.open_run(run_digest)
+    entry = workspace.store_result(run_digest, settings, MEASUREMENT, measure(run, on_progress=on_progress))
+    keep_meaning(workspace, run)
+    return entry
+
+
+def keep_meaning(workspace: Workspace, run: Run) -> None:
+    """Keeps the rebuilt global model's curve and what speaks against reading the log as it is, where neither is yet."""
+    if isinstance(run, RunLog) and stored_meaning(workspace, run.digest) is None:
+        workspace.store_result(run.digest, {}, MEANING, read_meaning(run))
+
+
+def stored_meaning(workspace: Workspace, run_digest: str) -> tuple[str, LogMeaning] | None:
+    """What a run's numbers mean, with the digest of that; None before it was measured or audited."""
+    entry = workspace.latest_result(run_digest, MEANING)
+    return None if entry is None else (entry.digest, workspace.load_result(entry, LogMeaning))
 
 
 def stored_measurement(workspace: Workspace, entry: ResultEntry) -> RunMeasurement:

@@ -22,6 +22,7 @@ from flcontrib_core.workspace.objects import ObjectStore, pack_record, unpack_re
 TYPES: Mapping[str, str] = {
     "audit": "flcontrib_core.auditing:AuditReport",
     "measurement": "flcontrib_core.history.measurement:RunMeasurement",
+    "meaning": "flcontrib_core.history.meaning:LogMeaning",
     "proof": "flcontrib_core.scheduling.schedule:Schedule",
 }
 """What results of each kind are. Of other kinds (a test's, a plug-in's) any value is stored as it is."""

@@ -20,6 +20,7 @@ from flcontrib_core.charts import (
     frontier,
     group_means,
     heat_map,
+    model_curve,
     ranking,
     schedule,
     sparkline,
@@ -38,11 +39,13 @@ from flcontrib_core.charts.schedule import exposure_facts, schedule_facts
 from flcontrib_core.detection.findings import Separation
 from flcontrib_core.history import problem_of_history
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.meaning import ModelCurve
 from flcontrib_core.scheduling import BudgetSettings, FairnessMode, ScheduleExplorer
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 
 HARMFUL_WINDOW = (8, 12)
+MODEL = ModelCurve((0, 1, 2, 3), (2.3, 1.1, None, 0.9), (0.1, 0.72, None, 0.6))
 
 
 def checked(picture: Picture) -> go.Figure:
@@ -135,6 +138,7 @@ def every_picture(report: AuditReport, mode: str) -> dict[str, Picture]:
         "schedule": lambda: schedule.draw_schedule(schedule_facts(plan), mode),
         "exposure": lambda: schedule.draw_exposure(exposure_facts(plan), mode),
         "frontier": lambda: frontier.draw_frontier(frontier_facts(curve, len(plan.chosen)), mode),
+        "model": lambda: model_curve.draw_model_curve(model_curve.model_curve_facts(MODEL), mode),
         "aligned": lambda: comparison.draw_aligned(aligned_facts([report, report], utility, ("one", "other")), mode),
         "ranks": lambda: comparison.draw_ranks(rank_facts([report, report], utility, ("one", "other")), mode),
     }

@@ -13,10 +13,11 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts.following import Following
 from flcontrib_core.charts.group_means import GROUPS, group_means_alt, group_means_facts, group_means_rows
 from flcontrib_core.charts.heat_map import MOST_HEAT_ROWS, heat_map_alt, heat_map_facts, heat_map_rows
+from flcontrib_core.charts.model_curve import draw_model_curve, model_curve_alt, model_curve_facts, model_curve_rows
 from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.ranking import ranking_alt, ranking_facts, ranking_rows
 from flcontrib_core.vocabulary import CellState, FillPolicy
-from tests.app.drawn import draw_group_means, draw_heat_map, draw_ranking, history_with_errors
+from tests.app.drawn import MODEL, checked, draw_group_means, draw_heat_map, draw_ranking, history_with_errors
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
 
@@ -111,6 +112,16 @@ def test_totals_and_intervals_are_the_given_ones() -> None:
     np.testing.assert_allclose(dots.x, [r.total for r in facts.rows])
     ends = sorted(x for t in figure.data if t.mode == "lines" for x in t.x if x is not None)
     np.testing.assert_allclose(ends, sorted(v for r in facts.rows for v in (r.total - half, r.total + half)))
+
+
+def test_the_models_curve_says_where_it_was_better_and_leaves_out_what_is_not_finite() -> None:
+    facts = model_curve_facts(MODEL)
+    said = model_curve_alt(facts)
+    assert "loss 2.300 to 0.900, accuracy 10% to 60% over 3 epochs; best accuracy 72% in epoch 1" in said
+    assert model_curve_rows(facts)[2] == {"epoch": 2, "loss": None, "accuracy": None}
+    loss, accuracy = checked(draw_model_curve(facts, "light")).data
+    np.testing.assert_allclose(loss.y, [2.3, 1.1, np.nan, 0.9])
+    assert (loss.yaxis, accuracy.yaxis) == ("y", "y2")
 
 
 def test_dot_is_open_where_the_interval_holds_zero() -> None:

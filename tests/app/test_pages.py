@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from flcontrib_core.history import LogMeaning, ModelCurve
+from flcontrib_core.runs.problems import problem
 from flcontrib_core.workspace import RunEntry, Workspace
 from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, wait_until
 from tests.app.own_caches import own_caches
@@ -345,3 +347,18 @@ def test_the_inbox_of_all_runs_names_run_owner_and_state(filled: Filled) -> None
     assert set(alerts["State"]) == {"New"}
     shown.selectbox(key="inbox-owner").set_value("alan").run()
     assert list(shown.dataframe[-1].value["Run"]) == [filled.runs["report"].name]
+
+
+def test_the_rebuilt_model_is_drawn_on_overview_with_what_speaks_against_the_log(filled: Filled) -> None:
+    shown = opened(filled.folder, "overview", filled.runs["report"])
+    assert "model" in pictures(shown)
+    assert "The global model, rebuilt from the log: loss " in words(shown)
+    assert "Nothing speaks against reading the log as it is" in words(shown)
+    with Workspace(filled.folder) as workspace:  # the same log, as if its labels were shifted
+        run, warning = filled.runs["stale"], problem("W_LABEL_SHIFT", "global model, last epoch", "an accuracy of 0.10")
+        curve = ModelCurve((0, 1), (2.3, 2.4), (0.1, 0.1))
+        workspace.store_result(run.digest, {}, "meaning", LogMeaning(curve, (warning,)))
+    shown = opened(filled.folder, "overview", run)
+    assert "Is the log what was meant?" in words(shown)
+    assert "W_LABEL_SHIFT" in words(shown)
+    assert "Nothing speaks against" not in words(shown)

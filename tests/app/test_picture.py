@@ -108,6 +108,7 @@ def test_a_picture_is_drawn_once_and_says_whether_it_zooms() -> None:
     zooming = {name for name, picture in pictures.items() if Drawn(picture).zooms}
     assert zooming == {
         *("cumulative", "heat map", "group_means", "evidence", "change points", "schedule", "aligned", "clusters"),
+        "model",
     }, "charts with an axis of epochs"
     drawn = Drawn(pictures["cumulative"])
     assert drawn.still is drawn.still

@@ -38,7 +38,7 @@ from flcontrib_core.words import (
     visible_shift,
     why,
 )
-from flcontrib_dashboard import client_table, controls, deciding, selection, state
+from flcontrib_dashboard import client_table, controls, deciding, model_card, selection, state
 from flcontrib_dashboard.canvas import Drawn, show_picture
 
 MOST_CARDS = 3
@@ -266,6 +266,7 @@ if shown is not None:
                 ranking(shown, utility, following)
         with st.container(border=True, height="stretch", gap="xsmall"):
             next_card(shown)
+    model_card.show_model(shown.entry, following)
     if many:
         with st.container(border=True, gap="xsmall"):
             controls.card_title("Clients")

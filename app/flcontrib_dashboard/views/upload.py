@@ -14,7 +14,7 @@ from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.runs import table_template
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import RunEntry
-from flcontrib_dashboard import accounts, controls, problem_cards, state, table_columns
+from flcontrib_dashboard import accounts, controls, model_card, problem_cards, state, table_columns
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.plan_answer import planned
@@ -167,6 +167,7 @@ def preflight(entry: RunEntry) -> None:
 
 def plan(entry: RunEntry) -> None:
     """The plan of what has just come in, over the whole width of the page."""
+    model_card.show_model(entry)
     run = planned(entry, None)
     if run is None:
         state.measuring(entry)

@@ -1,0 +1,107 @@
+"""Did the federation learn? The rebuilt global model's loss and accuracy, epoch by epoch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from flcontrib_core.charts.epoch_bars import write_heading
+from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs
+from flcontrib_core.charts.palette import palette_for
+from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import base_figure, epoch_axis, y_axis
+from flcontrib_core.charts.ticks import percent_ticks, plain_ticks
+from flcontrib_core.history.meaning import ModelCurve
+from flcontrib_core.vocabulary import FloatArray
+from flcontrib_core.words import numbers
+
+CROWDED = 40
+"""More points than this are a line without marks."""
+
+
+@dataclass(frozen=True)
+class ModelCurveFacts:
+    """The model's quality along the run; NaN where it has no finite value."""
+
+    epochs: tuple[int, ...]
+    """Ascending; 0 is the initial model"""
+    loss: FloatArray
+    accuracy: FloatArray
+
+
+def model_curve_facts(curve: ModelCurve) -> ModelCurveFacts:
+    """The curve as arrays."""
+    return ModelCurveFacts(curve.epochs, np.array(curve.loss, dtype=float), np.array(curve.accuracy, dtype=float))
+
+
+def model_curve_alt(facts: ModelCurveFacts) -> str:
+    """Where the model began and where it ended."""
+    loss = f"loss {_value(facts.loss[0])} to {_value(facts.loss[-1])}"
+    accuracy = f"accuracy {_share(facts.accuracy[0])} to {_share(facts.accuracy[-1])}"
+    run = numbers.several(facts.epochs[-1], "epoch")
+    return f"The global model, rebuilt from the log: {loss}, {accuracy} over {run}{_best(facts)}."
+
+
+def model_curve_rows(facts: ModelCurveFacts) -> list[dict[str, object]]:
+    """One row per epoch that was evaluated; epoch 0 is the initial model."""
+    return [
+        {"epoch": epoch, "loss": _cell(loss), "accuracy": _cell(accuracy)}
+        for epoch, loss, accuracy in zip(facts.epochs, facts.loss, facts.accuracy, strict=True)
+    ]
+
+
+def draw_model_curve(facts: ModelCurveFacts, mode: str, following: Following = NOTHING) -> Picture:
+    """Loss above accuracy, on one epoch axis."""
+    last = facts.epochs[-1]
+    figure = base_figure(mode, 320, l=54, r=16, t=28, b=46)
+    figure.update_layout(xaxis=epoch_axis(mode, last, -0.5, last + 0.5) | {"anchor": "y2"})
+    write_heading(figure, 1.0, "<b>Loss</b>", mode)
+    write_heading(figure, 0.4, "<b>Accuracy</b>", mode)
+    known = facts.loss[np.isfinite(facts.loss)]
+    roof = 1.08 * float(known.max(initial=0.0)) or 1.0
+    _line(figure, facts, facts.loss, mode, "y", "%{y:.4f}")
+    _line(figure, facts, facts.accuracy, mode, "y2", "%{y:.1%}")
+    figure.update_layout(
+        yaxis=y_axis(mode) | {"domain": [0.58, 1.0], "range": [0, roof]} | plain_ticks(0, roof, 3),
+        yaxis2=y_axis(mode) | {"domain": [0.0, 0.4], "range": [0, 1.04], "anchor": "x"} | percent_ticks(0, 1, 2),
+    )
+    draw_followed_epochs(figure, following, mode, "paper")
+    return figure
+
+
+def _line(figure: Picture, facts: ModelCurveFacts, values: FloatArray, mode: str, axis: str, form: str) -> None:
+    ink = palette_for(mode).ink
+    figure.add_scatter(
+        x=np.array(facts.epochs, dtype=float),
+        y=values,
+        mode="lines+markers" if len(facts.epochs) <= CROWDED else "lines",
+        line={"color": ink, "width": 2},
+        marker={"color": ink, "size": 5},
+        hovertemplate=f"epoch %{{x}}<br><b>{form}</b><extra></extra>",
+        yaxis=axis,
+    )
+
+
+def _best(facts: ModelCurveFacts) -> str:
+    """Said where the model was clearly better than at its end."""
+    if not np.isfinite(facts.accuracy).any():
+        return ""
+    place = int(np.nanargmax(facts.accuracy))
+    end = facts.accuracy[-1]
+    if math.isfinite(end) and facts.accuracy[place] < end + 0.05:
+        return ""
+    return f"; best accuracy {_share(facts.accuracy[place])} in epoch {facts.epochs[place]}"
+
+
+def _value(value: float) -> str:
+    return numbers.plain(value, 3) if math.isfinite(value) else "no finite value"
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if math.isfinite(value) else "no finite value"
+
+
+def _cell(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
