@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # generated.py, the pages that come from the code
+sys.path.insert(0, str(HERE))  # generated.py and executed.py: pages that come from the code
 
 from flcontrib_core import __version__  # noqa: E402
 
 project = "FLContrib"
 author = "the FLContrib authors"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "generated"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "generated", "executed"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]

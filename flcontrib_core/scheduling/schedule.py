@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from flcontrib_core.errors import ScheduleError
+from flcontrib_core.errors import ScheduleError, SettingsError
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 
@@ -106,6 +106,14 @@ class BudgetSettings:
     proof_seconds: float = 60.0
     """PROVE: how long the solver may run; after that the answer keeps its proven gap."""
     normalise: Normalisation = Normalisation.LARGEST
+
+    def __post_init__(self) -> None:
+        """A word stands for its choice, as on the command line; another word is refused."""
+        for name, kind in (("fairness", FairnessMode), ("audit_spread", AuditSpread), ("normalise", Normalisation)):
+            given = getattr(self, name)
+            if given not in set(kind):
+                raise SettingsError(f"{name} is {given!r}; it is one of {', '.join(kind)}")
+            object.__setattr__(self, name, kind(given))
 
 
 @dataclass(frozen=True)

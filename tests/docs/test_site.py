@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from html.parser import HTMLParser
@@ -83,6 +84,27 @@ def test_every_name_and_command_has_its_place(site: Path) -> None:
     assert {f"flcontrib_core.{name}" for name in flcontrib_core.__all__ if name != "__version__"} <= python
     commands = links_of(site / "reference" / "commands.html").places
     assert {f"flcontrib-{name}" for name in COMMANDS} <= commands
+
+
+def test_every_chart_of_the_house_is_drawn_in_the_gallery(site: Path) -> None:
+    """The build runs the gallery's code and the notebooks' cells; here it is seen that nothing was left out."""
+    from flcontrib_core import charts
+
+    text = (DOCS / "gallery.md").read_text()
+    assert [name for name in charts.__all__ if name.startswith("draw_") and name not in text] == []
+    pictures = {link for link in links_of(site / "gallery.html").loaded if link.startswith("drawings/")}
+    assert len(pictures) == text.count("\nchart = ")
+    assert all((site / link).read_text().startswith("<?xml") for link in pictures)
+
+
+def test_notebooks_hold_no_stored_answers_and_show_those_of_this_build(site: Path) -> None:
+    books = sorted((DOCS / "notebooks").glob("*.ipynb"))
+    assert len(books) == 2
+    for path in books:
+        cells = json.loads(path.read_text())["cells"]
+        assert not [cell["outputs"] for cell in cells if cell.get("outputs")]
+    assert "2 of 8 clients changed during this run" in (site / "notebooks" / "first-audit.html").read_text()
+    assert "rank correlation of the totals" in (site / "notebooks" / "budget-and-fairness.html").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from flcontrib_core.scheduling.schedule import (
     AuditSpread,
     BudgetSettings,
     FairnessMode,
+    Normalisation,
     SchedulingProblem,
     schedule_json,
 )
@@ -246,3 +247,11 @@ def test_the_front_door_does_not_load_a_solver() -> None:
         python_command("-c", code), capture_output=True, text=True, check=True, env=child_environment()
     )
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_word_stands_for_its_choice_and_another_one_is_refused() -> None:
+    settings = BudgetSettings(budget=2, fairness="one-sided", normalise="sum")
+    assert (settings.fairness, settings.normalise) == (FairnessMode.ONE_SIDED, Normalisation.SUM)
+    assert settings == BudgetSettings(budget=2, fairness=FairnessMode.ONE_SIDED, normalise=Normalisation.SUM)
+    with pytest.raises(SettingsError, match="fairness is 'kind'; it is one of one-sided, two-sided"):
+        BudgetSettings(fairness="kind")
