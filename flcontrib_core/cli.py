@@ -27,6 +27,7 @@ COMMANDS = {
     "audit": ("assessing", "Who contributed what, who changed and when."),
     "compare": ("assessing", "Totals, ranks and alerts side by side."),
     "report": ("reporting", "A self-contained HTML report and its JSON twin."),
+    "track": ("tracking", "Values, totals and alerts to MLflow, W&B or TensorBoard."),
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
     "key": ("reporting", "Make or show the key that signs reports."),
     "runs": ("stored", "List, add or remove the runs of a workspace."),

@@ -16,7 +16,7 @@ EXTRA_OF = {
     **dict.fromkeys(("click", "cryptography", "pandas", "platformdirs", "psutil", "pulp", "pyarrow"), "audit"),
     **dict.fromkeys(("rfc3161_client", "ruptures", "scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
     **dict.fromkeys(("anyio", "plotly", "starlette", "streamlit"), "dashboard"),
-    "ray": "ray",
+    **{name: name for name in ("mlflow", "ray", "tensorboard", "wandb")},
     "shapiq": "bench",
 }
 """Which extra of the package brings a module."""

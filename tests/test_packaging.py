@@ -19,10 +19,11 @@ from flcontrib_core.execution.children import child_environment, python_command
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULE_OF = {"rfc3161-client": "rfc3161_client", "scikit-learn": "sklearn"}
+MODULE_OF = {"mlflow-skinny": "mlflow", "rfc3161-client": "rfc3161_client", "scikit-learn": "sklearn"}
 CALLED_BY_OTHERS = {
     "highspy": "PuLP calls it",
     "authlib": "Streamlit signs people in with it",
+    "tensorboard": "torch writes its files",
     "pytest": "for tests of a user's own estimators",
 }
 ONLY_THE_BASE = """
@@ -77,6 +78,7 @@ def modules(extra: str | None) -> set[str]:
 def test_everything_declared_is_imported_and_everything_imported_is_declared() -> None:
     core, app = imported(ROOT / "flcontrib_core"), imported(ROOT / "app")
     audit = modules("audit") | modules("ray") | modules("bench") | modules("nvflare")
+    audit |= modules("mlflow") | modules("wandb")
     assert core == modules(None) | audit
     assert modules("dashboard") <= app
     assert app <= modules("dashboard") | modules("audit") | modules(None)
@@ -84,7 +86,8 @@ def test_everything_declared_is_imported_and_everything_imported_is_declared() -
 
 def test_the_command_knows_which_extra_brings_a_module() -> None:
     told = {extra: {m for m, e in console.EXTRA_OF.items() if e == extra} for extra in set(console.EXTRA_OF.values())}
-    assert told == {extra: modules(extra) for extra in ("audit", "dashboard", "ray", "bench")}
+    named = {extra: modules(extra) for extra in ("audit", "dashboard", "ray", "bench", "mlflow", "wandb")}
+    assert told == named | {"tensorboard": declared("tensorboard")}
 
 
 def test_all_brings_what_the_project_stands_on() -> None:
@@ -100,7 +103,8 @@ def test_every_pinned_version_is_allowed_and_everything_declared_is_pinned() -> 
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
     extras = PROJECT["optional-dependencies"]
-    named = [*PROJECT["dependencies"], *(r for e in extras if e not in ("flower", "nvflare") for r in extras[e])]
+    pinned_apart = ("flower", "nvflare", "mlflow", "tensorboard", "wandb")
+    named = [*PROJECT["dependencies"], *(r for e in extras if e not in pinned_apart for r in extras[e])]
     for requirement in map(Requirement, named):
         if requirement.name != "flcontrib":
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement

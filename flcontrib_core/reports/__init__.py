@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flcontrib_core.reports.tables import table_csv as table_csv
     from flcontrib_core.reports.tables import totals_table as totals_table
     from flcontrib_core.reports.tables import write_history_tables as write_history_tables
+    from flcontrib_core.reports.trackers import track as track
     from flcontrib_core.reports.twin import report_json as report_json
     from flcontrib_core.reports.twin import write_report as write_report
     from flcontrib_core.reports.verify import Verification as Verification
