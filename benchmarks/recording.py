@@ -3,12 +3,14 @@
 A federation in the shape of Flower's message interface, each reply a set of fresh .npy texts as Flower has them: rounds
 of five seconds, 10 million parameters × 8 clients. Measured are the seconds that the recording adds to a round on the
 server's critical path, and the memory it adds to the peak of the same loop without it, each in a process of its own.
-The goals are for storage that keeps up (a memory file system, where there is one); this machine's disk stands beside.
+It is the worst round that counts. Storage that keeps up (a memory file system, where there is one) and this machine's
+disk are measured apart; a disk that is slower than a round per epoch makes training wait, and that is said.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import tempfile
@@ -95,17 +97,18 @@ def run(scale: str) -> list[Measurement]:
     plain, recorded = (_federation(kind, tensors, rounds, MEMORY) for kind in ("plain", "recorded"))
     on_disk = _federation("recorded", tensors, rounds, None)
     epoch = CLIENTS * tensors * 1e6 * 4 / 2**20
-    usual, worst = statistics.median(recorded["seconds"]), max(recorded["seconds"])
-    note = f"{tensors} M parameters × {CLIENTS} clients, rounds of {ROUND_SECONDS:g} s"
+    worst, on_this_disk = max(recorded["seconds"]), max(on_disk["seconds"])
+    busy = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    note = f"{tensors} M parameters × {CLIENTS} clients, {rounds} rounds of {ROUND_SECONDS:g} s, {busy}"
     added = (recorded["peak"] - plain["peak"]) / epoch
     return [
         Measurement(
-            "share of a round on the critical path (median)", usual / ROUND_SECONDS, MOST_SHARE, False, "", note
+            "share of the worst round on the critical path", worst / ROUND_SECONDS, MOST_SHARE, False, "", note
         ),
-        Measurement("seconds on the critical path (worst round)", worst, unit="s"),
+        Measurement("seconds on the critical path (median)", statistics.median(recorded["seconds"]), unit="s"),
         Measurement("memory added to the peak", added, MOST_EPOCHS, False, "epochs", f"one epoch is {epoch:.0f} MB"),
         Measurement("seconds to write the last round when training has ended", recorded["end"], unit="s"),
-        Measurement("on this disk: seconds on the critical path (worst round)", max(on_disk["seconds"]), unit="s"),
+        Measurement("on this disk: share of the worst round", on_this_disk / ROUND_SECONDS, MOST_SHARE, False),
         Measurement("on this disk: seconds to write the last round", on_disk["end"], unit="s"),
     ]
 
