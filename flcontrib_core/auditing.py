@@ -7,15 +7,17 @@ dashboard, the HTML and JSON reports and ``verify`` all work.
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from flcontrib_core import __version__
 from flcontrib_core.detection.change_points import ChangePointSettings
-from flcontrib_core.detection.findings import Detection
+from flcontrib_core.detection.findings import Alert, Detection
 from flcontrib_core.detection.separation import GroupingSettings
-from flcontrib_core.errors import Problem, SettingsError
+from flcontrib_core.errors import MissingPart, Problem, RunLogError, SettingsError
 from flcontrib_core.history.assess import Computing, assess_contributions
 from flcontrib_core.history.axioms import AxiomCheck, check_axioms
 from flcontrib_core.history.checkpoints import digest_of
@@ -27,7 +29,12 @@ from flcontrib_core.runs.run_log import Run, RunLog, Truth
 from flcontrib_core.vocabulary import OnProgress, no_progress
 
 if TYPE_CHECKING:
+    from flcontrib_core.detection.online import ProvisionalAlert
     from flcontrib_core.games.evaluator import Evaluator
+    from flcontrib_core.runs.bundle_reader import NonFinite
+
+REFUSALS_IN_A_ROW = 3
+"""A recorder may write between two reads of one look; what is refused so often is wrong."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,15 @@ def audit(
 
 
 def report_on(
-    run: Run, history: ContributionHistory, settings: AuditSettings, recipe: dict[str, object] | None = None
+    run: Run,
+    history: ContributionHistory,
+    settings: AuditSettings,
+    recipe: dict[str, object] | None = None,
+    verdicts: Detection | None = None,
 ) -> AuditReport:
-    """The report of a history that exists already."""
+    """The report of a history that exists already; ``verdicts``: where they were read already."""
     truth = run.truth if isinstance(run, RunLog) else None
-    detection = read_history(history, settings, truth)
+    detection = read_history(history, settings, truth, verdicts)
     return AuditReport(
         run_name=history.run_name,
         history=history,
@@ -126,7 +137,10 @@ def report_on(
 
 
 def read_history(
-    history: ContributionHistory, settings: AuditSettings | None = None, truth: Truth | None = None
+    history: ContributionHistory,
+    settings: AuditSettings | None = None,
+    truth: Truth | None = None,
+    verdicts: Detection | None = None,
 ) -> Detection:
     """Change points, verdicts and grouping of a history. Truth only scores the grouping; no verdict sees it."""
     from flcontrib_core.detection.alerts import read_verdicts
@@ -135,13 +149,95 @@ def read_history(
 
     settings = settings or AuditSettings()
     utility = "loss" if "loss" in history.utilities else history.utilities[0]
-    verdicts = read_verdicts(history, settings.preset)
+    verdicts = verdicts or read_verdicts(history, settings.preset)
     dishonest = None if truth is None else [d.client for d in truth.dishonest]
     return replace(
         verdicts,
         change_points=read_change_points(history, settings.change_points),
         separation=separate(history, utility, settings.grouping, dishonest, settings.assess.seed),
     )
+
+
+@dataclass(frozen=True)
+class LiveLook:
+    """What one look at a growing recording found that the look before had not."""
+
+    run: RunLog
+    history: ContributionHistory
+    first_new: int
+    """The first epoch that is new."""
+    verdicts: Detection
+    """Everything that stands after this look, by the online preset."""
+    new_alerts: tuple[Alert, ...]
+
+    def report(self, settings: AuditSettings) -> AuditReport:
+        """The report as of this look; its alerts are provisional."""
+        from flcontrib_core.detection.online import ONLINE_PRESET
+
+        return report_on(self.run, self.history, replace(settings, preset=ONLINE_PRESET), verdicts=self.verdicts)
+
+
+class LiveAudit:
+    """Reads a recording on as it grows: each look reads and computes what is new, and tells the alerts that are.
+
+    The one reader of growing logs, for ``flcontrib watch`` and the dashboard. Each look is another chance of a false
+    alarm, so alerts pass the online preset's threshold; ``audit`` of the finished run has the last word. ``reported``:
+    alerts an earlier reader told, where this one goes on after it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: AuditSettings | None = None,
+        *,
+        nonfinite: NonFinite = "refuse",
+        reported: Iterable[ProvisionalAlert] = (),
+    ) -> None:
+        from flcontrib_core.detection.online import OnlineReader
+
+        self.folder, self.settings = folder, settings or AuditSettings()
+        self.run: RunLog | None = None
+        """As the last look read it; None before the first epoch."""
+        self._nonfinite: NonFinite = nonfinite
+        self._reader = OnlineReader(reported=reported)
+        self._refused = 0
+
+    def look(
+        self, computing: Callable[[RunLog], Computing] = lambda run: {}, on_progress: OnProgress = no_progress
+    ) -> LiveLook | None:
+        """What is new; None where nothing is. Raises RunLogError for a log that stays refused."""
+        before, run = self.run, self._read_on()
+        known = 0 if before is None else before.epoch_count
+        self.run = run
+        if run is None or run is before or run.epoch_count <= known:
+            return None
+        settings, lacking = self.settings.assess, lacking_part(run)
+        if lacking is None:
+            history = assess_contributions(run, settings, on_progress=on_progress, **computing(run))
+        else:
+            history = history_of_updates(run, settings, lacking, on_progress)
+        verdicts, new = self._reader.detect(history)
+        return LiveLook(run, history, known + 1, verdicts, new)
+
+    def _read_on(self) -> RunLog | None:
+        """The recording as it stands; None before its first epoch has ended. Only what is new in it is read."""
+        from flcontrib_core.runs.bundle import read_run_log
+
+        if self.run is None and not (self.folder / "manifest.json").exists():
+            return None
+        try:
+            run = read_run_log(self.folder, nonfinite=self._nonfinite, previous=self.run)
+        except RunLogError as refused:
+            if self.run is None and all(problem.code == "E_EPOCH_NONE" for problem in refused.problems):
+                return None
+            self._refused += 1
+            if self._refused >= REFUSALS_IN_A_ROW:
+                raise
+            return self.run
+        self._refused = 0
+        if not isinstance(run, RunLog):
+            raise MissingPart(f"{self.folder}: only a recording in a directory can be watched")
+        return run
 
 
 def provenance_of(history: ContributionHistory, settings: AuditSettings, recipe: dict[str, object]) -> Provenance:

@@ -30,7 +30,7 @@ COMMANDS = {
     "track": ("tracking", "Values, totals and alerts to MLflow, W&B or TensorBoard."),
     "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
     "key": ("reporting", "Make or show the key that signs reports."),
-    "runs": ("stored", "List, add or remove the runs of a workspace."),
+    "runs": ("stored", "List, add, follow or remove the runs of a workspace."),
     "results": ("stored", "List the stored results of a workspace."),
     "decide": ("deciding", "Record what people decide about an alert."),
     "note": ("noting", "Declare a fact about a client, such as a new GPU."),

@@ -115,7 +115,7 @@ def your_name() -> str:
 AUDITORS_MAY_NOT: Mapping[str, frozenset[str]] = {
     "": frozenset(
         {"add_run", "delete_run", "describe_run", "store_result", "checkpoints", "utility_memory", "mend"}
-        | {"name_result", "pin_result"}
+        | {"name_result", "pin_result", "enter_recording", "say_ended", "settle_recording", "raise_provisional"}
     ),
     "jobs": frozenset({"submit", "cancel", "resume", "finish"}),
     "alerts": frozenset({"decide", "assign", "reply", "raise_alerts", "note"}),

@@ -27,8 +27,8 @@ from flcontrib_core.detection import Alert
 from flcontrib_core.history import NoValues
 from flcontrib_core.reports import csv_safe, file_name
 from flcontrib_core.words import computed_badge, numbers, without_values, wording
-from flcontrib_core.workspace import RunEntry
-from flcontrib_dashboard import job_progress, selection, state
+from flcontrib_core.workspace import RECORDING, RunEntry
+from flcontrib_dashboard import job_progress, live, selection, state
 from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
 
 PICTURE_SCALE = 2
@@ -327,13 +327,13 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
     if entry is None:
         st.title("No run yet")
         st.markdown(wording.EMPTY)
-        if st.button(
-            "Load the sample runs", type="primary", help="Six small runs with known truth, to look around in."
-        ):
+        if st.button("Load the sample runs", type="primary", help="Six small runs with known truth."):
             state.load_samples()
             st.rerun()
         next_steps(("upload", "Bring in a run"), ("help", "What this tool does"))
         return None
+    if entry.kind == RECORDING:
+        return live.recording(entry, trail, unfinished)
     shown = state.shown_report(entry)
     if shown is None and unfinished:
         shown = state.shown_preview(entry)

@@ -37,7 +37,7 @@ def card(shown: state.Shown, alert: Alert) -> None:
     """Where the alert stands, the form that records more, and everything recorded so far, newest first."""
     controls.card_title("Decision")
     if shown.job is not None:
-        st.caption("Provisional: a decision can be recorded when the job has ended.")
+        st.caption("Provisional: a decision can be recorded when the run has ended and its job is done.")
         return
     review = state.reviews(shown.entry).of(alert)
     if review is None:

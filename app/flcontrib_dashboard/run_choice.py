@@ -6,7 +6,7 @@ import streamlit as st
 
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, result_cost, result_label
-from flcontrib_core.workspace import ResultEntry, RunEntry
+from flcontrib_core.workspace import RECORDING, ResultEntry, RunEntry
 from flcontrib_dashboard import controls, state
 
 WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs"})
@@ -42,7 +42,8 @@ def choose_run() -> None:
 def about(entry: RunEntry) -> None:
     """The run's size, its results, and the way to be rid of it."""
     state.remember(run=entry.digest[:16])
-    st.caption(f"{numbers.several(entry.clients, 'client')} · {numbers.several(entry.epochs, 'epoch')}")
+    size = f"{numbers.several(entry.clients, 'client')} · {numbers.several(entry.epochs, 'epoch')}"
+    st.caption(size if entry.kind != RECORDING else controls.text_of(f"Followed in {entry.source}"))
     if state.is_sample(entry):
         st.caption("Sample run with known truth")
     if not entry.available:

@@ -20,6 +20,7 @@ from flcontrib_core.detection import Reviews
 from flcontrib_core.history import LogMeaning, NoValues, RunMeasurement, lacking_part
 from flcontrib_core.scheduling import ScheduleExplorer, SchedulingProblem
 from flcontrib_core.workspace import (
+    RECORDING,
     Job,
     ResultEntry,
     RunEntry,
@@ -103,7 +104,8 @@ def current_run() -> RunEntry | None:
     runs = stored_runs()
     wanted = st.query_params.get("run", "")
     if wanted:
-        return next((entry for entry in runs if entry.digest.startswith(wanted)), None)
+        found = next((entry for entry in runs if entry.digest.startswith(wanted)), None)
+        return found or workspace().settled_as(wanted)  # a recording that has ended is a run by now
     return runs[0] if runs else None
 
 
@@ -206,8 +208,8 @@ def lacking(digest: str) -> NoValues | None:
 
 
 def shown_preview(entry: RunEntry) -> Shown | None:
-    """What the run's job at work has found so far, if anything."""
-    job = active_audit(entry)
+    """What the run's job at work has found so far, if anything; of a recording, also what was read of it last."""
+    job = active_audit(entry) if entry.kind != RECORDING else next(iter(jobs_of(entry)), None)
     stamp = None if job is None else workspace().previews.stamp(job.id)
     if job is None or stamp is None:
         return None

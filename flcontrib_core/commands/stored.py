@@ -19,7 +19,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable re
 
 @click.group()
 def runs() -> None:
-    """The runs of a workspace: list them, add one, describe one, remove one."""
+    """The runs of a workspace: list them, add one, follow one that is being recorded, remove one."""
 
 
 @runs.command("list", epilog="Example: flcontrib runs list --workspace audits")
@@ -112,6 +112,43 @@ def remove_runs(digests: tuple[str, ...], workspace: Path | None, as_json: bool)
         print_json([{"digest": g.digest, "name": g.name, "freed": g.bytes_freed, "kept": list(g.kept)} for g in gone])
         return
     say(*(f"{g.name}: {size(g.bytes_freed)} freed. Kept: {'; '.join(g.kept) or 'nothing'}" for g in gone))
+
+
+@runs.command("follow", epilog="Example: flcontrib runs follow recording/ --until 40")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--name", help="What to call it (default: its own name).")
+@click.option("--until", type=click.IntRange(1), metavar="T", help="The training ends with this epoch.")
+@WORKSPACE
+@JSON
+def follow_run(folder: Path, name: str | None, until: int | None, workspace: Path | None, as_json: bool) -> None:
+    """Follow a folder that a recorder is writing: one run on the dashboard, from its first epoch to its end.
+
+    New epochs are computed in the background as they arrive; alerts are provisional. The whole is taken in and audited
+    when epoch T is there, or when somebody says that the training has ended (here or on the page).
+    """
+    from flcontrib_core.workspace import Workspace, follow_recording
+
+    with Workspace(workspace) as opened:
+        entry, job = follow_recording(opened, folder, name=name, until=until)
+    if as_json:
+        print_json({"digest": entry.digest, "name": entry.name, "folder": entry.source, "job": job.id})
+    else:
+        say(f"{entry.name} is followed: {entry.digest}")
+
+
+@runs.command("ended", epilog="Example: flcontrib runs ended 409cc87e --by ada")
+@click.argument("digest")
+@click.option("--by", default="", metavar="NAME", help="Who says so.")
+@WORKSPACE
+def end_run(digest: str, by: str, workspace: Path | None) -> None:
+    """Say that the training of a followed recording has ended: the whole of it is taken in and audited."""
+    from flcontrib_core.workspace import Workspace
+
+    with Workspace(workspace) as opened:
+        entry = _named(opened, digest)
+        opened.say_ended(entry.digest, by)
+        opened.jobs.poll()
+    say(f"{entry.name}: its end is noted")
 
 
 def _named(workspace: Workspace, digest: str) -> RunEntry:

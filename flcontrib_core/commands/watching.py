@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from flcontrib_core.commands.assessing import memory_of
 from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, settings_from, with_options
 from flcontrib_core.commands.printing import print_json
-from flcontrib_core.errors import MissingPart, RunLogError
 
 if TYPE_CHECKING:
-    from flcontrib_core.detection import OnlineReader
-    from flcontrib_core.runs import NonFinite, RunLog
+    from flcontrib_core.auditing import LiveLook
+    from flcontrib_core.history.assess import Computing
+    from flcontrib_core.runs import NonFinite
 
 
 @click.command(epilog="Example: flcontrib watch recording/ --every 5")
@@ -37,18 +37,21 @@ def watch(
     are provisional: confirm them with ``flcontrib audit`` when the run has ended. --on-alert and --webhook pass each
     alert on; one that cannot be reached is reported on stderr, and the watch goes on.
     """
-    from flcontrib_core.detection import OnlineReader
+    from flcontrib_core.auditing import AuditSettings, LiveAudit
 
     tell = _teller(on_alert, webhook)
-    memory, reader = memory_of(options), OnlineReader()
-    run: RunLog | None = None
+    memory = cast("Computing", memory_of(options))
+    nonfinite: NonFinite = "absent" if options.get("nonfinite") == "absent" else "refuse"
+    live = LiveAudit(folder, AuditSettings(settings_from(options)), nonfinite=nonfinite)
     if not (folder / "manifest.json").exists():
         there = "holds no recording yet." if folder.is_dir() else "does not exist yet; is the path right?"
         click.echo(f"{folder} {there} Waiting for its first epoch.", err=True)
     while True:
-        run = _look(folder, run, reader, options, memory, tell)
-        if until is not None and run is not None and run.epoch_count >= until:
-            print_json({"event": "done", "epoch": run.epoch_count})
+        found = live.look(lambda run: memory)
+        if found is not None:
+            _print(found, tell)
+        if until is not None and live.run is not None and live.run.epoch_count >= until:
+            print_json({"event": "done", "epoch": live.run.epoch_count})
             return
         time.sleep(every)
 
@@ -70,52 +73,15 @@ def _teller(command: str | None, address: str | None) -> Callable[[dict[str, Any
     return tell
 
 
-def _look(
-    folder: Path,
-    before: RunLog | None,
-    reader: OnlineReader,
-    options: dict[str, Any],
-    memory: dict[str, Any],
-    tell: Callable[[dict[str, Any]], None],
-) -> RunLog | None:
-    """Computes and prints what is new since the reading ``before``; returns the reading that holds now."""
-    run = _read_on(folder, before, options)
-    if run is None or run is before:
-        return before
-    from flcontrib_core.history.assess import assess_contributions
-    from flcontrib_core.history.updates_only import history_of_updates, lacking_part
+def _print(found: LiveLook, tell: Callable[[dict[str, Any]], None]) -> None:
+    """A line per new epoch and per new alert, which is passed on."""
     from flcontrib_core.reports.as_json import alert_json, numbers
 
-    known = before.epoch_count if before is not None else 0
-    if run.epoch_count > known:
-        settings, lacking = settings_from(options), lacking_part(run)
-        if lacking is None:
-            history = assess_contributions(run, settings, **memory)
-        else:
-            history = history_of_updates(run, settings, lacking)
-        for t in range(known + 1, run.epoch_count + 1):
-            values = {u: numbers(history.of(u).values[t]) for u in history.utilities}
-            print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
-        for alert in reader.look(history):
-            notice = {"event": "alert", "epoch": run.epoch_count, "provisional": True, **alert_json(alert)}
-            print_json(notice)
-            tell(notice)
-    return run
-
-
-def _read_on(folder: Path, before: RunLog | None, options: dict[str, Any]) -> RunLog | None:
-    """The recording as it stands; None before its first epoch has ended. Only what is new in it is read."""
-    from flcontrib_core.runs import RunLog, read_run_log
-
-    if not (folder / "manifest.json").exists():
-        return None
-    nonfinite: NonFinite = "absent" if options.get("nonfinite") == "absent" else "refuse"
-    try:
-        run = read_run_log(folder, nonfinite=nonfinite, previous=before)
-    except RunLogError as refused:
-        if all(problem.code == "E_EPOCH_NONE" for problem in refused.problems):
-            return None
-        raise
-    if not isinstance(run, RunLog):
-        raise MissingPart(f"{folder}: only a recording in a directory can be watched")
-    return run
+    history, last = found.history, found.run.epoch_count
+    for t in range(found.first_new, last + 1):
+        values = {u: numbers(history.of(u).values[t]) for u in history.utilities}
+        print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
+    for alert in found.new_alerts:
+        notice = {"event": "alert", "epoch": last, "provisional": True, **alert_json(alert)}
+        print_json(notice)
+        tell(notice)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.guard import Guard as Guard
     from flcontrib_core.detection.objections import FalseAlarmRate as FalseAlarmRate
     from flcontrib_core.detection.online import OnlineReader as OnlineReader
+    from flcontrib_core.detection.online import ProvisionalAlert as ProvisionalAlert
     from flcontrib_core.detection.other_rules import PeerOpinion as PeerOpinion
     from flcontrib_core.detection.other_rules import peer_opinions as peer_opinions
     from flcontrib_core.detection.other_rules import scores_of_run as scores_of_run

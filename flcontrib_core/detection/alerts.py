@@ -84,7 +84,12 @@ def read_verdicts(
     """
     measured = calibration or shipped_calibration()
     reading = reading_of(history, measured, measured.preset(preset), model or WindowModel())
-    alerts = raise_alerts(reading, check_sensitivity)
+    return detection_of(reading, raise_alerts(reading, check_sensitivity), preset)
+
+
+def detection_of(reading: Reading, alerts: tuple[Alert, ...], preset: str) -> Detection:
+    """What a reading says of everybody, given its alerts; change points and groups are left for the caller to fill."""
+    history = reading.history
     accused = {a.client for a in alerts}
     quiet = np.array([i for i, name in enumerate(history.client_ids) if name not in accused], dtype=np.int64)
     unread = np.full(history.participated.shape, np.nan)

@@ -7,16 +7,18 @@ provisional: read the finished run again, with the preset of your choice, to con
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from flcontrib_core.detection.alerts import raise_alerts
+from flcontrib_core.detection.alerts import detection_of, raise_alerts
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
-from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.findings import Alert, Detection, VerdictKind
 from flcontrib_core.detection.objections import StillGrowing
 from flcontrib_core.detection.reading import Reading, reading_of
+from flcontrib_core.detection.reasons import Window
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import EpochByClient
@@ -34,42 +36,75 @@ REPORTED = (
 """Persistent clients and changed class mixes need the whole run and are left to the final reading."""
 
 
+@dataclass(frozen=True)
+class ProvisionalAlert:
+    """What an alert of a growing run is known by: who, what, which epochs then, and after which epoch it was seen."""
+
+    client: str
+    verdict: VerdictKind
+    window: Window | None
+    finding: str
+    seen_after: int
+
+    @classmethod
+    def of(cls, alert: Alert, epoch: int) -> ProvisionalAlert:
+        """An alert first seen after ``epoch``."""
+        return cls(alert.client, alert.verdict, alert.window, alert.finding, epoch)
+
+    def became(self, alert: Alert) -> bool:
+        """Is this the same one later? One client, one kind, overlapping or adjoining epochs: a window that grew is not
+        a new one."""
+        if (alert.client, alert.verdict, alert.finding) != (self.client, self.verdict, self.finding):
+            return False
+        if alert.window is None or self.window is None:
+            return True
+        return alert.window[0] <= self.window[1] + 1 and self.window[0] <= alert.window[1] + 1
+
+
 class OnlineReader:
     """Reads a growing history again after each epoch and returns what is new.
 
     Windows and exact findings are reported once, when they first appear; a change that turns out harmful, once more.
+    ``reported``: what an earlier reader of the same run reported, where this one goes on after it.
     """
 
-    def __init__(self, calibration: Calibration | None = None, model: WindowModel | None = None) -> None:
+    def __init__(
+        self,
+        calibration: Calibration | None = None,
+        model: WindowModel | None = None,
+        reported: Iterable[ProvisionalAlert] = (),
+    ) -> None:
         self.calibration = calibration or shipped_calibration()
         self.model = model or WindowModel()
-        self._reported: list[Alert] = []
+        self._reported = list(reported)
 
     def look(self, history: ContributionHistory) -> tuple[Alert, ...]:
         """Alerts of the history so far that no earlier look has reported, strongest first."""
+        return self._new(self._standing(self.read(history)), history.epoch_count)
+
+    def detect(self, history: ContributionHistory) -> tuple[Detection, tuple[Alert, ...]]:
+        """Everything that stands after this look, and the alerts among it that are new."""
         reading = self.read(history)
-        growing = StillGrowing(history.epoch_count)
-        new = []
-        for alert in raise_alerts(reading, check_sensitivity=False):
-            early = alert.verdict is not VerdictKind.EXACT_FINDING and len(reading.channels.epochs) < FIRST_LOOK
-            if early or alert.verdict not in REPORTED:
-                continue
-            if not any(_same(alert, old) for old in self._reported):
-                new.append(replace(alert, evidence_against=(growing, *alert.evidence_against)))
-        self._reported.extend(new)
-        return tuple(new)
+        standing = self._standing(reading)
+        return detection_of(reading, standing, ONLINE_PRESET), self._new(standing, history.epoch_count)
 
     def read(self, history: ContributionHistory) -> Reading:
+        """The history as one of many looks sees it."""
         return reading_of(history, self.calibration, self.calibration.preset(ONLINE_PRESET), self.model, online=True)
 
+    def _standing(self, reading: Reading) -> tuple[Alert, ...]:
+        growing = StillGrowing(reading.history.epoch_count)
+        early = len(reading.channels.epochs) < FIRST_LOOK
+        return tuple(
+            replace(alert, evidence_against=(growing, *alert.evidence_against))
+            for alert in raise_alerts(reading, check_sensitivity=False)
+            if alert.verdict in REPORTED and (not early or alert.verdict is VerdictKind.EXACT_FINDING)
+        )
 
-def _same(alert: Alert, other: Alert) -> bool:
-    """One client, one kind, overlapping or adjoining epochs: a window that grew is not a new one."""
-    if (alert.client, alert.verdict, alert.finding) != (other.client, other.verdict, other.finding):
-        return False
-    if alert.window is None or other.window is None:
-        return True
-    return alert.window[0] <= other.window[1] + 1 and other.window[0] <= alert.window[1] + 1
+    def _new(self, standing: tuple[Alert, ...], epoch: int) -> tuple[Alert, ...]:
+        new = tuple(a for a in standing if not any(old.became(a) for old in self._reported))
+        self._reported.extend(ProvisionalAlert.of(alert, epoch) for alert in new)
+        return new
 
 
 def history_until(

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from flcontrib_core.words.facts import why as why
     from flcontrib_core.words.headlines import alerts_above as alerts_above
     from flcontrib_core.words.headlines import headline as headline
+    from flcontrib_core.words.headlines import is_growing as is_growing
     from flcontrib_core.words.headlines import pending_epochs as pending_epochs
+    from flcontrib_core.words.headlines import provisional_lines as provisional_lines
     from flcontrib_core.words.headlines import quiet_sentence as quiet_sentence
     from flcontrib_core.words.headlines import rate_lines as rate_lines
     from flcontrib_core.words.headlines import shift_words as shift_words

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.online import ONLINE_PRESET, ProvisionalAlert
 from flcontrib_core.detection.presets import PresetRate
 from flcontrib_core.detection.review import NO_REVIEWS, AlertState, Reviews
 from flcontrib_core.words import numbers
 from flcontrib_core.words.facts import false_alarm_counts, false_alarm_runs, false_alarm_sentence
-from flcontrib_core.words.verdicts import alert_line
+from flcontrib_core.words.verdicts import alert_line, verdict_name
 
 
 def pending_epochs(report: AuditReport) -> int:
@@ -18,10 +19,18 @@ def pending_epochs(report: AuditReport) -> int:
     return int(report.history.pending.sum())
 
 
+def is_growing(report: AuditReport) -> bool:
+    """Is this one of many looks at a run that is still being recorded?"""
+    return report.detection.preset == ONLINE_PRESET
+
+
 def so_far(report: AuditReport) -> str:
-    """'After 12 of 30 epochs: ' while a job is still computing the rest, else nothing."""
+    """'After 12 of 30 epochs: ' while a job is still computing the rest, 'After 12 epochs: ' while the run itself is
+    growing, else nothing."""
     pending = pending_epochs(report)
     total = report.history.epoch_count
+    if is_growing(report):
+        return f"After {numbers.several(total, 'epoch')}: "
     return f"After {total - pending} of {total} epochs: " if pending else ""
 
 
@@ -104,6 +113,22 @@ def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
     if not known:
         return ["How often honest runs alert is not known: the shipped calibration holds no comparable honest run."]
     return [f"{r.preset.capitalize()}: {false_alarm_counts(r.rate)} ({false_alarm_runs(r.rate)})." for r in known]
+
+
+def provisional_lines(raised: Sequence[ProvisionalAlert], alerts: Sequence[Alert]) -> list[str]:
+    """What was told while the run was recorded, and what the reading of the whole made of each."""
+    lines = []
+    for told in raised:
+        when = "the whole run" if told.window is None else f"epochs {numbers.window(*told.window)}"
+        same = next((a for a in alerts if told.became(a)), None)
+        other = next((a for a in alerts if a.client == told.client), None)
+        kept = same or other
+        ends = "" if kept is None or kept.window is None else f", epochs {numbers.window(*kept.window)}"
+        found = "it stands" if same else "it did not hold" if other is None else f"now: {verdict_name(other.verdict)}"
+        settled = f"{found}{ends}" if kept else found
+        seen = f"{told.client}, {when}: {verdict_name(told.verdict)}, told after epoch {told.seen_after}"
+        lines.append(f"{seen}; {settled}.")
+    return lines
 
 
 def undecided_sentence(report: AuditReport, most: int = 5) -> str | None:

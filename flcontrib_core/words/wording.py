@@ -23,6 +23,13 @@ SO_FAR = (
     "Found so far, read with the strict preset; hatched epochs are still to come. What is marked may change until the "
     "end."
 )
+GROWING = (
+    "This run is still being recorded. Every look is another chance of a false alarm, so an alert needs more here than "
+    "in a finished run (the online preset), and it is provisional until the training has ended."
+)
+AT_WORK = "A recorder is at work in its folder."
+NOT_AT_WORK = "No recorder is at work in its folder: the training has ended, or it broke off and may go on."
+SETTLING = "The training has ended: the whole of it is being taken in and audited."
 AWAITED_FIRST = "What is found shows here as soon as the first epoch is computed."
 AWAITED = {
     "Scheduler": "Choosing epochs weighs the model's movement in every epoch against every other: this page fills "

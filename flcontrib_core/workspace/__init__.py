@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.faults import DamagedObject as DamagedObject
     from flcontrib_core.workspace.faults import NoSpaceLeft as NoSpaceLeft
     from flcontrib_core.workspace.faults import ReadOnlyWorkspace as ReadOnlyWorkspace
+    from flcontrib_core.workspace.follow_jobs import FOLLOW as FOLLOW
+    from flcontrib_core.workspace.follow_jobs import follow_recording as follow_recording
     from flcontrib_core.workspace.import_run import TooLarge as TooLarge
     from flcontrib_core.workspace.job import Job as Job
     from flcontrib_core.workspace.job import JobState as JobState
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.planning_jobs import stored_measurement as stored_measurement
     from flcontrib_core.workspace.planning_jobs import stored_proof as stored_proof
     from flcontrib_core.workspace.preferences import Execution as Execution
+    from flcontrib_core.workspace.recordings import RECORDING as RECORDING
+    from flcontrib_core.workspace.recordings import recorder_at_work as recorder_at_work
     from flcontrib_core.workspace.removals import DeletedRun as DeletedRun
     from flcontrib_core.workspace.results import ResultEntry as ResultEntry
     from flcontrib_core.workspace.store import Workspace as Workspace

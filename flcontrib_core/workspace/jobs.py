@@ -44,12 +44,16 @@ from flcontrib_core.workspace.job_status import JobStatus, StatusFile
 
 RUNNERS: Mapping[str, str] = {
     "audit": "flcontrib_core.workspace.audit_jobs:audit_in_workspace",
+    "follow": "flcontrib_core.workspace.follow_jobs:follow_in_workspace",
     "measurement": "flcontrib_core.workspace.planning_jobs:measure_in_workspace",
     "proof": "flcontrib_core.workspace.planning_jobs:prove_in_workspace",
 }
 """What each kind of job calls: runner(workspace, run_digest, settings, on_progress). Nothing stored can add to it."""
 BESIDE = frozenset({"measurement", "proof"})
 """Kinds that a page waits for: one of them runs beside whatever else does, and none waits behind an audit."""
+FOLLOWING = frozenset({"follow"})
+"""Kinds that last as long as a training does: several run beside whatever else does, mostly asleep."""
+MOST_FOLLOWED = 8
 
 _PATIENCE_SECONDS = 30.0
 _children: list[subprocess.Popen[bytes]] = []
@@ -59,6 +63,11 @@ _children: list[subprocess.Popen[bytes]] = []
 def _usual_limits(kind: str) -> ProcessLimits:
     """A job that a page waits for does not step back, and is short."""
     return ProcessLimits(cpu_seconds=1800, niceness=0) if kind in BESIDE else ProcessLimits()
+
+
+def _lane(kind: str) -> frozenset[str]:
+    """The kinds that wait for each other; empty for those that have no lane of their own."""
+    return next((lane for lane in (BESIDE, FOLLOWING) if kind in lane), frozenset())
 
 
 class JobQueue:
@@ -220,18 +229,18 @@ class JobQueue:
     def _start_next(self) -> bool:
         """Starts the first waiting job whose runner is known here, if there is room for one more."""
         waiting = self._index.read("SELECT id, kind FROM asked WHERE state = 'queued' ORDER BY place")
-        lanes = {beside: self._room(self._index.read, beside) for beside in (False, True)}
-        startable = [row for row in waiting if row["kind"] in self.runners and lanes[row["kind"] in BESIDE]]
+        free = {lane: self._room(self._index.read, lane) for lane in {_lane(row["kind"]) for row in waiting}}
+        startable = [row for row in waiting if row["kind"] in self.runners and free[_lane(row["kind"])]]
         if not startable:
             return False
-        chosen, beside = startable[0]["id"], startable[0]["kind"] in BESIDE
+        chosen, lane = startable[0]["id"], _lane(startable[0]["kind"])
         status = self._claim(chosen)
         if status is None:  # another process is starting it at this moment
             return False
         try:
             with self._index.write() as transaction:
                 rows = transaction.execute("SELECT attempt FROM jobs WHERE id = ? AND state = 'queued'", (chosen,))
-                if not rows or not self._room(transaction.execute, beside):
+                if not rows or not self._room(transaction.execute, lane):
                     return False
                 attempt = rows[0]["attempt"] + 1
                 status.write(JobStatus(attempt), durably=True)
@@ -241,10 +250,10 @@ class JobQueue:
             status.close()
         return True
 
-    def _room(self, read: Callable[[str], Sequence[sqlite3.Row]], beside: bool) -> bool:
+    def _room(self, read: Callable[[str], Sequence[sqlite3.Row]], lane: frozenset[str]) -> bool:
         """May one more job of this lane start?"""
-        running = [row["kind"] in BESIDE for row in read("SELECT kind FROM asked WHERE state = 'running'")]
-        return running.count(beside) < (1 if beside else self._concurrent)
+        running = [_lane(row["kind"]) for row in read("SELECT kind FROM asked WHERE state = 'running'")]
+        return running.count(lane) < {BESIDE: 1, FOLLOWING: MOST_FOLLOWED}.get(lane, self._concurrent)
 
     def _claim(self, job_id: str) -> StatusFile | None:
         path = status_path(self._folder, job_id)

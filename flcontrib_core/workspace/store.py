@@ -35,9 +35,9 @@ from flcontrib_core.workspace.job_status import Previews
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.objects import ObjectStore
 from flcontrib_core.workspace.preferences import Preferences
+from flcontrib_core.workspace.recordings import Recordings
 from flcontrib_core.workspace.removals import DeletedRun
 from flcontrib_core.workspace.results import StoredResults
-from flcontrib_core.workspace.stored_runs import StoredRuns
 
 _FOLDERS = ("objects", "log", "jobs", "incoming", "quarantine")
 
@@ -47,7 +47,7 @@ def default_path() -> Path:
     return Path(platformdirs.user_data_dir("flcontrib", appauthor=False)) / "workspace"
 
 
-class Workspace(StoredRuns, StoredResults):
+class Workspace(Recordings, StoredResults):
     """One folder that several processes read and write at once.
 
     Opening checks the index and mends it (``log.entries("index-rebuilt")`` tells when); raises WorkspaceError when it

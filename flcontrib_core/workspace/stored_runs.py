@@ -11,7 +11,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, MutableSequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from flcontrib_core.workspace.import_run import (
     data_sizes_beside,
     describe_run,
     describe_run_apart,
+    family_of,
     in_words,
     read_run,
     zip_run,
@@ -57,13 +58,14 @@ class RunEntry:
     """The one it was given, else its own, else its file's."""
     other_names: tuple[str, ...]
     source: str
-    """The name of the file it first came from."""
+    """The name of the file it first came from; of a recording, the folder."""
     kind: str
-    """'log', 'contribution-table' or 'utility-table'"""
+    """'log', 'contribution-table', 'utility-table', or 'recording' while it is followed in its folder"""
     clients: int
     epochs: int
     size: int
-    object: str
+    object: str | None
+    """The object that holds it; None for a recording, whose folder is its source."""
     companion: str | None
     """The object that holds a utility table's data sizes."""
     family: str
@@ -196,6 +198,8 @@ class StoredRuns:
         entry = self.find_run(digest)
         if entry is None:
             raise WorkspaceError(f"no run {digest[:12]}… in {self.path}; add it first")
+        if entry.object is None:
+            return read_run(Path(entry.source), entry.reading, entry.name)
         try:
             with storage_faults(self.path):
                 path = self.objects.verified_path(entry.object)
@@ -215,6 +219,9 @@ class StoredRuns:
                 raise WorkspaceError(f"no run {digest[:12]}… in {self.path}")
             if transaction.execute("SELECT 1 FROM asked WHERE run = ? AND state IN ('queued', 'running')", (digest,)):
                 raise WorkspaceError(f"run {entry.name!r} is being computed; cancel its job before deleting it")
+            if entry.object is None:  # its finished epochs are kept under the run it is by now
+                with suppress(RunLogError):
+                    entry = replace(entry, family=family_of(self.open_run(digest)))
             deleted = decide_removal(transaction, entry, self.objects, self.path)
             self.log.append(transaction, "run-deleted", digest, {"name": entry.name, "kept": list(deleted.kept)})
         self.finish_removals()

@@ -13,7 +13,7 @@ import numpy as np
 
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.vocabulary import OnProgress
-from flcontrib_core.workspace import ResultEntry, Workspace, audit_in_workspace, audit_jobs
+from flcontrib_core.workspace import ResultEntry, Workspace, audit_in_workspace, audit_jobs, follow_jobs
 
 HERE = "tests.workspace.runners"
 ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy", "assessment")}
@@ -137,3 +137,9 @@ def stepwise_audit(
 
     audit_jobs.PREVIEW_SECONDS, audit_jobs.PREVIEW_PATIENCE = 0.0, 0  # every epoch is shown, however slow the machine
     return audit_in_workspace(workspace, run_digest, settings, step)
+
+
+def quick_follow(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> None:
+    """The real follower, which looks more often. Run it as the kind 'follow'."""
+    follow_jobs.LOOK_SECONDS = 0.02
+    follow_jobs.follow_in_workspace(workspace, run_digest, settings, on_progress)

@@ -123,6 +123,7 @@ def test_tables_keep_their_kind_and_their_data_sizes(workspace: Workspace, folde
 
 def test_a_damaged_bundle_is_set_aside_and_can_be_given_again(workspace: Workspace, bundle: Path) -> None:
     entry = workspace.add_run(bundle)
+    assert entry.object is not None
     flip_byte(workspace.objects.path(entry.object), 400)
     with pytest.raises(DamagedObject, match="add its bundle again"):
         workspace.open_run(entry.digest)

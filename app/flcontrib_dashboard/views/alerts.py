@@ -12,9 +12,11 @@ from flcontrib_core.words import (
     alerts_above,
     decided_sentence,
     decision_sentence,
+    false_alarm_sentence,
     headline,
     numbers,
     pending_epochs,
+    provisional_lines,
     rate_lines,
     state_name,
     strongest_channels,
@@ -69,7 +71,10 @@ def pick_preset(report: AuditReport) -> tuple[str, float | None]:
         st.segmented_control(
             "Preset", choices, key="preset", format_func=str.capitalize, label_visibility="collapsed", required=True
         )
-        words = "  \n".join(controls.text_of(line) for line in rate_lines(rates.values()))
+        lines = rate_lines(rates.values())
+        if computed not in rates:  # a growing run's own preset, with the rate of looking often
+            lines = [false_alarm_sentence(report.detection.false_alarms)]
+        words = "  \n".join(controls.text_of(line) for line in lines)
         st.markdown(f":small[{words}]", width="stretch")
     chosen = str(st.session_state["preset"])
     state.remember(preset=None if chosen == computed else chosen)
@@ -197,6 +202,12 @@ def inbox(shown: state.Shown) -> None:
         st.caption(
             f"{numbers.several(weaker, 'weaker alert')} of the default preset {'is' if weaker == 1 else 'are'} hidden."
         )
+    raised = state.workspace().provisional_alerts(shown.entry.digest) if shown.job is None else ()
+    if raised:
+        with st.container(border=True, gap="xsmall"):
+            controls.card_title("Told while it was being recorded")
+            for line in provisional_lines(raised, report.detection.alerts):
+                st.text(numbers.visible(line))
     undecided = [c for c in report.detection.clients if c.verdict in WORTH_KNOWING]
     if undecided:
         with st.container(border=True, gap="xsmall"):

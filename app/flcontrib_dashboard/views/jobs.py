@@ -5,11 +5,17 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.words import budget, numbers
-from flcontrib_core.workspace import Job, JobState
-from flcontrib_dashboard import controls, job_progress, state
+from flcontrib_core.workspace import FOLLOW, Job, JobState
+from flcontrib_dashboard import controls, job_progress, live, state
 
 MOST_OUTPUT = 20_000
 """Characters of a worker's output on the page; a trace is at its end."""
+WHAT = {
+    "measurement": "measuring the run for a plan",
+    "proof": "proving a schedule",
+    FOLLOW: "following a recording",
+}
+"""What a job does that is no audit."""
 
 
 @st.fragment(run_every=2.0)
@@ -17,6 +23,9 @@ def board() -> None:
     """Every job, newest first; looked at again while one is at work."""
     jobs = state.workspace().jobs.poll()
     names = {r.digest: r.name for r in state.stored_runs()}
+    for job in jobs:
+        if job.kind == FOLLOW and (settled := state.workspace().settled_as(job.run_digest)) is not None:
+            names[job.run_digest] = settled.name
     active = [j for j in jobs if j.active and j.kind not in state.BESIDE_AUDITS]
     st.title(f"{numbers.several(len(active), 'job')} at work" if active else "No job is running")
     st.caption(
@@ -42,14 +51,16 @@ def card(job: Job, name: str) -> None:
         estimator = str(job.settings.get("estimator", ""))
         how = {"auto": "estimator chosen by size", "": ""}.get(estimator, f"estimator {estimator}")
         stands = "" if job.state is JobState.FAILED else job_progress.job_words(job)  # its badge says so already
-        what = {"measurement": "measuring the run for a plan", "proof": "proving a schedule"}.get(job.kind)
+        if job.kind == FOLLOW and job.active:
+            stands = live.stands(job)
+        what = WHAT.get(job.kind)
         asked = [
             stands,
             *([what] if what else [budget(job.settings), how]),
             f"asked {numbers.moment(job.submitted_at)}",
         ]
         st.caption(controls.text_of(" · ".join(part for part in asked if part)))
-        if job.progress is not None and job.active:
+        if job.progress is not None and job.active and job.kind != FOLLOW:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))
         if job.error:
             st.code(job.error, language=None, wrap_lines=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from flcontrib_core.workspace import RECORDING
 from flcontrib_dashboard import controls, job_progress, state
 from flcontrib_dashboard.plan_answer import planned
 from flcontrib_dashboard.plan_board import awaiting, board, watch_measurement
@@ -12,7 +13,7 @@ from flcontrib_dashboard.plan_board import awaiting, board, watch_measurement
 def show() -> None:
     """The plan of the run on screen, whether it has values or not."""
     entry = state.current_run()
-    if entry is None:
+    if entry is None or entry.kind == RECORDING:
         controls.need_report("Scheduler")
         return
     if entry.kind == "contribution-table":

@@ -13,8 +13,8 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.runs import table_template
 from flcontrib_core.words import numbers
-from flcontrib_core.workspace import RunEntry
-from flcontrib_dashboard import accounts, controls, model_card, problem_cards, state, table_columns
+from flcontrib_core.workspace import RunEntry, recorder_at_work
+from flcontrib_dashboard import accounts, controls, live, model_card, problem_cards, state, table_columns
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.plan_answer import planned
@@ -217,7 +217,12 @@ with left:
                 placeholder="/data/run or /data/run.flrun",
                 help="A recording's folder or a file: nothing is sent through the browser.",
             )
-            if st.button("Take it in") and folder:
+            with st.container(horizontal=True):
+                take, follow = st.button("Take it in"), st.button("Follow it while it grows")
+            # A copy of a folder in which a recorder is at work would be old at once, and another run each time.
+            if folder and (follow or (take and recorder_at_work(Path(folder)))):
+                st.error(controls.text_of(live.start(folder)))
+            elif take and folder:
                 import_run(Path(folder), Path(folder).name, how)
     if given is not None and table_columns.asked(given):
         table_columns.choose_columns(given, take_table)
