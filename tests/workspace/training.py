@@ -1,4 +1,4 @@
-"""A training that records itself and goes on when a test says so: ``python -m tests.workspace.training FOLDER GATES``."""
+"""A training that records itself and goes on when a test lets it: ``-m tests.workspace.training FOLDER GATES``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate
 
-WINDOW = (9, 15)
+WINDOW = (9, 12)
 SETTINGS = SimulationSettings(
     name="Live",
     dataset="digits",
     clients=6,
-    epochs=18,
+    epochs=12,
     attack="label-flip",
     strength=1.0,
     windows=(WINDOW,),
