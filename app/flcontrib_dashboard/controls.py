@@ -203,11 +203,6 @@ def columns_of(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, object]]:
-    """Columns as rows."""
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-
-
 def as_csv(rows: Sequence[dict[str, object]]) -> bytes:
     """The rows as CSV; cells that a spreadsheet would run as a formula are made harmless."""
     out = io.StringIO()
