@@ -93,7 +93,7 @@ def epochs_of(
     for step in walk(run):
         number = step.record.epoch
         if number in epochs:
-            game = EpochGame(step.start, step.data.updates, step.record.data_sizes, evaluator)
+            game = EpochGame(step.start, step.data.updates, step.record.weights, evaluator)
             identity = f"{run.digest} {number} {game.validation_rows} {utilities}"
             key = hashlib.sha256(identity.encode()).hexdigest()[:32]
             yield BenchmarkEpoch(f"{name}, epoch {number}", number, game, key)

@@ -35,7 +35,7 @@ _WHOLE_RUN_BYTES = 256 << 20
 
 def coalition_weights(
     coalitions: CoalitionMatrix,
-    data_sizes: Sequence[int] | FloatArray,
+    data_sizes: Sequence[float] | FloatArray,
     mode: WeightMode = WeightMode.ADAPTIVE,
     federation_size: float | None = None,
 ) -> CoalitionWeights:
@@ -60,7 +60,7 @@ def coalition_weights(
     return np.asarray(np.divide(held, total, out=np.zeros_like(held), where=total > 0))
 
 
-def aggregate(base: Float32Array, updates: Float32Array, data_sizes: Sequence[int] | FloatArray) -> Float32Array:
+def aggregate(base: Float32Array, updates: Float32Array, data_sizes: Sequence[float] | FloatArray) -> Float32Array:
     """F(t) by eq. (fl_naive): the data-size-weighted mean of the updates, added in float64, returned as float32."""
     if len(updates) == 0:
         return np.array(base, dtype=np.float32)
@@ -96,7 +96,7 @@ class OpaqueEpochGame:
         self,
         base: Float32Array,
         updates: Float32Array,
-        data_sizes: Sequence[int],
+        data_sizes: Sequence[float],
         evaluator: Evaluator,
         weights: WeightMode = WeightMode.ADAPTIVE,
         empty_value: FloatArray | None = None,
@@ -104,11 +104,11 @@ class OpaqueEpochGame:
     ) -> None:
         if len(data_sizes) != len(updates) or any(size <= 0 for size in data_sizes):
             raise SettingsError(
-                f"{len(updates)} updates and data sizes {list(data_sizes)}; each participant needs a size of at least 1"
+                f"{len(updates)} updates and data sizes {list(data_sizes)}; each participant needs a positive one"
             )
         self.base = base
         self.updates = updates
-        self.data_sizes = tuple(int(size) for size in data_sizes)
+        self.data_sizes = tuple(data_sizes)
         self.evaluator = evaluator
         self.weight_mode = weights
         self.federation_size = federation_size
@@ -194,7 +194,7 @@ class EpochGame(OpaqueEpochGame):
 def epoch_game(
     base: Float32Array,
     updates: Float32Array,
-    data_sizes: Sequence[int],
+    data_sizes: Sequence[float],
     evaluator: Evaluator,
     weights: WeightMode = WeightMode.ADAPTIVE,
     federation_size: float | None = None,
@@ -219,12 +219,12 @@ class WholeRunGame:
         self,
         initial: Float32Array,
         clients: int,
-        read_epochs: Callable[[], Iterable[tuple[Sequence[int], Sequence[int], Float32Array]]],
+        read_epochs: Callable[[], Iterable[tuple[Sequence[int], Sequence[float], Float32Array]]],
         evaluator: Evaluator,
         weights: WeightMode = WeightMode.ADAPTIVE,
         federation_size: float | None = None,
     ) -> None:
-        """``read_epochs()`` yields (client positions, data sizes, updates) epoch by epoch."""
+        """``read_epochs()`` yields (client positions, weights, updates) epoch by epoch."""
         self.players = clients
         self.evaluator = evaluator
         self.weight_mode = weights

@@ -113,7 +113,7 @@ class _Epoch:
     def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights:
         from flcontrib_core.games.submodels import coalition_weights
 
-        return coalition_weights(coalitions, self.step.record.data_sizes, self.settings.weights)
+        return coalition_weights(coalitions, self.step.record.weights, self.settings.weights)
 
     def question(self, coalition: np.ndarray) -> Question:
         """What is asked about one coalition."""

@@ -22,6 +22,7 @@ from flcontrib_core.history.remarks import (
     ValuesMissing,
     WithoutValues,
     grouped,
+    remarks_of_log,
 )
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.runs.run_log import ContributionTable, RunLog, UtilityTable
@@ -76,7 +77,7 @@ def assemble_history(
         utilities=names,
         lower_is_better=evaluator.lower_is_better,
         unreliable=np.array([[u in marks for u in names] for marks in cells.unreliable]),
-        remarks=(*_on_schedule(plan), *grouped(cells.remarks)),
+        remarks=(*_on_schedule(plan), *grouped(cells.remarks), *remarks_of_log(run)),
         channels=_channels(run, answers, settings),
         settings=settings.record(),
         schedule=plan,

@@ -216,7 +216,7 @@ class _EpochStream:
                 client_ids=tuple(self.run.clients[i].id for i in record.participants),
                 base=step.start,
                 updates=np.ascontiguousarray(step.data.updates),
-                data_sizes=record.data_sizes,
+                weights=record.weights,
                 # With weights over all clients the model of everybody is not the one the epoch ended in.
                 global_model=step.end if self.settings.weights is WeightMode.FIXED_ALL else step.data.global_model,
                 last_step=step.last_step,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.remarks import OwnWeights, SentSeveral
 
 TOLERANCE = 1e-9
 """Relative to the largest utility in the epoch; exact and corrected estimates stay below it."""
@@ -69,9 +70,14 @@ def _symmetry(history: ContributionHistory, utility: str) -> AxiomCheck | None:
         return None
     series = history.of(utility)
     gap, where = 0.0, 0
+    weighed = {t for r in history.remarks if isinstance(r.remark, OwnWeights | SentSeveral) for t in r.epochs}
     for t, i in np.argwhere(history.channels.copy_of > 0):
         j = int(history.channels.copy_of[t, i]) - 1
-        if series.computed[t, [i, j]].all() and history.data_sizes[i] == history.data_sizes[j]:
+        if (
+            int(t) not in weighed
+            and series.computed[t, [i, j]].all()
+            and history.data_sizes[i] == history.data_sizes[j]
+        ):
             found = abs(float(series.values[t, i] - series.values[t, j]))
             if found > gap:
                 gap, where = found, int(t)

@@ -48,7 +48,8 @@ class EpochTask:
     client_ids: tuple[str, ...]
     base: Float32Array
     updates: Float32Array
-    data_sizes: tuple[int, ...]
+    weights: tuple[float, ...]
+    """What the server weighed each update with"""
     global_model: Float32Array | None
     last_step: Float32Array | None
     estimate: bool
@@ -125,14 +126,14 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     game = epoch_game(
         task.base,
         task.updates,
-        task.data_sizes,
+        task.weights,
         bench.evaluator,
         weights=bench.weights,
         federation_size=bench.federation_size,
     )
     memory = _TaskMemory(task.remembered, task.remembered_logits)
     oracle = CoalitionOracle(game, memory, epoch=task.epoch, player_names=task.client_ids)
-    players = len(task.data_sizes)
+    players = len(task.weights)
     everyone = np.ones((1, players), dtype=bool)
     start = game.empty_values
     estimate: ShapleyEstimate | None = None

@@ -133,7 +133,7 @@ class _Walked:
         if not step.record.participants:
             return
         updates = step.data.updates
-        sizes = np.asarray(step.record.data_sizes, dtype=np.float64)
+        sizes = np.asarray(step.record.weights, dtype=np.float64)
         mean = (sizes / sizes.sum()) @ updates.astype(np.float64)
         self.negated -= mean
         self.as_models = mean.astype(np.float32)

@@ -162,7 +162,7 @@ def _pace(step: WalkStep, evaluator: Evaluator) -> Pace:
     from flcontrib_core.games.observations import observe_epoch
     from flcontrib_core.games.submodels import EpochGame
 
-    sizes = step.record.data_sizes
+    sizes = step.record.weights
     game = EpochGame(step.start, np.ascontiguousarray(step.data.updates), sizes, evaluator)
     base_bytes = psutil.Process().memory_info().rss
     evaluation = _evaluation_seconds(game)

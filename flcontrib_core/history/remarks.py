@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import typing
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, cast
 
+from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.remarks import EstimatorRemark
 from flcontrib_core.tagged import Others, Tagged, by_tag, from_json
 
@@ -66,8 +68,43 @@ class ScheduleEmpty(Tagged):
     """epochs that could have been computed"""
 
 
+@dataclass(frozen=True)
+class OwnWeights(Tagged):
+    """The log gives the server's aggregation weights; data sizes do not decide."""
+
+    tag: ClassVar[str] = "own-weights"
+
+
+@dataclass(frozen=True)
+class StartedEarlier(Tagged):
+    """The updates of these clients began from an older model than the epoch did."""
+
+    tag: ClassVar[str] = "started-earlier"
+    clients: Others
+
+
+@dataclass(frozen=True)
+class SentSeveral(Tagged):
+    """These clients sent several updates in one round, which count as one with their joint weight."""
+
+    tag: ClassVar[str] = "sent-several"
+    clients: Others
+
+
+@dataclass(frozen=True)
+class NotedInLog(Tagged):
+    """Somebody wrote a note about this client into the log."""
+
+    tag: ClassVar[str] = "noted-in-log"
+    client: Others
+    text: str
+    by: str
+    when: str
+
+
 DivergedRemark = Diverged | StartDiverged
-HistoryRemark = EstimatorRemark | DivergedRemark | ValuesMissing | WithoutValues | ScheduleEmpty
+LogRemark = OwnWeights | StartedEarlier | SentSeveral | NotedInLog
+HistoryRemark = EstimatorRemark | DivergedRemark | LogRemark | ValuesMissing | WithoutValues | ScheduleEmpty
 REMARKS = by_tag(typing.get_args(HistoryRemark))
 """tag -> class, of every remark there is"""
 
@@ -87,6 +124,26 @@ class EpochRemark:
 def grouped(remarks: Mapping[HistoryRemark, Sequence[int]]) -> tuple[EpochRemark, ...]:
     """Equal remarks of several epochs as one."""
     return tuple(EpochRemark(tuple(sorted(epochs)), remark) for remark, epochs in remarks.items())
+
+
+def remarks_of_log(run: RunLog) -> tuple[EpochRemark, ...]:
+    """What a log of version 2 says about its own epochs."""
+    found: dict[HistoryRemark, list[int]] = {}
+    for record in run.epochs:
+        if record.rows is None:
+            continue
+        if record.rows.weighed:
+            found.setdefault(OwnWeights(), []).append(record.epoch)
+        if late := record.started_late():
+            named = Others.named(run.clients[client].id for client in sorted(late))
+            found.setdefault(StartedEarlier(named), []).append(record.epoch)
+        counted = Counter(record.rows.clients)
+        if several := [run.clients[client].id for client in sorted(counted) if counted[client] > 1]:
+            found.setdefault(SentSeveral(Others.named(several)), []).append(record.epoch)
+    for note in run.notes:
+        epochs = range(note.epochs[0], min(note.epochs[1], run.epoch_count) + 1)
+        found[NotedInLog(Others.named([note.client]), note.text, note.by, note.when)] = list(epochs)
+    return grouped(found)
 
 
 def remark_from_json(value: object) -> EpochRemark:

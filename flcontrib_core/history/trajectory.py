@@ -43,7 +43,7 @@ def walk(run: RunLog) -> Iterator[WalkStep]:
         data = run.epoch_data(record.epoch)
         end = start if data.global_model is None else data.global_model
         if data.global_model is None and record.participants:
-            end = aggregate(start, data.updates, record.data_sizes)
+            end = aggregate(start, data.updates, record.weights)
         yield WalkStep(record, start, last_step, data, end)
         last_step = end - start
         start = end

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
-from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues
+from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues, remarks_of_log
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import walk
 from flcontrib_core.runs.run_log import Run, RunLog
@@ -60,7 +60,7 @@ def history_of_updates(
         evaluations=np.zeros(rows, dtype=np.int64),
         estimator=("initial", *("not measurable" if e.participants else empty for e in run.epochs)),
         lower_is_better=frozenset(u for u in names if lower_is_better(u)),
-        remarks=(EpochRemark((), WithoutValues(lacking)),),
+        remarks=(EpochRemark((), WithoutValues(lacking)), *remarks_of_log(run)),
         channels=assemble_channels(run, observations),
         settings=settings.record(),
         seconds=time.perf_counter() - began,

@@ -54,7 +54,7 @@ class EpochGames(Sequence[EpochOfRun]):
         from flcontrib_core.games.submodels import epoch_game
 
         record = step.record
-        sizes = (1,) * len(record.participants) if self.equal_sizes else record.data_sizes
+        sizes = (1,) * len(record.participants) if self.equal_sizes else record.weights
         total = len(self.run.clients) if self.equal_sizes else sum(self.run.data_sizes)
         game = epoch_game(
             step.start,
@@ -80,9 +80,9 @@ def assess_whole_run(
 
     games = EpochGames(run, evaluator, settings, equal_sizes=getattr(estimator, "uniform_weights", False))
 
-    def read_epochs() -> Iterator[tuple[Sequence[int], Sequence[int], Float32Array]]:
+    def read_epochs() -> Iterator[tuple[Sequence[int], Sequence[float], Float32Array]]:
         for record in games.records:
-            yield record.participants, record.data_sizes, run.epoch_data(record.epoch).updates
+            yield record.participants, record.weights, run.epoch_data(record.epoch).updates
 
     total = float(sum(run.data_sizes))
     game = WholeRunGame(run.initial(), len(run.clients), read_epochs, evaluator, settings.weights, total)

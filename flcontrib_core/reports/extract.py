@@ -96,10 +96,11 @@ def own_updates(run: RunLog, client: str) -> dict[str, Any]:
     for record in run.epochs:
         if position not in record.participants:
             continue
-        row = record.participants.index(position)
-        update = np.ascontiguousarray(run.epoch_data(record.epoch).updates[row], dtype="<f4")
-        digest = hashlib.sha256(update.tobytes()).hexdigest()
-        rows.append({"epoch": record.epoch, "sha256": digest, "data_size": record.data_sizes[row]})
+        size = record.data_sizes[record.participants.index(position)]
+        sent = run.stored_data(record.epoch).updates
+        for row in (row for row, client in enumerate(record.row_clients) if client == position):
+            digest = hashlib.sha256(np.ascontiguousarray(sent[row], dtype="<f4").tobytes()).hexdigest()
+            rows.append({"epoch": record.epoch, "sha256": digest, "data_size": size})
     return {
         "hashed": "bytes of the update as float32, little endian, flattened in the order of the parameters",
         "stored_in_16_bits": bool(run.casts),

@@ -16,7 +16,7 @@ _ABSOLUTE = 1e-6
 
 
 class AggregateCheck:
-    """Is the stored ``global`` the data-size-weighted mean (eq. fl_naive) that the contributions are about?
+    """Is the stored ``global`` the weighted mean (eq. fl_naive) that the contributions are about?
 
     Follows F(t) through the run for one window of columns: the stored model where there is one, else the rebuilt.
     """
@@ -36,7 +36,7 @@ class AggregateCheck:
 
     def begin(self, record: EpochRecord) -> None:
         """The next epoch, before its blocks."""
-        sizes = np.asarray(record.data_sizes, dtype=np.float64)
+        sizes = np.asarray(record.row_weights, dtype=np.float64)
         self._weights = sizes / sizes.sum() if len(sizes) else sizes
         self._mean[:] = 0
         self._relative, self._stored = _RELATIVE["F32"], False

@@ -21,11 +21,11 @@ from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
 from flcontrib_core.runs.containers import Container, MemoryContainer
 from flcontrib_core.runs.encoding import run_digest
-from flcontrib_core.runs.epoch_lines import bound_line_bytes, bound_line_values, read_epoch_lines, whole_lines
+from flcontrib_core.runs.epoch_lines import bound_line_bytes, bound_line_values, read_epoch_lines
 from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.epoch_values import EpochValues
 from flcontrib_core.runs.limits import MAX_HEADER_BYTES, PIECE_BYTES, SMALL_VALIDATION, WINDOW
-from flcontrib_core.runs.manifest import Manifest, read_manifest
+from flcontrib_core.runs.manifest import NUMBER_TYPES, VERSION, Manifest, read_manifest
 from flcontrib_core.runs.model_nodes import Node, parse_spec, reads_tokens
 from flcontrib_core.runs.model_spec import check_model_spec
 from flcontrib_core.runs.parts import Parts
@@ -39,6 +39,7 @@ from flcontrib_core.runs.shape_checks import (
     initial_faults,
     validation_faults,
 )
+from flcontrib_core.runs.strict_json import whole_lines
 from flcontrib_core.runs.tensors import Block, TensorLayout, is_pickled
 
 MANIFEST, EPOCHS, MODEL = "manifest.json", "epochs.jsonl", "model.json"
@@ -88,9 +89,13 @@ class BundleReader:
                 container = self._parts.container
                 clients = self.manifest.clients if self.manifest else ()
                 self._count_line_values()
-                lines = whole_lines(stream, container.can_grow)
+                lines = whole_lines(stream, container.can_grow, EPOCHS)
                 used = hashlib.sha256()
-                self.records = read_epoch_lines(_hashed(lines, used), clients, self._findings).records
+                version = self.manifest.version if self.manifest else VERSION
+                epochs = read_epoch_lines(_hashed(lines, used), clients, self._findings, version)
+                self.records = epochs.records
+                for key in sorted(epochs.unread):
+                    self._findings.warn("W_VERSION", EPOCHS, f'"{key}" in a log of version 1')
                 self._parts.hashes[EPOCHS] = used.hexdigest()
 
     def _read_manifest_and_model(self) -> None:
@@ -169,7 +174,8 @@ class BundleReader:
         def faults(layout: TensorLayout) -> list[Problem]:
             if self.manifest is None or not self.manifest.parameters:
                 return []
-            return epoch_faults(layout, record, self.manifest.clients, self._width)
+            kind = NUMBER_TYPES.get(self.manifest.dtype or "")
+            return epoch_faults(layout, record, self.manifest.clients, self._width, kind)
 
         return faults
 
@@ -286,6 +292,7 @@ class BundleReader:
             base_digest=self._base_digest(manifest),
             origin=origin,
             manifest=manifest.content,
+            notes=manifest.notes,
             casts=_casts(parts.layouts),
         )
 

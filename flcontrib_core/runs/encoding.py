@@ -15,6 +15,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.runs.manifest import NUMBER_TYPES
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth, Validation
 from flcontrib_core.vocabulary import Float32Array
@@ -58,15 +59,16 @@ def epoch_bytes(updates: Float32Array | None, global_model: Float32Array | None)
     return save(present) if present else None
 
 
-STORED_AS = {"float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2)}
-"""How updates may be stored: safetensors' name and bytes per number."""
-
-
 def checked_dtype(dtype: str) -> str:
     """The name of a number type in which updates can be stored."""
-    if dtype not in STORED_AS:
-        raise SettingsError(f"dtype must be one of {', '.join(STORED_AS)}, not {dtype!r}")
+    if dtype not in NUMBER_TYPES:
+        raise SettingsError(f"dtype must be one of {', '.join(NUMBER_TYPES)}, not {dtype!r}")
     return dtype
+
+
+def stored_bytes(dtype: str) -> int:
+    """How many bytes one stored number takes."""
+    return 4 if dtype == "float32" else 2
 
 
 def epoch_pieces(
@@ -74,7 +76,7 @@ def epoch_pieces(
 ) -> Iterator[Piece]:
     """The same bytes as ``epoch_bytes``, row by row: an epoch of large models is never in memory as a whole."""
     header: dict[str, Any] = {}
-    kind, size = STORED_AS[dtype]
+    kind, size = NUMBER_TYPES[dtype], stored_bytes(dtype)
     end = 4 * width if global_model is not None else 0
     if global_model is not None:
         header["global"] = {"dtype": "F32", "shape": [width], "data_offsets": [0, end]}
@@ -117,13 +119,16 @@ def json_bytes(value: Any, indent: int | None = None, *, strict: bool = True) ->
     return text.encode(errors="strict" if strict else "surrogatepass")
 
 
+_VERSION_TWO_KEYS = ("dtype", "frozen", "notes")
+
+
 def manifest_record(
     clients: Sequence[Client], parameters: Sequence[ParameterSpec], files: Mapping[str, str], **optional: Any
 ) -> dict[str, Any]:
-    """manifest.json as a mapping; optional keys that are None are left out."""
+    """manifest.json as a mapping; optional keys that are None are left out. Version 2 only where a key needs it."""
     return {
         "format": "flrun",
-        "version": 1,
+        "version": 2 if any(optional.get(key) is not None for key in _VERSION_TWO_KEYS) else 1,
         **{key: value for key, value in optional.items() if value is not None},
         "clients": [{"id": c.id, "data_size": c.data_size} for c in clients],
         "parameters": [{"name": p.name, "shape": list(p.shape)} for p in parameters],
@@ -144,8 +149,8 @@ def truth_record(truth: Truth | Mapping[str, Any]) -> dict[str, Any]:
 
 
 _LINE_KEYS = (
-    *("epoch", "participants", "data_sizes", "asked", "failed", "metrics", "source", "claims", "gap"),
-    *("file", "sha256"),
+    *("epoch", "participants", "data_sizes", "weights", "start_epoch", "asked", "failed", "metrics", "source"),
+    *("claims", "gap", "file", "sha256"),
 )
 
 

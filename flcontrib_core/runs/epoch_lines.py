@@ -10,17 +10,15 @@ from typing import Any
 
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.claims import CLAIM_KINDS, IdentityClaim
-from flcontrib_core.runs.containers import ByteStream
+from flcontrib_core.runs.epoch_rows import VERSION_TWO_KEYS, RowReader
 from flcontrib_core.runs.limits import (
     MAX_DATA_SIZE,
     MAX_EPOCH_LINES_BYTES,
     MAX_EPOCH_LINES_VALUES,
     MAX_EPOCHS,
-    MAX_JSON_BYTES,
     MAX_METRICS,
     MAX_STRANGERS,
     MAX_TEXT_CHARACTERS,
-    PIECE_BYTES,
 )
 from flcontrib_core.runs.manifest import id_fault, is_count, is_sha256, normal
 from flcontrib_core.runs.problems import Findings, refusal, shown
@@ -35,8 +33,12 @@ _EPOCH_FILE = re.compile(r"epochs/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}\.safetensors
 class EpochLines:
     """The records of the lines read so far; a line with a fault has none, and its faults are in the findings."""
 
-    def __init__(self, clients: Sequence[Client], findings: Findings) -> None:
+    def __init__(self, clients: Sequence[Client], findings: Findings, version: int = 1) -> None:
         self._clients = clients
+        self._version = version
+        self._rows = RowReader(self._position, lambda client: self._clients[client].id, findings)
+        self.unread: set[str] = set()
+        """Keys of version 2 in a log of version 1, which does not know them."""
         self._positions = {client.id: position for position, client in enumerate(clients)}
         self._positions |= {normal(client.id): position for position, client in enumerate(clients)}
         self._sizes_by_position = [client.data_size for client in clients]
@@ -102,10 +104,18 @@ class EpochLines:
         if not isinstance(content, dict):
             raise refusal("E_JSON", where, shown(content), "an object")
         epoch = self._epoch(content.get("epoch"), where)
-        participants = self._participants(content.get("participants"), where)
-        if participants is None or not self._clients:
+        listed = self._participants(content.get("participants"), where)
+        if listed is None or not self._clients:
             return None
-        sizes = self._sizes(content.get("data_sizes", {}), participants, where)
+        sizes = self._sizes(content.get("data_sizes", {}), listed, where)
+        participants, rows = listed, None
+        if self._version > 1:
+            rows = self._rows.read(content, epoch, listed, dict(zip(listed, sizes, strict=True)), where)
+            if rows is not None and len(set(listed)) != len(listed):
+                size_of = dict(zip(listed, sizes, strict=True))
+                participants, sizes = tuple(size_of), tuple(size_of.values())
+        else:
+            self.unread.update(key for key in VERSION_TWO_KEYS if key in content)
         file, digest = self._file(content, bool(participants), where)
         failed = self._failed(content.get("failed", []), participants, where)
         return EpochRecord(
@@ -120,6 +130,7 @@ class EpochLines:
             metrics=self._metrics(content.get("metrics", {}), where),
             claims=self._claims(content.get("claims", []), where),
             gap=self._gap(content.get("gap"), where),
+            rows=rows,
         )
 
     def _epoch(self, epoch: object, where: str) -> int:
@@ -163,7 +174,7 @@ class EpochLines:
         known: tuple[int, ...] = tuple(positions)  # type: ignore[arg-type]  # none of them is None
         if known == self._participants_before:
             return self._participants_before  # one object for all epochs of a federation where everybody takes part
-        if len(set(known)) != len(known):
+        if self._version == 1 and len(set(known)) != len(known):
             twice = Counter(known).most_common(1)[0][0]
             self._findings.refuse("E_PARTICIPANTS", where, f"{shown(self._clients[twice].id)} twice")
             return None
@@ -316,29 +327,11 @@ def bound_line_values(count: int) -> None:
         raise refusal("E_FILE_SIZE", WHERE, f"about {count} names and numbers", expected)
 
 
-def whole_lines(stream: ByteStream, can_grow: bool) -> Iterator[bytes]:
-    """The lines of epochs.jsonl, each with its newline; an unfinished last line only where it is already whole."""
-    rest = b""
-    while piece := stream.read(PIECE_BYTES):
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from (line + b"\n" for line in lines)
-        if len(rest) > MAX_JSON_BYTES:
-            raise refusal("E_FILE_SIZE:text", WHERE, "a line without end", f"lines of at most {MAX_JSON_BYTES} bytes")
-    if rest and not (can_grow and not _is_json(rest)):
-        yield rest
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json(line, WHERE)
-    except RunLogError:
-        return False
-    return True
-
-
-def read_epoch_lines(lines: Iterator[bytes], clients: Sequence[Client], findings: Findings) -> EpochLines:
+def read_epoch_lines(
+    lines: Iterator[bytes], clients: Sequence[Client], findings: Findings, version: int = 1
+) -> EpochLines:
     """Every epoch's record; faults go to ``findings``. Without clients only the text itself is checked."""
-    epochs = EpochLines(clients, findings)
+    epochs = EpochLines(clients, findings, version)
     number = 0
     for number, line in enumerate(lines, start=1):
         bound_epochs(number)

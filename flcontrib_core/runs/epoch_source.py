@@ -21,7 +21,8 @@ class Verified:
 
     signature: tuple[int, ...]
     sha256: str
-    data_sizes: tuple[int, ...]
+    weights: tuple[float, ...]
+    """Of its rows"""
     facts: EpochFacts
 
 
@@ -78,7 +79,7 @@ class BundleSource:
         return found
 
     def epoch(self, record: EpochRecord) -> EpochData:
-        """An epoch's updates, and the server's model where it is stored."""
+        """An epoch's rows as the file has them, and the server's model where it is stored."""
         width = sum(spec.count for spec in self.parameters)
         updates: Float32Array = np.zeros((0, width), dtype=np.float32)
         if record.file is None:

@@ -28,6 +28,20 @@ from flcontrib_core.runs.tensors import stream_columns
 LINES = "epochs.jsonl"
 
 
+def _without(record: EpochRecord, kept: Sequence[int], bad: Sequence[int]) -> EpochRecord:
+    """The record with these rows alone; a client whose every row is bad did not take part."""
+    clients = record.row_clients
+    sizes = dict(zip(record.participants, record.data_sizes, strict=True))
+    left = dict.fromkeys(clients[row] for row in kept)
+    return dataclasses.replace(
+        record,
+        participants=tuple(left),
+        data_sizes=tuple(sizes[client] for client in left),
+        nonfinite=tuple(dict.fromkeys(clients[row] for row in bad)),
+        rows=None if record.rows is None else record.rows.kept(kept),
+    )
+
+
 class EpochValues:
     """Reads the epochs' numbers through once; ``records`` then says who takes part in what follows."""
 
@@ -79,13 +93,13 @@ class EpochValues:
         file = str(record.file)
         signature = self._parts.container.signature(file)
         known = self._known.verified.get(file) if self._known is not None else None
-        expected = (signature, record.sha256, record.data_sizes)
-        if known is not None and (known.signature, known.sha256, known.data_sizes) == expected:
+        expected = (signature, record.sha256, record.row_weights)
+        if known is not None and (known.signature, known.sha256, known.weights) == expected:
             # The check of the server's model can go on from a stored one, but not from one it would have to rebuild.
             follows = check is None or (record.has_global and known.facts.global_finite)
             if follows:
                 return self._reuse(record, known, check)
-        updates = UpdateFacts(len(record.participants))
+        updates = UpdateFacts(len(record.row_clients))
         if check is None:
             self._parts.stream(file, updates.take)
         else:
@@ -98,7 +112,7 @@ class EpochValues:
             self._parts.stream(file, updates.take, check.take)
             check.end(record.epoch, updates.result())
         facts = updates.result()
-        self.verified[file] = Verified(signature, self._parts.hashes[file], record.data_sizes, facts)
+        self.verified[file] = Verified(signature, self._parts.hashes[file], record.row_weights, facts)
         return facts
 
     def _reuse(self, record: EpochRecord, known: Verified, check: AggregateCheck | None) -> EpochFacts:
@@ -149,19 +163,14 @@ class EpochValues:
         bad = [int(row) for row in np.flatnonzero(~facts.finite)]
         if not absent_if_nonfinite:
             for row in bad:
-                self._refuse(record, f"the update of client {shown(self._clients[record.participants[row]].id)}")
+                self._refuse(record, f"the update of client {shown(self._clients[record.row_clients[row]].id)}")
             if not facts.global_finite:
                 self._refuse(record, "the global model")
             return
         if bad:
             kept = tuple(int(row) for row in np.flatnonzero(facts.finite))
             self.kept_rows[record.epoch] = kept
-            record = dataclasses.replace(
-                record,
-                participants=tuple(record.participants[row] for row in kept),
-                data_sizes=tuple(record.data_sizes[row] for row in kept),
-                nonfinite=tuple(record.participants[row] for row in bad),
-            )
+            record = _without(record, kept, bad)
         self.records[index] = dataclasses.replace(record, has_global=record.has_global and facts.global_finite)
 
     def _refuse(self, record: EpochRecord, what: str) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.runs.limits import MAX_DATA_SIZE
 from flcontrib_core.runs.manifest import is_count, read_clients, read_parameters
 from flcontrib_core.runs.model_nodes import parse_spec, reads_tokens
@@ -24,6 +25,22 @@ from flcontrib_core.vocabulary import Float32Array, IntArray
 
 Numbers = Any
 """An array, nested lists of numbers, or a tensor of any library whose tensors know ``detach().cpu().numpy()``."""
+
+
+class EpochOptions(TypedDict, total=False):
+    """What may be told about an epoch beside its updates; ``RunRecorder.epoch`` says what each means."""
+
+    participants: Sequence[str] | None
+    data_sizes: Mapping[str, int] | Sequence[int] | None
+    weights: Mapping[str, Any] | Sequence[float] | None
+    start_epoch: Mapping[str, Any] | Sequence[int] | None
+    global_model: Numbers | None
+    failed: Mapping[str, str] | Iterable[Any] | None
+    asked: Sequence[str] | None
+    metrics: Mapping[str, Any] | None
+    source: Mapping[str, Any] | None
+    claims: Iterable[IdentityClaim]
+    gap: str | None
 
 
 def as_array(value: Numbers) -> np.ndarray:
@@ -201,74 +218,3 @@ def as_failures(failed: Mapping[str, str] | Iterable[Any]) -> dict[str, str]:
 
 
 NO_REPLY = "no reply"
-
-
-class Roster:
-    """The federation an epoch is checked against: who its clients are and how its model is laid out."""
-
-    def __init__(self, clients: Iterable[Any], parameters: Any) -> None:
-        if parameters is None:
-            raise refusal("E_MISSING:argument", "parameters", "none", "names and shapes")
-        self.clients = as_clients(clients)
-        self.parameters = as_parameters(parameters)
-        self.sizes = {c.id: c.data_size for c in self.clients}
-        self.total = sum(p.count for p in self.parameters)
-
-    def add(self, identity: str, data_size: int) -> Client:
-        """Takes in a client that joined later."""
-        self.clients = as_clients([*self.clients, (identity, data_size)])
-        self.sizes[identity] = data_size
-        return self.clients[-1]
-
-    def known(self, names: Iterable[str], where: str) -> list[str]:
-        """The names, if each is a client and none is there twice."""
-        listed = list(names)
-        strangers = [n for n in listed if n not in self.sizes]
-        if strangers or len(set(listed)) != len(listed):
-            found = f"unknown {shown(strangers[:5])}" if strangers else "a client named twice"
-            raise refusal("E_PARTICIPANTS", where, found, "clients of the manifest, each once")
-        return listed
-
-    def updates(
-        self, updates: Numbers, participants: Sequence[str] | None, where: str
-    ) -> tuple[list[str], Iterator[Float32Array]]:
-        """Participants in row order, and their flat updates, each made when it is asked for."""
-        if isinstance(updates, Mapping):
-            names = self.known(updates if participants is None else participants, where)
-            if set(names) != set(updates):
-                found = f"updates of {shown(sorted(map(str, updates))[:5])} for {shown(names[:5])}"
-                raise refusal("E_PARTICIPANTS:updates", where, found)
-            return names, (flatten(updates[n], self.parameters, f"{where}: update of {n!r}") for n in names)
-        matrix = as_float32(updates, where)
-        names = self.known([c.id for c in self.clients] if participants is None else participants, where)
-        if matrix.size == 0 and not names:
-            return names, iter(())
-        if matrix.shape != (len(names), self.total):
-            expected = f"({len(names)} participants, {self.total} numbers)"
-            raise refusal("E_SHAPE:rows", f"{where}, updates", f"shape {matrix.shape}", expected)
-        return names, iter(matrix)
-
-    def epoch_sizes(
-        self, sizes: Mapping[str, int] | Sequence[int] | None, names: Sequence[str], where: str
-    ) -> dict[str, int]:
-        """The participants' sizes that differ from the manifest's in this epoch."""
-        if sizes is None:
-            return {}
-        if not isinstance(sizes, Mapping) and len(sizes) != len(names):
-            found = f"{len(sizes)} sizes"
-            raise refusal("E_CLIENT_SIZE", where, found, f"{len(names)}, one per participant")
-        pairs = sizes if isinstance(sizes, Mapping) else dict(zip(names, sizes, strict=True))
-        self.known(pairs, f"{where}, data_sizes")
-        checked = {n: as_size(s, f"{where}, data size of {n!r}") for n, s in pairs.items()}
-        return {n: checked[n] for n in names if n in checked and checked[n] != self.sizes[n]}
-
-    def failures(
-        self,
-        failed: Mapping[str, str] | Iterable[Any] | None,
-        asked: Sequence[str] | None,
-        names: Sequence[str],
-    ) -> dict[str, str]:
-        """Who was asked and sent nothing, and why: as told, or else everybody asked who is no participant."""
-        present = set(names)
-        silent = {n: NO_REPLY for n in asked or () if n not in present}
-        return silent if failed is None else as_failures(failed)

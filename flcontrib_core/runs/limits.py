@@ -48,6 +48,7 @@ MAX_CLIENTS = 100_000
 MAX_ID_CHARACTERS = 200
 MAX_TEXT_CHARACTERS = 2_000
 """Names, reasons and other free text."""
+MAX_NOTES = 10_000
 MAX_DATA_SIZE = 2**53 - 1
 """The largest integer that a float64 weight holds exactly."""
 MAX_CLASSES = 1_000_000

@@ -30,7 +30,16 @@ from flcontrib_core.runs.inputs import NO_REPLY, as_classes, as_clients, as_mode
 from flcontrib_core.runs.limits import MAX_METRICS
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
-from flcontrib_core.runs.replies import Arrays, Reply, ReplyUpdates, is_count, is_finite, is_weighted_mean, with_hashes
+from flcontrib_core.runs.replies import (
+    Arrays,
+    Reply,
+    ReplyUpdates,
+    is_count,
+    is_finite,
+    is_weight,
+    is_weighted_mean,
+    with_hashes,
+)
 from flcontrib_core.runs.run_log import Client
 from flcontrib_core.runs.verdicts import OnVerdict, Verdicts
 from flcontrib_core.runs.write_behind import WriteBehind
@@ -89,8 +98,6 @@ class LiveRecording:
             # own, also those of a training that goes on meanwhile.
             options["model"] = as_model(model, validation)
         self._options = options
-        self._exact = options.get("dtype", "float32") == "float32"
-        """Else the server's model is stored in every round: rounded updates would not add up to it."""
         self._recorder: RunRecorder | None = None
         self._behind = WriteBehind()
         self._round = 0
@@ -299,7 +306,11 @@ class LiveRecording:
         unusable = {c: why for c, r in named.items() if (why := _unusable(r, finished.before, recorder))}
         order = [c for c in known if c in named and c not in unusable]  # replies come in any order
         updates = ReplyUpdates({c: named[c].arrays for c in order}, finished.before, recorder.parameter_names)
-        weights = {c: sizes.get(c, known[c]) for c in order}
+        weights: dict[str, float] = {c: sizes.get(c, known[c]) for c in order}
+        # A strategy may weigh by anything: what is no number of examples is recorded as the weight it is.
+        weighed = all(is_weight(named[c].weight) for c in order) and not all(c in sizes for c in order)
+        if weighed:
+            weights = {c: float(named[c].weight) for c in order}
         server = _part(finished.before if finished.after is None else finished.after, recorder)
         answered = {reply.node for reply in finished.replies}
         asked = {**dict.fromkeys(finished.asked), **finished.errors}
@@ -307,8 +318,9 @@ class LiveRecording:
         source = {"round": finished.number, "nodes": {c: named[c].node for c in order}}
         self._line = recorder.store_epoch(
             updates,
-            data_sizes={c: sizes[c] for c in order if c in sizes},
-            global_model=None if self._exact and is_weighted_mean(updates, weights, server) else server,
+            data_sizes={} if weighed else {c: sizes[c] for c in order if c in sizes},
+            weights=weights if weighed else None,
+            global_model=None if is_weighted_mean(updates, weights, server) else server,
             asked=[self._shown(n) for n in finished.asked],
             failed={**failed, **unusable},
             source=source | ({"verdict": dict(finished.factors)} if finished.factors else {}),

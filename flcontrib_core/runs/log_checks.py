@@ -175,7 +175,7 @@ class _Occurrences:
 
     def add(self, record: EpochRecord, rows: IntArray) -> None:
         if len(rows):
-            self._clients.append(np.array(record.participants, dtype=np.int32)[rows])
+            self._clients.append(np.array(record.row_clients, dtype=np.int32)[rows])
             self._epochs.append(np.full(len(rows), record.epoch, dtype=np.int32))
 
     @cached_property
@@ -246,7 +246,7 @@ def _copies(client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Se
         begin, end = np.searchsorted(twins[:MAX_COPIES], begins[place : place + 2])
         for row in usable[place][twins[begin:end] - begins[place]].tolist():
             found[facts[place].fingerprints[row].tobytes()].append(
-                (records[place].epoch, records[place].participants[row])
+                (records[place].epoch, records[place].row_clients[row])
             )
     pairs: dict[tuple[int, int, bool], list[tuple[int, int]]] = defaultdict(list)
     for updates in found.values():
@@ -258,6 +258,10 @@ def _copies(client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Se
     for (a, b, same_epoch), when in ordered[:MAX_PER_CODE]:
         epochs = span(sorted({copy for _, copy in when}))
         both = client_ids[a], client_ids[b]
+        if same_epoch and a == b:
+            words = f"two equal updates, bit by bit, in epochs {epochs}"
+            problems.append(_evidence("W_DUPLICATE_DELTA", both[1:], words))
+            continue
         if same_epoch:
             words = f"the same update, bit by bit, in epochs {epochs}"
             problems.append(_evidence("W_DUPLICATE_DELTA", both, words))

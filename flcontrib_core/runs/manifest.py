@@ -13,16 +13,20 @@ from flcontrib_core.runs.limits import (
     MAX_CLIENTS,
     MAX_DATA_SIZE,
     MAX_ID_CHARACTERS,
+    MAX_NOTES,
     MAX_PARAMETERS,
     MAX_TENSORS,
     MAX_TEXT_CHARACTERS,
 )
 from flcontrib_core.runs.model_nodes import MAX_EXTENT, MAX_RANK
 from flcontrib_core.runs.problems import Findings, shown
-from flcontrib_core.runs.run_log import Client, DishonestTruth, ParameterSpec, Truth
+from flcontrib_core.runs.run_log import Client, DishonestTruth, LogNote, ParameterSpec, Truth
 
 WHERE = "manifest.json"
-VERSION = 1
+VERSION = 2
+"""The newest version of the format; version 1 is read as it always was."""
+NUMBER_TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+"""How updates may be stored: our name, and safetensors' name."""
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -38,6 +42,10 @@ class Manifest:
     files: dict[str, str]
     truth: Truth | None
     content: dict[str, Any]
+    version: int = 1
+    dtype: str | None = None
+    """How the updates are stored, where the log says so."""
+    notes: tuple[LogNote, ...] = ()
 
 
 def is_count(value: object, low: int, high: int) -> bool:
@@ -84,6 +92,10 @@ def read_manifest(content: Any, default_name: str, findings: Findings) -> Manife
     for key, kind, words in (("source", dict, "an object"), ("created", str, "a text"), ("task", str, "a text")):
         if not isinstance(content.get(key, kind()), kind):
             findings.refuse("E_MANIFEST", f"{WHERE}:{key}", shown(content[key]), words)
+    dtype = content.get("dtype") if content["version"] > 1 else None
+    if dtype is not None and dtype not in NUMBER_TYPES:
+        findings.refuse("E_MANIFEST", f"{WHERE}:dtype", shown(dtype), " or ".join(NUMBER_TYPES))
+        dtype = None
     classes = content.get("classes")
     if classes is not None and not is_count(classes, 1, MAX_CLASSES):
         findings.refuse("E_MANIFEST", f"{WHERE}:classes", shown(classes), "an integer of at least 1")
@@ -97,11 +109,14 @@ def read_manifest(content: Any, default_name: str, findings: Findings) -> Manife
         files=_read_files(content.get("files"), findings),
         truth=_read_truth(content.get("truth"), clients, findings),
         content=content,
+        version=content["version"],
+        dtype=dtype,
+        notes=read_notes(content.get("notes", []), clients, findings) if content["version"] > 1 else (),
     )
 
 
 def _version_fits(version: object, findings: Findings) -> bool:
-    if version == VERSION and is_count(version, VERSION, VERSION):
+    if is_count(version, 1, VERSION):
         return True
     key = "E_VERSION:newer" if is_count(version, VERSION + 1, 2**62) else "E_VERSION"
     findings.refuse(key, f"{WHERE}:version", f"version {shown(version)}")
@@ -207,6 +222,30 @@ def _read_truth(content: object, clients: Sequence[Client], findings: Findings) 
             )
         )
     return Truth(tuple(labels))
+
+
+def read_notes(entries: object, clients: Sequence[Client], findings: Findings) -> tuple[LogNote, ...]:
+    """What was declared about clients in the log itself."""
+    where = f"{WHERE}:notes"
+    if not isinstance(entries, list) or len(entries) > MAX_NOTES:
+        findings.refuse("E_NOTES", where, shown(entries), f"a list of up to {MAX_NOTES} notes")
+        return ()
+    known = {normal(client.id): client.id for client in clients}
+    notes: list[LogNote] = []
+    for position, entry in enumerate(entries):
+        at = f"{where}[{position}]"
+        client = entry.get("client") if isinstance(entry, dict) else None
+        texts: list[Any] = [entry.get(key, "") for key in ("text", "by", "when")] if isinstance(entry, dict) else [0]
+        if not isinstance(client, str) or (clients and normal(client) not in known):
+            findings.refuse("E_NOTES", f"{at}.client", shown(client), "a client of the manifest")
+        elif not _is_window(entry.get("epochs")):
+            findings.refuse("E_NOTES", f"{at}.epochs", shown(entry.get("epochs")), "[first, last], counted from 1")
+        elif not all(isinstance(text, str) and len(text) <= MAX_TEXT_CHARACTERS for text in texts) or not texts[0]:
+            findings.refuse("E_NOTES", at, shown(entry), f"texts of up to {MAX_TEXT_CHARACTERS} characters")
+        else:
+            first, last = entry["epochs"]
+            notes.append(LogNote(known.get(normal(client), client), (first, last), *texts))
+    return tuple(notes)
 
 
 def _is_window(value: object) -> bool:

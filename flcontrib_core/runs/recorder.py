@@ -18,10 +18,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
-from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError
@@ -31,8 +30,12 @@ from flcontrib_core.runs.bundle_writer import write_bundle
 from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
 from flcontrib_core.runs.epoch_lines import EpochLines
-from flcontrib_core.runs.inputs import Numbers, Roster, as_classes, as_metrics, as_model, as_validation, flatten
+from flcontrib_core.runs.epoch_rows import uses_version_two
+from flcontrib_core.runs.inputs import EpochOptions, Numbers, as_classes, as_metrics, as_model, as_validation, flatten
+from flcontrib_core.runs.manifest import VERSION, read_notes
 from flcontrib_core.runs.problems import Findings, refusal
+from flcontrib_core.runs.rebuilding import last_model
+from flcontrib_core.runs.roster import Roster
 from flcontrib_core.runs.run_folder import RunFolder
 from flcontrib_core.runs.run_log import Truth
 from flcontrib_core.runs.shape_checks import epoch_size_faults
@@ -48,12 +51,11 @@ class RunRecorder:
     pairs in the order of the flattened vector, or a mapping of named arrays or tensors (a ``state_dict()``), which
     then also gives the initial model. ``initial``: F⁰ as a flat vector, a mapping by name or a list of arrays.
     ``validation``: ``(x, y)`` or ``(x, y, group)``. ``classes``: how many there are (default: the torch module's
-    logits, else one more than the largest label). ``model``: the architecture as the
-    content of model.json, or a torch module, which is traced with the first validation row and gives the parameters
-    and the initial model where these are left out. ``truth``: who was dishonest and when, for labelled runs.
-    ``created``: an ISO time; leave it out where the bytes must be reproducible. ``durable=False`` skips the syncs
-    (a simulation can be run again). ``dtype``: how updates are stored; ``"float16"`` and ``"bfloat16"`` halve the log
-    and ask for ``global_model`` in every epoch.
+    logits, else one more than the largest label). ``model``: the content of model.json, or a torch module, which is
+    traced with the first validation row and gives the parameters and the initial model where these are left out.
+    ``truth``: who was dishonest and when, for labelled runs. ``created``: an ISO time; leave it out where the bytes
+    must be reproducible. ``durable=False`` skips the syncs (a simulation can be run again). ``dtype``: how updates are
+    stored; ``"float16"`` and ``"bfloat16"`` halve the log, whose models are then what the rounded updates add up to.
 
     To go on after a crash, train on from ``last_model()`` at ``next_epoch``.
 
@@ -85,10 +87,8 @@ class RunRecorder:
             parameters = model.state_dict() if parameters is None else parameters
             model = as_model(model, validation)
         self._roster = Roster(clients, parameters)
-        if initial is None and isinstance(parameters, Mapping):
-            initial = parameters
-        if initial is not None:
-            initial = flatten(initial, self._roster.parameters, "initial model")
+        given = parameters if initial is None and isinstance(parameters, Mapping) else initial
+        initial = None if given is None else flatten(given, self._roster.parameters, "initial model")
         contents = self._contents(initial, model, validation)
         manifest = encoding.manifest_record(
             self._roster.clients,
@@ -99,10 +99,11 @@ class RunRecorder:
             source=dict(source) if source is not None else None,
             task="classification" if classes is not None else None,
             classes=classes,
+            dtype=None if dtype == "float32" else dtype,
             truth=None if truth is None else encoding.truth_record(truth),
         )
         check_opening({**contents, MANIFEST: encoding.json_bytes(manifest, indent=1, strict=False)})
-        self._lines = EpochLines(self._roster.clients, Findings())
+        self._lines = EpochLines(self._roster.clients, Findings(), VERSION)
         self.manifest: dict[str, Any] = {}
         """manifest.json as recorded."""
         self._hashes: dict[str, str] = {}
@@ -145,6 +146,8 @@ class RunRecorder:
         *,
         participants: Sequence[str] | None = None,
         data_sizes: Mapping[str, int] | Sequence[int] | None = None,
+        weights: Mapping[str, Any] | Sequence[float] | None = None,
+        start_epoch: Mapping[str, Any] | Sequence[int] | None = None,
         global_model: Numbers | None = None,
         failed: Mapping[str, str] | Iterable[Any] | None = None,
         asked: Sequence[str] | None = None,
@@ -157,16 +160,20 @@ class RunRecorder:
 
         ``updates``: Δ of every participant, as a mapping id → (flat vector | mapping by name | list of arrays) or
         as an array (participants, P). ``participants`` may be left out where the mapping names them or every client
-        took part. ``data_sizes`` holds for this epoch only. ``global_model``: the server's model after the epoch,
+        took part; with an array a client may be named in several rows. ``data_sizes`` holds for this epoch only.
+        ``weights``: what the server weighed the updates with, where that is not the data sizes; ``start_epoch``: the
+        epoch whose model an update began from, where that is older than the last (0: the initial model). Both by id, or
+        as a list with one number per row. ``global_model``: the server's model after the epoch,
         needed where the server is not plain FedAvg. ``failed``: id → reason, or ids; where only ``asked`` is given,
         those who did not answer. ``source``: what the training framework knows beside (node ids, a round's number);
         kept, never read. ``claims``: replies whose name and node do not belong together. ``gap``: why an epoch that
         happened could not be recorded as it was.
         """
-        line = self.store_epoch(
-            updates,
+        told = EpochOptions(
             participants=participants,
             data_sizes=data_sizes,
+            weights=weights,
+            start_epoch=start_epoch,
             global_model=global_model,
             failed=failed,
             asked=asked,
@@ -175,46 +182,34 @@ class RunRecorder:
             claims=claims,
             gap=gap,
         )
-        return self.append_epoch(line)
+        return self.append_epoch(self.store_epoch(updates, **told))
 
-    def store_epoch(
-        self,
-        updates: Numbers,
-        *,
-        participants: Sequence[str] | None = None,
-        data_sizes: Mapping[str, int] | Sequence[int] | None = None,
-        global_model: Numbers | None = None,
-        failed: Mapping[str, str] | Iterable[Any] | None = None,
-        asked: Sequence[str] | None = None,
-        metrics: Mapping[str, Any] | None = None,
-        source: Mapping[str, Any] | None = None,
-        claims: Iterable[IdentityClaim] = (),
-        gap: str | None = None,
-    ) -> dict[str, Any]:
+    def store_epoch(self, updates: Numbers, **told: Unpack[EpochOptions]) -> dict[str, Any]:
         """The first half of ``epoch``: writes the tensors, one row at a time, and returns the epoch's line."""
         if not self._folder.is_open:
             raise refusal("E_CLOSED", str(self.path), "a closed recorder", "an open one")
         number, where = self.next_epoch, f"epoch {self.next_epoch}"
         roster = self._roster
-        names, rows = roster.updates(updates, participants, where)
+        names, rows = roster.updates(updates, told.get("participants"), where)
         server = None
-        if global_model is not None:
-            server = flatten(global_model, roster.parameters, f"{where}, global model")
-        if faults := epoch_size_faults(4 * roster.total * (len(names) + (server is not None)), where):
+        if told.get("global_model") is not None:
+            server = flatten(told["global_model"], roster.parameters, f"{where}, global model")
+        per_number = encoding.stored_bytes(self._dtype)
+        if faults := epoch_size_faults(roster.total * (per_number * len(names) + 4 * (server is not None)), where):
             raise RunLogError(tuple(faults))
-        if names and server is None and self._dtype != "float32":
-            raise refusal("E_MISSING:global", f"{where}, global_model", f"none beside updates in {self._dtype}")
         stored = bool(names) or server is not None
         line = encoding.epoch_line(
             number,
             names,
-            data_sizes=roster.epoch_sizes(data_sizes, names, where),
-            asked=asked,
-            failed=roster.failures(failed, asked, names),
-            metrics=as_metrics(metrics or {}, where),
-            source=source,
-            claims=[claim.to_json() for claim in claims],
-            gap=gap,
+            data_sizes=roster.epoch_sizes(told.get("data_sizes"), names, where),
+            weights=roster.per_row(told.get("weights"), names, f"{where}, weights"),
+            start_epoch=roster.per_row(told.get("start_epoch"), names, f"{where}, start_epoch"),
+            asked=told.get("asked"),
+            failed=roster.failures(told.get("failed"), told.get("asked"), names),
+            metrics=as_metrics(told.get("metrics") or {}, where),
+            source=told.get("source"),
+            claims=[claim.to_json() for claim in told.get("claims", ())],
+            gap=told.get("gap"),
             file=encoding.epoch_file(number) if stored else None,
             sha256=_NO_HASH_YET if stored else None,
         )
@@ -233,6 +228,8 @@ class RunRecorder:
         text = encoding.json_bytes(encoding.with_metrics(line, values) if values else line, strict=False)
         self._lines.append(text)
         try:
+            if uses_version_two(line):
+                self._write_manifest(version=2)  # before the line: a reader that follows must not ignore it
             self._folder.append(text)
         except BaseException:
             self._lines.withdraw(text)
@@ -247,6 +244,22 @@ class RunRecorder:
         """Takes a client into the run that joined later: the manifest is written again with it."""
         self._lines.add_client(self._roster.add(identity, data_size))
         self.manifest["clients"].append({"id": identity, "data_size": data_size})
+        self._write_manifest()
+
+    def add_note(self, client: str, epochs: tuple[int, int], text: str, *, by: str = "", when: str = "") -> None:
+        """Writes a declared fact about a client into the log: 'new scanner', epochs 12 to 20."""
+        note = {"client": client, "epochs": list(epochs), "text": text, "by": by, "when": when}
+        notes = [*self.manifest.get("notes", []), note]
+        findings = Findings()
+        read_notes(notes, self._roster.clients, findings)
+        findings.raise_errors()
+        self._write_manifest(version=2, notes=notes)
+
+    def _write_manifest(self, **changed: Any) -> None:
+        """The manifest with these entries; nothing is written where nothing changes but what the caller did."""
+        if changed and all(self.manifest.get(key) == value for key, value in changed.items()):
+            return
+        self.manifest |= changed
         self._hashes[MANIFEST] = self._folder.write(MANIFEST, [encoding.json_bytes(self.manifest, indent=1)])
 
     def last_model(self) -> Float32Array:
@@ -254,25 +267,18 @@ class RunRecorder:
 
         A stored ``global`` where the log has one, otherwise the weighted mean of eq. (fl_naive) rebuilt.
         """
-        model = flatten(load_file(self.path / INITIAL), self._roster.parameters, INITIAL).astype(np.float64)
-        for line in (self.path / EPOCHS).read_bytes().splitlines():
-            entry = json.loads(line)
-            if "file" not in entry:
-                continue
-            with safe_open(self.path / entry["file"], "numpy") as tensors:
-                if "global" in set(tensors.keys()):
-                    model = tensors.get_tensor("global").astype(np.float64)
-                    continue
-                updates = tensors.get_tensor("updates").astype(np.float64)
-            own = entry.get("data_sizes", {})
-            sizes = np.array([own.get(c, self._roster.sizes[c]) for c in entry["participants"]], dtype=np.float64)
-            model = model + (sizes / sizes.sum()) @ updates
-        return model.astype(np.float32)
+        return last_model(self.path, self._initial(), self._roster.sizes)
 
     def goes_on_from(self, model: Numbers) -> bool:
-        """Is this the model the recorded epochs ended with, up to rounding?"""
-        flat = flatten(model, self._roster.parameters, "model")
-        return bool(np.allclose(flat, self.last_model(), rtol=1e-5, atol=1e-6))
+        """Is this the model the recorded epochs ended with, up to the rounding of what is stored?"""
+        flat, last = flatten(model, self._roster.parameters, "model"), self.last_model()
+        if self._dtype == "float32":
+            return bool(np.allclose(flat, last, rtol=1e-5, atol=1e-6))
+        moved = np.linalg.norm(last - self._initial())
+        return bool(np.linalg.norm(flat - last) <= 2.0**-7 * moved + 1e-6 * np.sqrt(len(flat)))
+
+    def _initial(self) -> Float32Array:
+        return flatten(load_file(self.path / INITIAL), self._roster.parameters, INITIAL)
 
     def digest(self) -> str:
         """The run's identity as recorded so far: the same for the directory and for every zip of it."""
@@ -309,19 +315,16 @@ class RunRecorder:
         """Continues a recorded run: the same federation, an unbroken text, the last epoch's tensors in place."""
         text = (self.path / MANIFEST).read_bytes()
         recorded = json.loads(text)
-        for key in ("clients", "parameters", "classes", "truth"):
+        for key in ("clients", "parameters", "classes", "truth", "dtype", "frozen"):
             if key in given and recorded.get(key) != given[key]:
-                raise self._other_run(key)
+                raise _other_run(self.path, key)
         self._folder.remove_leftovers()
         self._hashes = {**recorded["files"], MANIFEST: encoding.sha256(text)}
         self._resume_lines()
         for file, content in given["files"].items():
             if recorded["files"].get(file) != content and not (file == INITIAL and self.goes_on_from(initial)):
-                raise self._other_run(file)
+                raise _other_run(self.path, file)
         self.manifest = recorded
-
-    def _other_run(self, part: str) -> RunLogError:
-        return refusal("E_OTHER_RUN", f"{self.path}, {part}", "something else than the run recorded there")
 
     def _resume_lines(self) -> None:
         content = (self.path / EPOCHS).read_bytes()
@@ -339,3 +342,7 @@ class RunRecorder:
         if whole != content:  # a crash tore the last line: that epoch was never part of the run
             self._folder.truncate(len(whole))
         self._text.update(whole)
+
+
+def _other_run(path: Path, part: str) -> RunLogError:
+    return refusal("E_OTHER_RUN", f"{path}, {part}", "something else than the run recorded there")

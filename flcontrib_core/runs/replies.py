@@ -56,15 +56,15 @@ class ReplyUpdates(Mapping[str, Float32Array]):
                 at += old.size
         return flat
 
-    def mean(self, name: str, weights: Mapping[str, int]) -> np.ndarray:
+    def mean(self, name: str, weights: Mapping[str, float]) -> np.ndarray:
         """What the server's tensor would be if it were the weighted mean of the replies."""
         old = self.before[name].astype(np.float64)
-        total = max(sum(weights.values()), 1)
+        total = sum(weights.values()) or 1.0
         moved = [weights[c] / total * (model[name] - old) for c, model in self._models.items()]
         return sum(moved, old)
 
 
-def is_weighted_mean(updates: ReplyUpdates, weights: Mapping[str, int], server: Arrays) -> bool:
+def is_weighted_mean(updates: ReplyUpdates, weights: Mapping[str, float], server: Arrays) -> bool:
     """Is the server's model the weighted mean of the replies, up to rounding?"""
     largest = max((float(np.abs(a).max(initial=0.0)) for a in server.values()), default=0.0)
     for name, array in server.items():
@@ -91,6 +91,11 @@ def with_hashes(
 def is_count(value: Any) -> bool:
     """Can this weight stand as a number of examples?"""
     return is_finite(value) and float(value) >= 1 and float(value).is_integer()
+
+
+def is_weight(value: Any) -> bool:
+    """Can this weigh an update: one positive number?"""
+    return is_finite(value) and float(value) > 0
 
 
 def is_finite(value: Any) -> bool:

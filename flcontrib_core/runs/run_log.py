@@ -10,13 +10,14 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.claims import IdentityClaim
+from flcontrib_core.runs.epoch_rows import EpochRows
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
 
@@ -69,6 +70,42 @@ class EpochRecord:
     """Replies whose name and node do not belong together."""
     gap: str | None = None
     """Why the epoch could not be recorded as it happened."""
+    rows: EpochRows | None = None
+    """The file's rows, where they are not one plain update per participant (version 2)."""
+
+    @property
+    def row_clients(self) -> tuple[int, ...]:
+        """Whose each row of the file is."""
+        return self.participants if self.rows is None else self.rows.clients
+
+    @property
+    def row_weights(self) -> tuple[float, ...]:
+        """What the server weighed each row of the file with."""
+        return self.data_sizes if self.rows is None else self.rows.weights
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """What the server weighed each participant with: its data size, or what the log gives in its place.
+
+        Given weights are scaled to add up to the participants' data, so that a share of all clients' data keeps its
+        meaning; only their ratios count elsewhere.
+        """
+        if self.rows is None:
+            return self.data_sizes
+        given = self.rows.client_weights()
+        factor = sum(self.data_sizes) / sum(given)
+        return tuple(weight * factor for weight in given)
+
+    def started_late(self) -> dict[int, int]:
+        """client -> the epoch whose older model its update began from (the oldest of several)."""
+        if self.rows is None:
+            return {}
+        pairs = zip(self.rows.clients, self.rows.starts, strict=True)
+        late: dict[int, int] = {}
+        for client, start in pairs:
+            if start < self.epoch - 1:
+                late[client] = min(start, late.get(client, start))
+        return late
 
 
 @dataclass(frozen=True)
@@ -114,6 +151,18 @@ class Truth:
     dishonest: tuple[DishonestTruth, ...]
 
 
+@dataclass(frozen=True)
+class LogNote:
+    """A fact that somebody declared about a client and wrote into the log: 'new scanner'."""
+
+    client: str
+    epochs: tuple[int, int]
+    """Inclusive, 1-based."""
+    text: str
+    by: str
+    when: str
+
+
 class EpochSource(Protocol):
     """Where a log's binary parts come from: a directory or a zip that was checked on opening."""
 
@@ -122,7 +171,7 @@ class EpochSource(Protocol):
         ...
 
     def epoch(self, record: EpochRecord) -> EpochData:
-        """An epoch's updates, and the server's model where it is stored."""
+        """An epoch's rows as the file has them, and the server's model where it is stored."""
         ...
 
     def validation(self) -> Validation | None:
@@ -156,6 +205,8 @@ class RunLog:
     origin: str = ""
     """The path it was read from, for words only."""
     manifest: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[LogNote, ...] = ()
+    """What operators and clients wrote into the log about themselves."""
     casts: tuple[str, ...] = ()
     """Files whose tensors were stored in 16 bits and are read as float32, for provenance."""
 
@@ -191,7 +242,12 @@ class RunLog:
         return self.source.initial()
 
     def epoch_data(self, epoch: int) -> EpochData:
-        """The updates (and stored global model) of epoch 1..T."""
+        """The updates, one per participant, and the stored global model of epoch 1..T."""
+        record, stored = self.epochs[epoch - 1], self.stored_data(epoch)
+        return stored if record.rows is None else replace(stored, updates=record.rows.by_client(stored.updates))
+
+    def stored_data(self, epoch: int) -> EpochData:
+        """The same as the file has it: one row per update, also where a client sent several."""
         return self.source.epoch(self.epochs[epoch - 1])
 
     def validation(self) -> Validation | None:
@@ -205,6 +261,8 @@ class RunLog:
             h = hashlib.sha256(digests[-1].encode())
             for position, size in zip(record.participants, record.data_sizes, strict=True):
                 h.update(f"\0{self.clients[position].id}\0{size}".encode())
+            if record.rows is not None:  # version 2 alone: what version 1 hashes stays as it was
+                h.update(f"\0{record.rows.clients}\0{record.rows.weights}".encode())
             h.update(f"\0{record.sha256 or ''}".encode())
             digests.append(h.hexdigest())
         return tuple(digests)

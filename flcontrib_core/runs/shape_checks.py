@@ -30,12 +30,18 @@ def initial_faults(layout: TensorLayout, parameters: Sequence[ParameterSpec]) ->
 
 
 def epoch_faults(
-    layout: TensorLayout, record: EpochRecord, clients: Sequence[Client], parameters: int
+    layout: TensorLayout, record: EpochRecord, clients: Sequence[Client], parameters: int, kind: str | None = None
 ) -> list[Problem]:
-    """Does an epoch's file hold one update per participant, and the server's model where it names one?"""
+    """Does an epoch's file hold one update per participant, and the server's model where it names one?
+
+    ``kind``: the type in which the manifest says that updates are stored.
+    """
     where = str(record.file)
     problems = _float_faults(layout, where)
-    rows = len(record.participants)
+    updates = layout.get("updates")
+    if kind is not None and updates is not None and updates.dtype != kind and not problems:
+        problems += wrong_dtype(f"{where}:updates", updates.dtype, (kind,)).problems
+    rows = len(record.row_clients)
     wanted = {"updates": (rows, parameters), "global": (parameters,)}
     for tensor in layout.tensors:
         if tensor.name not in wanted:

@@ -10,13 +10,17 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from flcontrib_core.runs.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES
+from flcontrib_core.errors import RunLogError
+from flcontrib_core.runs.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES, PIECE_BYTES
 from flcontrib_core.runs.problems import refusal, shown
+
+if TYPE_CHECKING:
+    from flcontrib_core.runs.containers import ByteStream
 
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -131,3 +135,23 @@ def _refuse_lone_surrogates(value: Any, where: str, path: tuple[str | int, ...])
 def _place(path: tuple[str | int, ...]) -> str:
     """A path in words; built only for the message, because keys may be as long as the file."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{shown(part, 60)[1:-1]}" for part in path)[1:]
+
+
+def whole_lines(stream: ByteStream, can_grow: bool, where: str) -> Iterator[bytes]:
+    """The lines of a file of JSON lines, each with its newline; an unfinished last one only where it is whole."""
+    rest = b""
+    while piece := stream.read(PIECE_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+        if len(rest) > MAX_JSON_BYTES:
+            raise refusal("E_FILE_SIZE:text", where, "a line without end", f"lines of at most {MAX_JSON_BYTES} bytes")
+    if rest and not (can_grow and not _is_json(rest, where)):
+        yield rest
+
+
+def _is_json(line: bytes, where: str) -> bool:
+    try:
+        parse_json(line, where)
+    except RunLogError:
+        return False
+    return True

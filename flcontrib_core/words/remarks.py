@@ -81,8 +81,28 @@ def remark_phrase(remark: HistoryRemark) -> str:
             budget = several(remark.budget, "epoch")
             best = f"the best {remark.fairness} schedule of at most {budget} is empty"
             return f"no epoch was computed: under these settings {best}"
+        case h.OwnWeights() | h.StartedEarlier() | h.SentSeveral() | h.NotedInLog():
+            return _log_phrase(remark)
         case _:
             return _estimator_phrase(remark)
+
+
+def _log_phrase(remark: h.LogRemark) -> str:
+    match remark:
+        case h.OwnWeights():
+            return "weighed as the log says the server did, not by data sizes"
+        case h.StartedEarlier():
+            verb = "update began" if remark.clients.count == 1 else "updates began"
+            return f"the {verb} from an older model: {others(remark.clients)}"
+        case h.SentSeveral():
+            return f"several updates in one round, counted as one with their joint weight: {others(remark.clients)}"
+        case h.NotedInLog():
+            signed = " ".join(
+                part for part in (remark.by and f"by {remark.by}", remark.when and f"on {remark.when}") if part
+            )
+            return f"noted about {others(remark.client)}{signed and f' {signed}'}: {remark.text.rstrip('.')}"
+        case _:
+            assert_never(remark)
 
 
 def _estimator_phrase(remark: EstimatorRemark) -> str:

@@ -18,6 +18,7 @@ def register() -> None:
     _versions_and_hashes()
     _shapes()
     _epochs()
+    _version_two()
     _clients()
     _architectures()
 
@@ -137,7 +138,7 @@ def _json() -> None:
 
 def _versions_and_hashes() -> None:
     add(
-        20, "newer version", _replace("manifest.json", b'"version": 1', b'"version": 2'), "E_VERSION", names="version 2"
+        20, "newer version", _replace("manifest.json", b'"version": 1', b'"version": 3'), "E_VERSION", names="version 3"
     )
     for text in (b"0", b"-1", b"true", b'"1"', b"1.0", b"null"):
         add(
@@ -283,6 +284,23 @@ def _epochs() -> None:
         add(34, f"metrics {str(wrong)[:20]}", line_edit(metrics=wrong), "E_METRICS")
     for wrong in (0, -3, True, 2**60, 2.5, "9", None, []):
         add(33, f"data size {wrong!r} of one epoch", line_edit(data_sizes={"hospital-b": wrong}), "E_CLIENT_SIZE")
+
+
+def _version_two() -> None:
+    def second(**fields: Any) -> Callable[[LogWriter], None]:
+        def change(writer: LogWriter) -> None:
+            writer.extra_manifest["version"] = 2
+            writer.lines[1].update(fields)
+
+        return change
+
+    pair = {"hospital-a": 0.3, "hospital-b": 0.7}
+    _with(second(weights=[0.3, 0.7]), "E_WEIGHTS", 33, "weights of another kind")
+    _with(second(weights={**pair, "nobody": 1.0}), "E_PARTICIPANTS", 34, "weight of a stranger")
+    for wrong in (0, -0.5, True, "0.3", None, [0.3, 0.3]):
+        _with(second(weights={**pair, "hospital-a": wrong}), "E_WEIGHTS", 33, f"weight {wrong!r} of one epoch")
+    for begun in (2, -1, 0.5, True, "0"):
+        _with(second(start_epoch={"hospital-a": begun}), "E_START_EPOCH", 31, f"start epoch {begun!r}")
 
 
 def _clients() -> None:

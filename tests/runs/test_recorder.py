@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError, SettingsError
@@ -86,17 +87,42 @@ def test_rows_are_written_one_by_one_as_the_library_writes_them_at_once() -> Non
         assert b"".join(map(bytes, pieces)) == encoding.epoch_bytes(updates, model)
 
 
-def test_16_bits_need_the_servers_model_and_numbers_that_fit(tmp_path: Path) -> None:
+def test_16_bits_take_half_the_room_and_numbers_that_fit(tmp_path: Path) -> None:
     with recorder(tmp_path / "r", dtype="float16") as rec:
         with pytest.raises(RunLogError) as error:
-            rec.epoch({"a": np.ones(8)})
-        assert refusal_code(error) == "E_MISSING"
-        with pytest.raises(RunLogError) as error:
-            rec.epoch({"a": np.full(8, 1e6)}, global_model=INITIAL)
+            rec.epoch({"a": np.full(8, 1e6)})
         assert refusal_code(error) == "E_ST_DTYPE"
-        assert rec.epoch({"a": np.ones(8)}, global_model=INITIAL) == 1
+        assert rec.epoch({"a": np.ones(8)}) == 1
+        assert rec.manifest["version"] == 2
+        assert rec.manifest["dtype"] == "float16"
     with pytest.raises(SettingsError, match="float16"):
         recorder(tmp_path / "s", dtype="int8")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_log_in_16_bits_replays_exactly_and_is_half_as_large(tmp_path: Path, dtype: str) -> None:
+    """Somebody who adds up what the log stores, with torch's own 16-bit numbers, gets the log's model bit by bit."""
+    rng = np.random.default_rng(3)
+    kind = getattr(torch, dtype)
+    model, size = np.zeros(4096), {}
+    for name in ("float32", dtype):
+        with RunRecorder(
+            tmp_path / name, clients=[("a", 3), ("b", 1)], parameters=[("w", (4096,))], initial=model, dtype=name
+        ) as rec:
+            for _ in range(3):
+                rec.epoch(rng.normal(scale=0.01, size=(2, 4096)))
+            if name == dtype:
+                rec_last = rec.last_model()
+        size[name] = sum(file.stat().st_size for file in (tmp_path / name / "epochs").iterdir())
+    header = 3 * 128
+    assert size[dtype] - header <= size["float32"] / 2
+    run = read_run_log(tmp_path / dtype)
+    assert isinstance(run, RunLog)
+    for record in run.epochs:
+        stored = torch.from_numpy(run.epoch_data(record.epoch).updates)
+        assert torch.equal(stored.to(kind).float(), stored), "the log gives the very numbers that are stored"
+        model = (model.astype(np.float64) + stored.numpy().astype(np.float64).T @ [0.75, 0.25]).astype(np.float32)
+    np.testing.assert_allclose(rec_last, model, rtol=0, atol=1e-9)
 
 
 def test_named_updates_are_flattened_in_manifest_order(tmp_path: Path) -> None:
@@ -147,7 +173,9 @@ def test_silent_clients_are_failed_and_reasons_are_kept(tmp_path: Path) -> None:
     [
         (lambda r: r.epoch({"z": np.zeros(8)}), "E_PARTICIPANTS"),
         (lambda r: r.epoch({"a": np.zeros(8)}, participants=["a", "b"]), "E_PARTICIPANTS"),
-        (lambda r: r.epoch(np.zeros((2, 8)), participants=["a", "a"]), "E_PARTICIPANTS"),
+        (lambda r: r.epoch({"a": np.zeros(8)}, participants=["a", "a"]), "E_PARTICIPANTS"),
+        (lambda r: r.epoch(np.zeros((2, 8)), participants=["a", "a"], data_sizes=[3, 4]), "E_CLIENT_SIZE"),
+        (lambda r: r.epoch(np.zeros((2, 8)), participants=["a", "a"], weights=[0.5]), "E_PARTICIPANTS"),
         (lambda r: r.epoch({"a": np.zeros(7)}), "E_SHAPE"),
         (lambda r: r.epoch({"a": {"w": np.zeros((2, 3))}}), "E_SHAPE"),
         (lambda r: r.epoch({"a": {"w": np.zeros((3, 2)), "b": np.zeros(2)}}), "E_SHAPE"),

@@ -38,6 +38,10 @@ MADE: list[HistoryRemark] = [
     h.ValuesMissing(2),
     h.WithoutValues(h.NoValues.NOT_ASKED),
     h.ScheduleEmpty("two-sided-lb", 20),
+    h.OwnWeights(),
+    h.StartedEarlier(WHO),
+    h.SentSeveral(WHO),
+    h.NotedInLog(WHO, "new scanner.", "ada", "2026-11-16"),
 ]
 
 
