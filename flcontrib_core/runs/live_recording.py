@@ -36,8 +36,8 @@ from flcontrib_core.runs.replies import (
     ReplyUpdates,
     is_count,
     is_finite,
-    is_weight,
     is_weighted_mean,
+    own_weights,
     with_hashes,
 )
 from flcontrib_core.runs.run_log import Client
@@ -306,11 +306,7 @@ class LiveRecording:
         unusable = {c: why for c, r in named.items() if (why := _unusable(r, finished.before, recorder))}
         order = [c for c in known if c in named and c not in unusable]  # replies come in any order
         updates = ReplyUpdates({c: named[c].arrays for c in order}, finished.before, recorder.parameter_names)
-        weights: dict[str, float] = {c: sizes.get(c, known[c]) for c in order}
-        # A strategy may weigh by anything: what is no number of examples is recorded as the weight it is.
-        weighed = all(is_weight(named[c].weight) for c in order) and not all(c in sizes for c in order)
-        if weighed:
-            weights = {c: float(named[c].weight) for c in order}
+        own = own_weights({c: named[c] for c in order})
         server = _part(finished.before if finished.after is None else finished.after, recorder)
         answered = {reply.node for reply in finished.replies}
         asked = {**dict.fromkeys(finished.asked), **finished.errors}
@@ -318,9 +314,9 @@ class LiveRecording:
         source = {"round": finished.number, "nodes": {c: named[c].node for c in order}}
         self._line = recorder.store_epoch(
             updates,
-            data_sizes={} if weighed else {c: sizes[c] for c in order if c in sizes},
-            weights=weights if weighed else None,
-            global_model=None if is_weighted_mean(updates, weights, server) else server,
+            data_sizes={} if own else {c: sizes[c] for c in order if c in sizes},
+            weights=own,
+            global_model=None if is_weighted_mean(updates, own or {**known, **sizes}, server) else server,
             asked=[self._shown(n) for n in finished.asked],
             failed={**failed, **unusable},
             source=source | ({"verdict": dict(finished.factors)} if finished.factors else {}),

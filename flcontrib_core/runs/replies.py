@@ -59,7 +59,7 @@ class ReplyUpdates(Mapping[str, Float32Array]):
     def mean(self, name: str, weights: Mapping[str, float]) -> np.ndarray:
         """What the server's tensor would be if it were the weighted mean of the replies."""
         old = self.before[name].astype(np.float64)
-        total = sum(weights.values()) or 1.0
+        total = sum(weights[client] for client in self._models) or 1.0
         moved = [weights[c] / total * (model[name] - old) for c, model in self._models.items()]
         return sum(moved, old)
 
@@ -93,9 +93,12 @@ def is_count(value: Any) -> bool:
     return is_finite(value) and float(value) >= 1 and float(value).is_integer()
 
 
-def is_weight(value: Any) -> bool:
-    """Can this weigh an update: one positive number?"""
-    return is_finite(value) and float(value) > 0
+def own_weights(replies: Mapping[str, Reply]) -> dict[str, float] | None:
+    """The weights of replies that are not all numbers of examples; None where these, or nothing usable, were given."""
+    given = {client: reply.weight for client, reply in replies.items()}
+    if not all(is_finite(weight) and weight > 0 for weight in given.values()) or all(map(is_count, given.values())):
+        return None
+    return {client: float(weight) for client, weight in given.items()}
 
 
 def is_finite(value: Any) -> bool:
