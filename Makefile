@@ -9,7 +9,7 @@ FRAMEWORKS := .venv-frameworks
 JOBS ?= logical
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow lint coverage browser frameworks bench docs wheel clean help
+.PHONY: demo test test-slow lint coverage browser frameworks bench docs wheel lock sbom clean help
 
 help:
 	@echo "make demo       set up and open the dashboard on the sample runs"
@@ -19,6 +19,8 @@ help:
 	@echo "make coverage   the tests with the share of the code they run, child processes included"
 	@echo "make bench      the side-by-side measurements with their targets"
 	@echo "make docs       the documentation site in build/docs"
+	@echo "make lock       pin what is shipped by hash, in requirements.lock"
+	@echo "make sbom       install exactly that and list it with its licences, in docs/sbom.cdx.json"
 	@echo "make wheel      build the wheel and try it alone in an empty environment"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -71,6 +73,25 @@ wheel: $(STAMP)
 	build/alone/bin/pip install -q "$$(ls dist/*.whl)[dashboard]" -c constraints.txt
 	cd build && alone/bin/python -P ../tests/installed_wheel.py dashboard
 	cd build && alone/bin/python -P ../tests/pages.py
+
+build/supply/.installed:
+	$(PYTHON) -m venv build/supply
+	build/supply/bin/pip install -q "cyclonedx-bom>=7,<8" "pip-tools>=7,<8"
+	touch build/supply/.installed
+
+lock: $(STAMP) build/supply/.installed
+	$(BIN)/python docs/supply_chain.py requirements > build/requirements.in
+	build/supply/bin/pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		-c constraints.txt -o requirements.lock build/requirements.in
+
+sbom: build/supply/.installed
+	rm -rf build/locked
+	$(PYTHON) -m venv --without-pip build/locked
+	build/supply/bin/pip --python build/locked/bin/python install -q --require-hashes --no-deps -r requirements.lock
+	build/supply/bin/cyclonedx-py environment build/locked/bin/python --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o docs/sbom.cdx.json
+	$(PYTHON) docs/supply_chain.py shorten docs/sbom.cdx.json
 
 clean:
 	rm -rf $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .hypothesis .coverage* dist build

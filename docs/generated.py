@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,14 @@ class House(FromCode):
         ]
 
 
+class Licences(FromCode):
+    """What is shipped beside our own code, and under which terms, read from the bill of materials."""
+
+    def lines(self) -> list[str]:
+        rows = ["| package | version | licence as its authors declare it |", "|---|---|---|"]
+        return rows + [f"| {name} | {version} | {terms} |" for name, version, terms in shipped()]
+
+
 class Porch(SphinxDirective):
     """Signatures and docstrings of every name on the porch."""
 
@@ -67,6 +76,18 @@ class Porch(SphinxDirective):
             kind = "autoclass" if isinstance(thing, type) else "autofunction"
             lines += [f".. {kind}:: flcontrib_core.{name}", ""]
         return self.parse_text_to_nodes("\n".join(["```{eval-rst}", *lines, "```"]))
+
+
+def shipped() -> list[tuple[str, str, str]]:
+    """Name, version and declared licences of every package in the bill of materials."""
+    bill = json.loads((Path(__file__).parent / "sbom.cdx.json").read_text())
+    rows = []
+    for part in bill["components"]:
+        declared = [held.get("license", held) for held in part.get("licenses", ())]
+        terms = [term.get("id") or term.get("expression") or term.get("name", "") for term in declared]
+        short = [" ".join(term.split())[:80] for term in terms if term]
+        rows.append((part["name"], part["version"], ", ".join(dict.fromkeys(short)) or "not declared in its metadata"))
+    return sorted(rows, key=lambda row: row[0].lower())
 
 
 def imports_by_room() -> dict[str, set[str]]:
@@ -93,7 +114,13 @@ def keep_bars(app: Sphinx, what: str, name: str, thing: object, options: object,
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Makes the directives known."""
-    for name, directive in {"codes": Codes, "terms": Glossary, "house": House, "porch": Porch}.items():
+    for name, directive in {
+        "codes": Codes,
+        "terms": Glossary,
+        "house": House,
+        "licences": Licences,
+        "porch": Porch,
+    }.items():
         app.add_directive(name, directive)
     app.connect("autodoc-process-docstring", keep_bars)
     return {"parallel_read_safe": True}
