@@ -58,15 +58,13 @@ def reproduce(
         made = run_figure(name, stage, out / "instances", workers, progress)
         progress.close()
         files = write_figure(made, out)
-        claims = [claim.to_json() for claim in made.claims]
-        answers.append({"name": name, "files": [str(path) for path in files], "claims": claims})
+        shown = made.shown
+        answer = {"name": name, "files": [str(path) for path in files], "cpu_seconds": shown.seconds}
+        answers.append({**answer, "claims": [claim.to_json() for claim in shown.claims]})
         if not as_json:
-            click.echo(f"\n{made.drawn.title} ({made.scale})")
-            said = {True: "holds", False: "holds not", None: "not run"}
-            click.echo(
-                table(["claim", "paper", "ours", ""], [[c.claim, c.paper, c.ours, said[c.holds]] for c in made.claims])
-            )
+            click.echo(f"\n{shown.drawn.title} ({shown.scale}, {shown.seconds / 60:.1f} min of CPU)")
+            click.echo(table(["claim", "paper", "ours", ""], [list(claim.cells) for claim in shown.claims]))
             click.echo(f"drawn: {out / f'{name}.svg'}")
-    click.echo(f"every claim: {write_claims_page(out, FIGURES)}", err=True)
+    click.echo(f"every claim: {write_claims_page(out)}", err=True)
     if as_json:
         print_json({"figures": answers})

@@ -27,6 +27,7 @@ from flcontrib_core.laboratory.reproduction.grid import (
     run_instances,
 )
 from flcontrib_core.laboratory.simulation import SimulationSettings
+from flcontrib_core.reports.paper_figure import read_paper_figures
 from flcontrib_core.scheduling import BudgetSettings
 from flcontrib_core.shapley import Exact
 
@@ -49,14 +50,16 @@ def test_every_figure_has_data_a_drawing_and_claims(name: str, tmp_path: Path) -
     files = write_figure(figure, tmp_path)
     assert {path.suffix for path in files} == {".csv", ".parquet", ".json", ".svg", ".html"}
     assert all(path.stat().st_size for path in files)
-    stored = json.loads((tmp_path / f"{name}.json").read_text())
-    assert stored["rows"]
+    assert len((tmp_path / f"{name}.csv").read_text().splitlines()) == len(figure.rows) + 1
+    stored = read_paper_figures(tmp_path)[name]
+    assert stored.to_json() == figure.shown.to_json()  # with the holes of a drawing, which equal nothing
+    assert stored.seconds > 0
     claims = json.loads((tmp_path / f"{name}-claims.json").read_text())
-    assert claims == stored["claims"]
+    assert claims == [claim.to_json() for claim in stored.claims]
     assert {frozenset(claim) for claim in claims} == {frozenset({"claim", "paper", "ours", "holds"})}
     assert all(claim["holds"] in (True, False, None) for claim in claims)
     drawing = (tmp_path / f"{name}.svg").read_text()
-    assert figure.drawn.title in drawing
+    assert figure.shown.drawn.title in drawing
     assert "NaN" not in drawing
 
 
@@ -71,8 +74,9 @@ def test_finished_instances_are_not_run_again(tmp_path: Path) -> None:
     first = run_instances("cactus", work, SMALL, some[:2], tmp_path, 1)
     again = run_instances("cactus", work, SMALL, some, tmp_path, 1)
     assert ran == some
-    assert [row["value"] for row in again] == [0, 1, 2]
-    assert again[:2] == first
+    assert [row["value"] for row in again.rows] == [0, 1, 2]
+    assert again.rows[:2] == first.rows
+    assert again.seconds >= first.seconds
     run_instances("cactus", work, replace(SMALL, full=True), some, tmp_path, 1)
     assert len(ran) == 6  # another scale is other work
 

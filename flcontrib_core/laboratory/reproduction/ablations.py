@@ -15,8 +15,9 @@ import numpy as np
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessSettings
 from flcontrib_core.history.trajectory import scheduling_problem
-from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, rises, where
+from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, rises, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within, limited_to, squared_errors
+from flcontrib_core.reports.paper_figure import Claim, PaperFigure
 from flcontrib_core.scheduling.choose import choose_epochs
 from flcontrib_core.scheduling.schedule import FairnessMode
 from flcontrib_core.vocabulary import FillPolicy
@@ -86,7 +87,7 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
     facts = PanelFacts(title, "Time and squared error of the totals against exact values.", tuple(panels), 3, modes)
     fill = f"Paper modes: complementary contributions, at most k, γ = 1, each term over its own sum, {FillPolicy.ZERO}"
     note = f"{stage.describe()} {fill} fill. Ours: auto, exactly k, γ = 0.3, {FillPolicy.EQUAL} fill."
-    return Figure("ablations", stage.scale, note, tuple(rows), claims, facts)
+    return Figure(PaperFigure("ablations", stage.scale, note, claims, facts), tuple(rows))
 
 
 def _line(rows: list[Row], mode: str, across: str, column: str, places: object) -> Line:
@@ -132,4 +133,4 @@ def _budgets_used(rows: list[Row]) -> Claim:
     return Claim("Epochs computed at k/T = 0.5 (LB moves with k/T and is never empty)", "–", said, used[LB] > 0)
 
 
-RECIPE = Recipe("ablations", "What do clients and k/T cost and buy?", instances, work, evaluations, read)
+RECIPE = Recipe("ablations", instances, work, evaluations, read)

@@ -6,8 +6,9 @@ import numpy as np
 
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.history.trajectory import evaluator_for, walk
-from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, where
+from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage
+from flcontrib_core.reports.paper_figure import Claim, PaperFigure
 
 RULES = {"fedavg": "FedAvg", "greedy": "FedAvg + best subset"}
 
@@ -59,7 +60,7 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
             claims.append(Claim(claim, "decreases quickly", said, all(a < b for _, a, b in pairs)))
     title = "FedAvg beside aggregation of the best subset"
     facts = PanelFacts(title, "Validation loss of the global model, means over seeds.", tuple(panels), 3)
-    return Figure("aggregation", stage.scale, stage.describe(), tuple(rows), tuple(claims), facts)
+    return Figure(PaperFigure("aggregation", stage.scale, stage.describe(), tuple(claims), facts), tuple(rows))
 
 
-RECIPE = Recipe("aggregation", "Does the best subset train faster?", instances, work, evaluations, read)
+RECIPE = Recipe("aggregation", instances, work, evaluations, read)

@@ -7,8 +7,9 @@ import numpy as np
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.history.settings import AssessSettings
-from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, where
+from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within
+from flcontrib_core.reports.paper_figure import Claim, PaperFigure
 from flcontrib_core.shapley.registry import estimator_by_name
 
 CC, MC, OURS = "complementary", "monte-carlo", "surrogate"
@@ -81,7 +82,7 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
     title = "Approximations at equal evaluations"
     facts = PanelFacts(title, "Means over runs; exact values of all coalitions are the truth.", tuple(panels), 3)
     note = f"{stage.describe()} Newer approximators of shapiq need Python 3.12 and were not run."
-    return Figure("approximations", stage.scale, note, tuple(rows), _claims(rows, multiples), facts)
+    return Figure(PaperFigure("approximations", stage.scale, note, _claims(rows, multiples), facts), tuple(rows))
 
 
 def _error(rows: list[Row], method: str, multiple: int, utility: str) -> float:
@@ -120,4 +121,4 @@ def _claims(rows: list[Row], multiples: list[int]) -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-RECIPE = Recipe("approximations", "Which estimator errs least at equal cost?", instances, work, evaluations, read)
+RECIPE = Recipe("approximations", instances, work, evaluations, read)

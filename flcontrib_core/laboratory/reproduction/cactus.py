@@ -18,7 +18,7 @@ from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessSettings
 from flcontrib_core.history.trajectory import scheduling_problem
-from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, where
+from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, where
 from flcontrib_core.laboratory.reproduction.grid import (
     CUT_OFF_SECONDS,
     CutOffReached,
@@ -29,6 +29,7 @@ from flcontrib_core.laboratory.reproduction.grid import (
     paper_grid,
     squared_errors,
 )
+from flcontrib_core.reports.paper_figure import Claim, PaperFigure
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.scheduling.choose import choose_epochs
 from flcontrib_core.scheduling.schedule import BudgetSettings
@@ -215,9 +216,8 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
     take_away = f"{ran} of the paper's 132 instances were run" + (", the others' times predicted." if guessed else ".")
     title = "Methods compared: time and squared error over instances"
     note = f"{stage.describe()} FLContrib with k/T = {SHARE}, zero fill; ours with k/T = {SHARE}, equal fill, γ = 0.3."
-    return Figure(
-        "cactus", stage.scale, note, (*rows, *guessed), claims, PanelFacts(title, take_away, panels, 3, names)
-    )
+    facts = PanelFacts(title, take_away, panels, 3, names)
+    return Figure(PaperFigure("cactus", stage.scale, note, claims, facts), (*rows, *guessed))
 
 
 def _sorted(rows: list[Row], method: str, column: str) -> Line:
@@ -297,4 +297,4 @@ def _ahead(rows: list[Row]) -> Claim:
     )  # fmt: skip
 
 
-RECIPE = Recipe("cactus", "How many instances within a time, and within an error?", instances, work, evaluations, read)
+RECIPE = Recipe("cactus", instances, work, evaluations, read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from flcontrib_core.errors import SettingsError
@@ -47,8 +48,9 @@ def reproduce(
     """
     recipe = recipe_of(name)
     instances = recipe.instances(stage)
-    rows = run_instances(recipe.name, recipe.work, stage, instances, folder, workers, on_progress)
-    return recipe.read(stage, rows)
+    outcome = run_instances(recipe.name, recipe.work, stage, instances, folder, workers, on_progress)
+    figure = recipe.read(stage, outcome.rows)
+    return replace(figure, shown=replace(figure.shown, seconds=round(outcome.seconds, 1)))
 
 
 def price_of_figures(names: Iterable[str], stage: Stage, workers: int = 1) -> dict[str, float]:

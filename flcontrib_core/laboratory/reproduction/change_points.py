@@ -9,8 +9,9 @@ import numpy as np
 
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSeries, mass_in_window, read_change_points
-from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, where
+from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within
+from flcontrib_core.reports.paper_figure import Claim, PaperFigure
 
 CASES = ((4, 1), (4, 2), (8, 1), (8, 2))
 FLIPS = (0.3, 0.5, 0.7, 1.0)
@@ -80,7 +81,7 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
     facts = PanelFacts(title, take_away, tuple(panels), 2)
     data = f"Data: {rows[0]['dataset']}, equal splits, {EPOCHS} epochs; Fearnhead's recursion."
     note = f"{stage.describe()} {data}"
-    return Figure("change-points", stage.scale, note, kept, _claims(rows), facts)
+    return Figure(PaperFigure("change-points", stage.scale, note, _claims(rows), facts), kept)
 
 
 def _mass(rows: list[Row], clients: int, dishonest: int, flip: float, marked: bool) -> float:
@@ -132,4 +133,4 @@ def _claims(rows: list[Row]) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-RECIPE = Recipe("change-points", "Does the change-point mass show the window?", instances, work, evaluations, read)
+RECIPE = Recipe("change-points", instances, work, evaluations, read)

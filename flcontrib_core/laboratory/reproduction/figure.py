@@ -1,4 +1,4 @@
-"""Figures of the paper as we make them: rows, what is drawn of them, and each claim beside what we found."""
+"""How a figure of the paper is made: from instances to rows, and from rows to what is drawn and claimed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flcontrib_core.charts.panels import PanelFacts
+from flcontrib_core.reports.paper_figure import PaperFigure
 
 if TYPE_CHECKING:
     from flcontrib_core.laboratory.reproduction.grid import Instance, Stage
@@ -17,31 +17,11 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Claim:
-    """One statement of the paper (or of ours), what it says in numbers, and what came out here."""
-
-    claim: str
-    paper: str
-    ours: str
-    holds: bool | None
-    """None: not run, or not to be decided from what was run"""
-
-    def to_json(self) -> dict[str, object]:
-        """As ``flcontrib reproduce --json`` prints it."""
-        return {"claim": self.claim, "paper": self.paper, "ours": self.ours, "holds": self.holds}
-
-
-@dataclass(frozen=True)
 class Figure:
-    """One figure at the scale it was run."""
+    """One figure with the rows it was read from."""
 
-    name: str
-    scale: str
-    note: str
-    """What was run, and where that differs from the paper"""
+    shown: PaperFigure
     rows: tuple[Row, ...]
-    claims: tuple[Claim, ...]
-    drawn: PanelFacts
 
 
 @dataclass(frozen=True)
@@ -49,7 +29,6 @@ class Recipe:
     """How a figure is made: its instances, the work on one of them, and what is read from all rows."""
 
     name: str
-    question: str
     instances: Callable[[Stage], Sequence[Instance]]
     work: Callable[[Stage, Instance], list[Row]]
     evaluations: Callable[[Stage, Instance], float]

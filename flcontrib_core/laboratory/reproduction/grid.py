@@ -34,7 +34,7 @@ from flcontrib_core.shapley.surrogate import Surrogate
 from flcontrib_core.vocabulary import CellState, FillPolicy, OnProgress, no_progress
 
 CUT_OFF_SECONDS = 12_000.0
-LAYOUT = 1
+LAYOUT = 2
 """Of the kept rows: raised whenever an instance's work gives other rows than before."""
 TABLES = ("adult", "compas")
 CLIENTS = (4, 8, 16, 32, 64)
@@ -181,6 +181,14 @@ def limited_to(history: ContributionHistory, epochs: Sequence[int]) -> Contribut
     return replace(history, state=state)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The rows of a figure's instances, and the CPU seconds that making them took."""
+
+    rows: list[Row]
+    seconds: float
+
+
 def run_instances(
     name: str,
     work: Callable[[Stage, Instance], list[Row]],
@@ -189,26 +197,29 @@ def run_instances(
     folder: Path | None,
     workers: int,
     on_progress: OnProgress = no_progress,
-) -> list[Row]:
+) -> Outcome:
     """The rows of all instances in their order; those kept in ``folder`` are not run again."""
-    kept = {n: rows for n, i in enumerate(instances) if (rows := _kept(folder, name, stage, i)) is not None}
+    kept = {n: found for n, i in enumerate(instances) if (found := _kept(folder, name, stage, i)) is not None}
     on_progress(len(kept), len(instances), name)
     todo = [(n, i) for n, i in enumerate(instances) if n not in kept]
-    for n, rows in run_tasks(_numbered, (work, stage), iter(todo), workers):
-        kept[n] = rows
+    for n, found in run_tasks(_numbered, (work, stage), iter(todo), workers):
+        kept[n] = found
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(_place(folder, name, stage, instances[n]), json.dumps(rows, indent=1))
+            write_atomic(_place(folder, name, stage, instances[n]), json.dumps(asdict(found), indent=1))
         on_progress(len(kept), len(instances), f"{name}: {instances[n].label()}")
-    return [row for n in range(len(instances)) for row in kept[n]]
+    rows = [row for n in range(len(instances)) for row in kept[n].rows]
+    return Outcome(rows, sum(found.seconds for found in kept.values()))
 
 
 def _numbered(
     shared: tuple[Callable[[Stage, Instance], list[Row]], Stage], task: tuple[int, Instance]
-) -> tuple[int, list[Row]]:
+) -> tuple[int, Outcome]:
     (work, stage), (n, instance) = shared, task
     about = {f.name: getattr(instance, f.name) for f in fields(Instance)}
-    return n, [{**about, **row} for row in work(stage, instance)]
+    began = time.process_time()
+    rows = [{**about, **row} for row in work(stage, instance)]
+    return n, Outcome(rows, time.process_time() - began)
 
 
 def _place(folder: Path, name: str, stage: Stage, instance: Instance) -> Path:
@@ -218,14 +229,11 @@ def _place(folder: Path, name: str, stage: Stage, instance: Instance) -> Path:
     return folder / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:20]}.json"
 
 
-def _kept(folder: Path | None, name: str, stage: Stage, instance: Instance) -> list[Row] | None:
+def _kept(folder: Path | None, name: str, stage: Stage, instance: Instance) -> Outcome | None:
     if folder is None:
         return None
     place = _place(folder, name, stage, instance)
-    if not place.exists():
-        return None
-    rows: list[Row] = json.loads(place.read_text())
-    return rows
+    return Outcome(**json.loads(place.read_text())) if place.exists() else None
 
 
 def evaluations_per_second(stage: Stage, dataset: str) -> float:

@@ -6,8 +6,9 @@ import numpy as np
 
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.detection.separation import GroupingSettings, separate
-from flcontrib_core.laboratory.reproduction.figure import Claim, Figure, Recipe, Row, mean_of, number, rises, where
+from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, rises, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within
+from flcontrib_core.reports.paper_figure import Claim, PaperFigure
 
 FLIPS = (0.1, 0.3, 0.5, 0.7, 1.0)
 CLIENTS = (4, 8, 16)
@@ -91,7 +92,7 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
     data = f"Data: {rows[0]['dataset']}, equal splits, {EPOCHS} epochs"
     note = f"{stage.describe()} {data}; 8 clients, 1 dishonest, flip 0.5 where not varied."
     facts = PanelFacts(title, take_away, tuple(panels), 3)
-    return Figure("jaccard", stage.scale, note, tuple(rows), _claims(rows), facts)
+    return Figure(PaperFigure("jaccard", stage.scale, note, _claims(rows), facts), tuple(rows))
 
 
 def _varied(rows: list[Row], knob: str, value: float) -> list[Row]:
@@ -132,4 +133,4 @@ def _claims(rows: list[Row]) -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-RECIPE = Recipe("jaccard", "Are honest clients kept apart from dishonest ones?", instances, work, evaluations, read)
+RECIPE = Recipe("jaccard", instances, work, evaluations, read)
