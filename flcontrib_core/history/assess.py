@@ -98,7 +98,7 @@ def assess_contributions(
     epochs = set(plan.chosen) if plan else {e.epoch for e in run.epochs if settings.values}
     largest = max((len(e.participants) for e in run.epochs if e.epoch in epochs), default=0)
     if largest:  # an exponential request is refused with its price before anything starts
-        cost_of(settings.estimator, largest, evaluator.multiply_adds(largest))
+        cost_of(settings.estimator, largest, evaluator.multiply_adds(largest), weights=settings.weights)
     bench = _workbench(evaluator, settings.estimator, settings, float(sum(run.data_sizes)))
     if not evaluator.cacheable:
         checkpoints = memory = None

@@ -60,7 +60,7 @@ def epoch_costs(measurement: RunMeasurement, settings: AssessSettings) -> tuple[
     for size, flagged, adds in zip(measurement.sizes, measurement.flagged, measurement.multiply_adds, strict=True):
         key = (size, bool(flagged))
         if key not in known:
-            known[key] = cost_of(settings.estimator, size, float(adds), flagged=bool(flagged))
+            known[key] = cost_of(settings.estimator, size, float(adds), flagged=bool(flagged), weights=settings.weights)
         costs.append(known[key])
     return tuple(costs)
 

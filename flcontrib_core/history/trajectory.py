@@ -105,7 +105,10 @@ def problem_of_history(history: ContributionHistory, settings: AssessSettings | 
     cost = spent.copy()
     for n in np.unique(size[spent == 0]):
         known = spent[(size == n) & (spent > 0)]
-        likely = int(np.median(known)) if known.size else cost_of(settings.estimator, int(n), None).likely
+        if known.size:
+            likely = int(np.median(known))
+        else:
+            likely = cost_of(settings.estimator, int(n), None, weights=settings.weights).likely
         cost[(size == n) & (spent == 0)] = likely
     series = history.of(utility)
     movement = np.abs(series.increments[1:] + series.server_share[1:])

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.estimate import Estimator
+from flcontrib_core.vocabulary import WeightMode
 
 
 class Cost(NamedTuple):
@@ -48,7 +49,23 @@ class FlaggedPrice(Protocol):
         ...
 
 
-def cost_of(estimator: Estimator, players: int, multiply_adds: float | None, *, flagged: bool = False) -> Cost:
+@runtime_checkable
+class WeightedPrice(Protocol):
+    """An estimator whose way of working, and so its price, depends on how a coalition's updates are weighed."""
+
+    def cost_with(self, weights: WeightMode, players: int, multiply_adds: float | None) -> Cost:
+        """Of an epoch with ``players`` participants under these weights."""
+        ...
+
+
+def cost_of(
+    estimator: Estimator,
+    players: int,
+    multiply_adds: float | None,
+    *,
+    flagged: bool = False,
+    weights: WeightMode = WeightMode.ADAPTIVE,
+) -> Cost:
     """Likely and largest number of distinct evaluations of an epoch with ``players`` participants.
 
     Raises CostRefusal or SettingsError where the estimate itself would. A third party's estimator that does not know
@@ -58,6 +75,8 @@ def cost_of(estimator: Estimator, players: int, multiply_adds: float | None, *, 
         return Cost(0, 0)
     if flagged and isinstance(estimator, FlaggedPrice):
         return estimator.cost_when_flagged(players, multiply_adds)
+    if isinstance(estimator, WeightedPrice):
+        return estimator.cost_with(weights, players, multiply_adds)
     if isinstance(estimator, PricedEstimator):
         return estimator.cost(players, multiply_adds)
     return Cost(distinct_coalitions(players), distinct_coalitions(players))

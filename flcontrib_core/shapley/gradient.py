@@ -9,8 +9,7 @@ needs a gradient and a Hessian product for).
 linearised there with one gradient, ℓ(S) = c + Σ_j λ_j(S) a_j with a_j = Δ_j·∇loss(F_N). What is left, r(S) = u(S) −
 ℓ(S), is large for small coalitions only. To second order it is Σ_j λ_j(S)² r({j}) up to a number that depends on the
 size alone; the singletons are evaluated, and a ladder of sizes (``per_size`` coalitions each) tells by which factor
-that holds above size 1. Both games' Shapley values are means over orders of *weights*: no model is evaluated for them.
-n + O(log n) evaluations.
+that holds above size 1. Both games' Shapley values have a closed form (``simplex_features``). n + O(log n) evaluations.
 
 The interval is conservative. Fixed weights: sampled true marginals against predicted ones; their whole difference
 counts as error, the part that averages out too. Adaptive: what the ladder's regression leaves unexplained counts as if
@@ -32,12 +31,10 @@ from flcontrib_core.shapley.estimate import ShapleyEstimate
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.remarks import FromGradients
+from flcontrib_core.shapley.simplex_features import quadratic_game_values
 from flcontrib_core.vocabulary import FloatArray, GradientGame, WeightMode
 
 SMOOTH = "loss"
-_CELLS = 1_000_000
-"""Marginals of the linear game that are averaged: orders × players × positions."""
-_FEWEST_ORDERS = 16
 FEWEST_PER_SIZE = 4
 """A regression on fewer coalitions of a size says nothing about its own error."""
 
@@ -65,21 +62,28 @@ class Gradient(BaseEstimator):
 
     def cost(self, players: int, multiply_adds: float | None) -> Cost:
         """Of adaptive weights, which take more: everybody, the singletons and the ladder."""
-        everything = distinct_coalitions(players)
-        fitted = self.fitted(players)
-        most = max(1 + players + fitted.per_size * len(ladder(players)), 1 + 2 * fitted.checks)
-        return Cost(min(everything, most), min(everything, most))
+        return self.cost_with(WeightMode.ADAPTIVE, players, multiply_adds)
 
-    def fitted(self, players: int) -> Gradient:
+    def cost_with(self, weights: WeightMode, players: int, multiply_adds: float | None) -> Cost:
+        """Fixed weights take everybody and the checks, whatever the number of players."""
+        everything = distinct_coalitions(players)
+        fitted = self.fitted(players, weights)
+        ladders = 1 + players + fitted.per_size * len(ladder(players))
+        most = min(everything, ladders if weights is WeightMode.ADAPTIVE else 1 + 2 * fitted.checks)
+        return Cost(most, most)
+
+    def fitted(self, players: int, weights: WeightMode) -> Gradient:
         """With as many checks and coalitions per size as the evaluations pay for, where they were given."""
         if self.evaluations is None:
             return self
+        if weights is not WeightMode.ADAPTIVE:
+            refuse_too_few(self.name, self.evaluations, min(3, distinct_coalitions(players)), "u(N) and one marginal")
+            return replace(self, checks=max(1, min(self.checks, (self.evaluations - 1) // 2)))
         rungs = max(1, len(ladder(players)))
         per_size = min(self.per_size, (self.evaluations - 1 - players) // rungs)
         needed = min(1 + players + FEWEST_PER_SIZE * rungs, distinct_coalitions(players))
         refuse_too_few(self.name, self.evaluations, needed, "the singletons and a ladder of sizes")
-        checks = max(1, min(self.checks, (self.evaluations - 1) // 2))
-        return replace(self, per_size=max(per_size, FEWEST_PER_SIZE), checks=checks)
+        return replace(self, per_size=max(per_size, FEWEST_PER_SIZE))
 
     def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
         """The loss's values with an interval; NaN for every other utility."""
@@ -87,7 +91,7 @@ class Gradient(BaseEstimator):
         if not isinstance(game, GradientGame) or SMOOTH not in oracle.utilities:
             raise MissingPart("gradient needs the loss among the utilities, and a model whose gradient can be taken")
         n, column = oracle.players, oracle.utilities.index(SMOOTH)
-        fitted = self.fitted(n)
+        fitted = self.fitted(n, game.weight_mode)
         ledger = Ledger(oracle, distinct_coalitions(n))
         values = np.full((n, len(oracle.utilities)), np.nan)
         errors = np.full_like(values, np.nan)
@@ -148,19 +152,24 @@ class _AdaptiveWeights:
     def __init__(
         self, options: Gradient, game: GradientGame, ledger: Ledger, column: int, rng: np.random.Generator
     ) -> None:
-        self.game, self.ledger, self.column, self.rng, self.options = game, ledger, column, rng, options
+        self.game = game
         n = ledger.oracle.players
         self.shares = game.weights(everybody(n))[0]
         self.slopes = game.loss_slopes(self.shares)
-        self.total = float(ledger.evaluate(everybody(n))[0, column])
+        self.sizes = ladder(n)
+        self.rungs = [np.unique(random_coalitions_of_size(rng, options.per_size, n, s), axis=0) for s in self.sizes]
+        # One batch: a small model's evaluation costs less than the call.
+        found = ledger.evaluate(np.concatenate([everybody(n), np.eye(n, dtype=bool), *self.rungs]))[:, column]
+        self.total = float(found[0])
         self.constant = self.total - float(self.shares @ self.slopes)
-        self.alone = ledger.evaluate(np.eye(n, dtype=bool))[:, column] - self.constant - self.slopes
+        self.alone = found[1 : n + 1] - self.constant - self.slopes
+        self.on_rungs = np.split(found[n + 1 :], np.cumsum([len(some) for some in self.rungs])[:-1])
 
     def values(self) -> tuple[FloatArray, FloatArray]:
         """(players,) values that add up to u(N), and their standard errors."""
         n = len(self.shares)
         factor, sizes, left = self._second_order()
-        marginals = mean_marginals(self.shares, self.slopes, self.alone, factor, self.rng)
+        marginals = linearised_values(self.shares, self.slopes, self.alone, factor)
         values = marginals + (self.total - marginals.sum()) / n
         every = np.arange(2, n)
         if not len(sizes) or not len(every):
@@ -171,19 +180,17 @@ class _AdaptiveWeights:
 
     def _second_order(self) -> tuple[float, FloatArray, FloatArray]:
         """The factor of Σ λ_j² r({j}) above size 1; the ladder's sizes and the deviation left unexplained at each."""
-        n = len(self.shares)
-        sizes, crossed, squared, parts = ladder(n), 0.0, 0.0, []
-        for size in sizes:
-            some = np.unique(random_coalitions_of_size(self.rng, self.options.per_size, n, size), axis=0)
+        crossed, squared, parts = 0.0, 0.0, []
+        for some, found in zip(self.rungs, self.on_rungs, strict=False):  # two players have no rung
             weights = self.game.weights(some)
-            residual = self.ledger.evaluate(some)[:, self.column] - self.constant - weights @ self.slopes
+            residual = found - self.constant - weights @ self.slopes
             predicted = weights**2 @ self.alone
             a, b = residual - residual.mean(), predicted - predicted.mean()
             crossed, squared = crossed + a @ b, squared + b @ b
             parts.append((a, b))
         factor = crossed / squared if squared > 0 else 1.0
         left = [np.sqrt(((a - factor * b) ** 2).sum() / max(len(a) - 1, 1)) for a, b in parts]
-        return float(factor), np.array(sizes, dtype=float), np.array(left)
+        return float(factor), np.array(self.sizes, dtype=float), np.array(left)
 
 
 def ladder(players: int) -> list[int]:
@@ -197,51 +204,9 @@ def ladder(players: int) -> list[int]:
     return sizes
 
 
-def mean_marginals(
-    shares: FloatArray, slopes: FloatArray, alone: FloatArray, factor: float, rng: np.random.Generator
-) -> FloatArray:
-    """(players,) Shapley values of Σ_j λ_j a_j + f Σ_j λ_j² r_j with f = 1 for one player and ``factor`` for more.
-
-    Equal weights have a closed form. What unequal ones change is a mean over random orders, each with all its rotations
-    so that every player stands once in every place, and minus what equal weights give in the same order.
-    """
+def linearised_values(shares: FloatArray, slopes: FloatArray, alone: FloatArray, factor: float) -> FloatArray:
+    """(players,) Shapley values of Σ_j λ_j a_j + f Σ_j λ_j² r_j with f = 1 for one player and ``factor`` for more."""
     n = len(shares)
-    equal = np.full(n, 1.0 / n)
-    values = _equal_weights(slopes, alone, factor)
-    if np.allclose(shares, shares[0], rtol=1e-12):
-        return values
-    orders = max(_FEWEST_ORDERS, _CELLS // n**2)
-    total, done = np.zeros(n), 0
-    while done < orders:
-        some = min(orders - done, max(1, 1_000_000 // n**2))
-        order = np.argsort(rng.random((some, n)), axis=1)
-        rotated = order[:, (np.arange(n)[:, None] + np.arange(n)) % n].reshape(-1, n)
-        worth = sum(
-            sign * _worth(own[rotated], slopes[rotated], alone[rotated], factor)
-            for sign, own in ((1.0, shares), (-1.0, equal))
-        )
-        marginal = np.diff(worth, axis=1, prepend=0.0)
-        total += np.bincount(rotated.ravel(), marginal.ravel(), minlength=n)
-        done += some
-    return values + total / (n * orders)
-
-
-def _worth(shares: FloatArray, slopes: FloatArray, alone: FloatArray, factor: float) -> FloatArray:
-    """(orders, players) the game's value of every prefix."""
-    mass = np.cumsum(shares, axis=1)
-    second = np.cumsum(shares**2 * alone, axis=1) / mass**2
-    second[:, 1:] *= factor
-    return np.asarray(np.cumsum(shares * slopes, axis=1) / mass + second)
-
-
-def _equal_weights(slopes: FloatArray, alone: FloatArray, factor: float) -> FloatArray:
-    """(players,) values of the same game where everybody weighs the same."""
-    n = len(slopes)
-    size = np.arange(n)
-    f = np.where(size + 1 == 1, 1.0, factor) / (size + 1.0) ** 2  # of a coalition that a player has just joined
-    before = np.concatenate([[0.0], f[:-1]])
-    others_slope = (slopes.sum() - slopes) / max(n - 1, 1)
-    others_alone = (alone.sum() - alone) / max(n - 1, 1)
-    linear = slopes + (slopes - others_slope) * (1.0 / (size[1:] + 1.0)).sum()
-    second = f.sum() * alone + others_alone * (size * (f - before)).sum()
-    return np.asarray((linear + second) / n)
+    above = (1.0 - factor) * alone  # what a player alone has beyond the same factor: gone when a second one joins
+    lost = (above.sum() - above) / (n - 1)
+    return np.asarray(quadratic_game_values(shares, slopes, factor * alone) + (above - lost) / n)

@@ -13,8 +13,9 @@ from flcontrib_core.games.submodels import EpochGame
 from flcontrib_core.history.trajectory import evaluator_for, walk
 from flcontrib_core.laboratory.simulation import SimulationSettings, simulate_in_memory
 from flcontrib_core.shapley import Gradient
+from flcontrib_core.shapley.costs import cost_of
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
-from flcontrib_core.shapley.gradient import ladder, mean_marginals
+from flcontrib_core.shapley.gradient import ladder, linearised_values
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.remarks import FromGradients
 from flcontrib_core.vocabulary import CoalitionMatrix, FloatArray, GradientGame, UtilityMatrix, WeightMode
@@ -98,7 +99,11 @@ def test_fixed_weights_cost_the_same_whatever_the_number_of_participants() -> No
         n: Gradient().estimate(CoalitionOracle(QuadraticGame(n, 1)), np.random.default_rng(0)).evaluations
         for n in (20, 200)
     }
-    assert max(spent.values()) <= 1 + 2 * Gradient().checks
+    fixed, adaptive = (
+        cost_of(Gradient(), 200, None, weights=mode).most for mode in (WeightMode.FIXED, WeightMode.ADAPTIVE)
+    )
+    assert max(spent.values()) <= fixed == 1 + 2 * Gradient().checks
+    assert adaptive > 200
 
 
 def test_adaptive_weights_cost_one_evaluation_each_and_a_short_ladder(epochs: list[EpochGame]) -> None:
@@ -149,7 +154,7 @@ def test_the_linear_games_values_are_those_of_enumeration(equal: bool) -> None:
     factor = np.where(members.sum(axis=1) == 1, 1.0, 0.6)
     table = members @ (shares * slopes) / mass + factor * (members @ (shares**2 * alone)) / mass**2
     truth = shapley_from_table(np.where(members.any(axis=1), table, 0.0)[:, None])[:, 0]
-    np.testing.assert_allclose(mean_marginals(shares, slopes, alone, 0.6, rng), truth, atol=1e-12 if equal else 0.02)
+    np.testing.assert_allclose(linearised_values(shares, slopes, alone, 0.6), truth, atol=1e-5)
 
 
 def test_a_game_without_gradients_is_refused_and_options_are_checked() -> None:
@@ -159,4 +164,6 @@ def test_a_game_without_gradients_is_refused_and_options_are_checked() -> None:
         with pytest.raises(SettingsError):
             Gradient(**wrong)
     with pytest.raises(SettingsError, match="evaluations"):
-        Gradient(evaluations=20).estimate(CoalitionOracle(QuadraticGame(30, 0)), np.random.default_rng(0))
+        cost_of(Gradient(evaluations=20), 30, None)
+    few = Gradient(evaluations=20).estimate(CoalitionOracle(QuadraticGame(30, 0)), np.random.default_rng(0))
+    assert few.evaluations <= 20  # fixed weights need no singletons
