@@ -13,8 +13,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import flcontrib_core
+from flcontrib_core.reports.paper_figure import PaperFigure, claims_markdown, read_paper_figures
 from flcontrib_core.runs.problem_codes import documentation
-from flcontrib_core.words import wording
+from flcontrib_core.words import numbers, wording
 
 CORE = Path(flcontrib_core.__file__).parent
 
@@ -61,6 +62,27 @@ class Licences(FromCode):
     def lines(self) -> list[str]:
         rows = ["| package | version | licence as its authors declare it |", "|---|---|---|"]
         return rows + [f"| {name} | {version} | {terms} |" for name, version, terms in shipped()]
+
+
+class Outcome(FromCode):
+    """Every claim of the paper beside what came out, and the figures, from the outcome stored in the package."""
+
+    def lines(self) -> list[str]:
+        figures = read_paper_figures()
+        table = claims_markdown(figures)
+        return [*table, "", *(line for figure in figures.values() for line in self.of_figure(figure))]
+
+    def of_figure(self, figure: PaperFigure) -> list[str]:
+        """A heading, the drawing, and what was run."""
+        facts, cost = figure.drawn, numbers.seconds(figure.seconds)
+        return [
+            f"### {facts.title}",
+            "",
+            f"![{facts.take_away}](figures/{figure.name}.svg)",
+            "",
+            f"{figure.scale_words} {cost} of CPU. {figure.note} {{download}}`Rows as CSV <figures/{figure.name}.csv>`.",
+            "",
+        ]
 
 
 class Porch(SphinxDirective):
@@ -119,6 +141,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         "terms": Glossary,
         "house": House,
         "licences": Licences,
+        "outcome": Outcome,
         "porch": Porch,
     }.items():
         app.add_directive(name, directive)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from flcontrib_core.reports import REPRODUCTION
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import Job, JobState
 from flcontrib_dashboard import state
@@ -11,6 +12,7 @@ from flcontrib_dashboard import state
 
 def job_words(job: Job) -> str:
     """One sentence on how a job stands."""
+    parts = "instances" if job.kind == REPRODUCTION else "epochs"
     if job.state is JobState.QUEUED:
         return f"waiting, number {job.queue_position} in the queue" if job.queue_position else "waiting"
     if job.state is JobState.RUNNING:
@@ -18,12 +20,12 @@ def job_words(job: Job) -> str:
             return "starting"
         left = job.progress.seconds_left
         rest = "" if left is None else f", about {numbers.seconds(left)} left"
-        return f"{job.progress.done} of {job.progress.total} epochs{rest}"
+        return f"{job.progress.done} of {job.progress.total} {parts}{rest}"
     words = {
         JobState.DONE: f"done in {numbers.seconds(job.seconds)}",
-        JobState.CANCELLED: "cancelled; finished epochs are kept",
-        JobState.LOST: "its process ended unexpectedly; finished epochs are kept",
-        JobState.PAUSED_NO_SPACE: "paused: no space left; finished epochs are kept",
+        JobState.CANCELLED: f"cancelled; finished {parts} are kept",
+        JobState.LOST: f"its process ended unexpectedly; finished {parts} are kept",
+        JobState.PAUSED_NO_SPACE: f"paused: no space left; finished {parts} are kept",
         JobState.REFUSED_COST: "not started: too costly",
         JobState.FAILED: "failed",
     }

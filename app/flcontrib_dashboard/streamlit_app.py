@@ -67,6 +67,7 @@ pages = {
         page("upload", "Upload", "upload"),
         page("jobs", "Jobs", "list_alt"),
         page("report", "Report & export", "ios_share"),
+        page("paper", "Paper", "science"),
         page("help", "Help", "help"),
     ],
 }

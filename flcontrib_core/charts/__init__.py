@@ -85,6 +85,9 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.palette import LIGHT as LIGHT
     from flcontrib_core.charts.palette import Palette as Palette
     from flcontrib_core.charts.palette import palette_for as palette_for
+    from flcontrib_core.charts.panels import draw_panels as draw_panels
+    from flcontrib_core.charts.panels import panels_alt as panels_alt
+    from flcontrib_core.charts.panels import panels_rows as panels_rows
     from flcontrib_core.charts.picture import Picture as Picture
     from flcontrib_core.charts.ranking import RankingFacts as RankingFacts
     from flcontrib_core.charts.ranking import draw_ranking as draw_ranking

@@ -76,6 +76,16 @@ def panels_alt(facts: PanelFacts) -> str:
     return f"{facts.take_away} Panels: {shown}. Lines: {', '.join(facts.series)}."
 
 
+def panels_rows(facts: PanelFacts) -> list[dict[str, object]]:
+    """The numbers behind the picture."""
+    return [
+        {"panel": panel.title, "line": line.name, panel.x_title: x, "value": y, "predicted": guess}
+        for panel in facts.panels
+        for line in panel.lines
+        for x, y, guess in zip(line.x, line.y, line.predicted or (False,) * len(line.x), strict=True)
+    ]
+
+
 def draw_panels(facts: PanelFacts, mode: str) -> Picture:
     """All panels in rows of ``columns``, with one key above them."""
     key = _key_lines(facts.series)

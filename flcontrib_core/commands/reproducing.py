@@ -26,6 +26,7 @@ from flcontrib_core.commands.printing import Progress, print_json, table
 )  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 20), help="Runs of every setting. Default: 2, with --scale full 3.")
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option("--kept", is_flag=True, help="Run nothing: draw what the finished instances in the folder give so far.")
 @click.option("--price", is_flag=True, help="Only say about how long it would take.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def reproduce(
@@ -35,6 +36,7 @@ def reproduce(
     out: Path,
     seeds: int | None,
     workers: int,
+    kept: bool,
     price: bool,
     as_json: bool,
 ) -> None:
@@ -45,7 +47,7 @@ def reproduce(
 
     stage = Stage(data_dir, full=scale == "full", seeds=seeds)
     names = list(FIGURES) if figure == "all" else [figure]
-    prices = price_of_figures(names, stage, workers)
+    prices = {} if kept else price_of_figures(names, stage, workers)
     for name, seconds in prices.items():
         click.echo(f"{name}: about {seconds / 60:.0f} min on {workers} worker(s), less what is kept in {out}", err=True)
     if price:
@@ -55,8 +57,11 @@ def reproduce(
     answers = []
     for name in names:
         progress = Progress()
-        made = run_figure(name, stage, out / "instances", workers, progress)
+        made = run_figure(name, stage, out / "instances", workers, progress, only_kept=kept)
         progress.close()
+        if made is None:
+            click.echo(f"{name}: no finished instance in {out}", err=True)
+            continue
         files = write_figure(made, out)
         shown = made.shown
         answer = {"name": name, "files": [str(path) for path in files], "cpu_seconds": shown.seconds}

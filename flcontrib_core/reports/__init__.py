@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from flcontrib_core.reports.extract import write_extract as write_extract
     from flcontrib_core.reports.naming import extract_name as extract_name
     from flcontrib_core.reports.naming import file_name as file_name
+    from flcontrib_core.reports.paper_figure import QUESTIONS as QUESTIONS
+    from flcontrib_core.reports.paper_figure import REPRODUCTION as REPRODUCTION
+    from flcontrib_core.reports.paper_figure import PaperFigure as PaperFigure
+    from flcontrib_core.reports.paper_figure import read_paper_figures as read_paper_figures
     from flcontrib_core.reports.record import Record as Record
     from flcontrib_core.reports.tables import alerts_table as alerts_table
     from flcontrib_core.reports.tables import csv_safe as csv_safe

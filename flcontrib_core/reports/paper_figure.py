@@ -26,6 +26,8 @@ QUESTIONS = {
     "aggregation": "Does the best subset train faster?",
 }
 """The six figures, in the paper's order, and what each asks."""
+REPRODUCTION = "reproduction"
+"""The kind of job that makes one of them, and of its result; it belongs to no run."""
 HOLDS = {True: "holds", False: "holds not", None: "not run"}
 
 
@@ -60,13 +62,18 @@ class PaperFigure:
     claims: tuple[Claim, ...]
     drawn: PanelFacts
     seconds: float = 0.0
-    """CPU time of all instances"""
+    """CPU time of all instances that were run"""
+    ran: int = 0
+    planned: int = 0
+    """Instances: of how many at this scale"""
 
     @property
     def scale_words(self) -> str:
-        """At which scale, and what open signs mean where there are any."""
+        """At which scale, how far it was run, and what open signs mean where there are any."""
         predicted = any(any(line.predicted) for panel in self.drawn.panels for line in panel.lines)
-        return f"Scale: {self.scale}." + (" Filled signs were measured, open ones predicted." if predicted else "")
+        some = f"{self.ran} of {self.planned} instances run" if self.ran < self.planned else f"{self.ran} instances"
+        signs = " Filled signs were measured, open ones predicted." if predicted else ""
+        return f"Scale: {self.scale}, {some}.{signs}"
 
     def svg(self) -> str:
         """The drawing as a file of its own."""

@@ -47,6 +47,7 @@ RUNNERS: Mapping[str, str] = {
     "follow": "flcontrib_core.workspace.follow_jobs:follow_in_workspace",
     "measurement": "flcontrib_core.workspace.planning_jobs:measure_in_workspace",
     "proof": "flcontrib_core.workspace.planning_jobs:prove_in_workspace",
+    "reproduction": "flcontrib_core.laboratory.reproduction.job:reproduce_in_workspace",
 }
 """What each kind of job calls: runner(workspace, run_digest, settings, on_progress). Nothing stored can add to it."""
 BESIDE = frozenset({"measurement", "proof"})
@@ -54,6 +55,8 @@ BESIDE = frozenset({"measurement", "proof"})
 FOLLOWING = frozenset({"follow"})
 """Kinds that last as long as a training does: several run beside whatever else does, mostly asleep."""
 MOST_FOLLOWED = 8
+WITHOUT_A_RUN = frozenset({"reproduction"})
+"""Kinds that ask nothing about a stored run: they train their own."""
 
 _PATIENCE_SECONDS = 30.0
 _children: list[subprocess.Popen[bytes]] = []
@@ -111,7 +114,8 @@ class JobQueue:
             raise WorkspaceError(f"no runner for jobs of kind {kind!r}; known: {', '.join(sorted(self.runners))}")
         identity = job_identity(kind, run_digest, settings)
         with storage_faults(self._folder), self._index.write() as transaction:
-            if not transaction.execute("SELECT 1 FROM runs WHERE digest = ?", (run_digest,)):
+            known = transaction.execute("SELECT 1 FROM runs WHERE digest = ?", (run_digest,))
+            if not known and kind not in WITHOUT_A_RUN:
                 raise WorkspaceError(f"no run {run_digest[:12]}… in {self._root}; add it first")
             if self._find_in(transaction, identity) is None:
                 StatusFile.create(status_path(self._folder, identity), self._staging)

@@ -24,6 +24,7 @@ TYPES: Mapping[str, str] = {
     "measurement": "flcontrib_core.history.measurement:RunMeasurement",
     "meaning": "flcontrib_core.history.meaning:LogMeaning",
     "proof": "flcontrib_core.scheduling.schedule:Schedule",
+    "reproduction": "flcontrib_core.reports.paper_figure:PaperFigure",
 }
 """What results of each kind are. Of other kinds (a test's, a plug-in's) any value is stored as it is."""
 SHOWN: Mapping[str, str] = {"audit": "flcontrib_core.notebook:NotebookReport"}

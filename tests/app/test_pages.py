@@ -34,6 +34,7 @@ PAGES = (
     "upload",
     "jobs",
     "report",
+    "paper",
     "help",
 )
 WITHOUT_RUN = {
@@ -41,6 +42,7 @@ WITHOUT_RUN = {
     "upload": "Bring in a run",
     "jobs": "No job is running",
     "compare": "Two results are needed to compare",
+    "paper": "The paper's evaluation made again",
     "help": "What the words mean, and what this tool cannot know",
 }
 """Pages that do not need a report say the same in every state."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -105,6 +106,30 @@ def test_notebooks_hold_no_stored_answers_and_show_those_of_this_build(site: Pat
         assert not [cell["outputs"] for cell in cells if cell.get("outputs")]
     assert "2 of 8 clients changed during this run" in (site / "notebooks" / "first-audit.html").read_text()
     assert "rank correlation of the totals" in (site / "notebooks" / "budget-and-fairness.html").read_text()
+
+
+def test_the_papers_claims_are_those_of_the_stored_outcome(site: Path) -> None:
+    from flcontrib_core.reports.paper_figure import HOLDS, QUESTIONS, read_paper_figures
+
+    page = (site / "paper.html").read_text()
+    stored = read_paper_figures()
+    expected = []
+    for name in QUESTIONS:
+        figure = stored.get(name)
+        expected += (
+            [[name, "", "", "", HOLDS[None]]]
+            if figure is None
+            else [
+                [f"{name} ({figure.scale})", claim.claim, claim.paper, claim.ours, HOLDS[claim.holds]]
+                for claim in figure.claims
+            ]
+        )
+    tables = re.findall(r"<table.*?</table>", page, flags=re.S)
+    (claims,) = (table for table in tables if "<p>ours</p>" in table)
+    rows = [re.findall(r"<td.*?</td>", row, flags=re.S) for row in re.findall(r"<tr.*?</tr>", claims, flags=re.S)]
+    said = [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows if row]
+    assert said == expected
+    assert page.count('src="_images/') == len(stored)
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
 
-from flcontrib_core.charts.panels import Line, Panel, PanelFacts, draw_panels, panels_alt
+from flcontrib_core.charts.panels import Line, Panel, PanelFacts, draw_panels, panels_alt, panels_rows
 from flcontrib_core.charts.svg import svg_file
 from flcontrib_core.cli import flcontrib
-from flcontrib_core.errors import SettingsError
+from flcontrib_core.errors import SettingsError, WorkspaceError
 from flcontrib_core.history import AssessSettings, assess_contributions
-from flcontrib_core.laboratory.reproduction import FIGURES, Stage, cactus, catalogue, reproduce, write_figure
+from flcontrib_core.laboratory.reproduction import FIGURES, Stage, cactus, catalogue, job, reproduce, write_figure
 from flcontrib_core.laboratory.reproduction.grid import (
     CutOffReached,
     Instance,
@@ -30,6 +30,9 @@ from flcontrib_core.laboratory.simulation import SimulationSettings
 from flcontrib_core.reports.paper_figure import read_paper_figures
 from flcontrib_core.scheduling import BudgetSettings
 from flcontrib_core.shapley import Exact
+from flcontrib_core.workspace import Workspace
+from flcontrib_core.workspace.jobs import JobQueue
+from flcontrib_core.workspace.worker import resolve
 
 SMALL = Stage(
     base=SimulationSettings(dataset="breast-cancer", hidden=(8,)), seeds=1, clients=(4, 8), datasets=("adult",)
@@ -47,6 +50,7 @@ def test_the_grid_has_the_papers_132_instances_and_its_counts() -> None:
 @pytest.mark.parametrize("name", sorted(FIGURES))
 def test_every_figure_has_data_a_drawing_and_claims(name: str, tmp_path: Path) -> None:
     figure = reproduce(name, SMALL, tmp_path / "instances")
+    assert figure is not None
     files = write_figure(figure, tmp_path)
     assert {path.suffix for path in files} == {".csv", ".parquet", ".json", ".svg", ".html"}
     assert all(path.stat().st_size for path in files)
@@ -54,6 +58,7 @@ def test_every_figure_has_data_a_drawing_and_claims(name: str, tmp_path: Path) -
     stored = read_paper_figures(tmp_path)[name]
     assert stored.to_json() == figure.shown.to_json()  # with the holes of a drawing, which equal nothing
     assert stored.seconds > 0
+    assert stored.ran == stored.planned
     claims = json.loads((tmp_path / f"{name}-claims.json").read_text())
     assert claims == [claim.to_json() for claim in stored.claims]
     assert {frozenset(claim) for claim in claims} == {frozenset({"claim", "paper", "ours", "holds"})}
@@ -72,6 +77,8 @@ def test_finished_instances_are_not_run_again(tmp_path: Path) -> None:
 
     some = [Instance("adult", 4, 3, seed) for seed in range(3)]
     first = run_instances("cactus", work, SMALL, some[:2], tmp_path, 1)
+    so_far = run_instances("cactus", work, SMALL, some, tmp_path, 1, only_kept=True)
+    assert (so_far.rows, so_far.instances) == (first.rows, 2)
     again = run_instances("cactus", work, SMALL, some, tmp_path, 1)
     assert ran == some
     assert [row["value"] for row in again.rows] == [0, 1, 2]
@@ -115,6 +122,7 @@ def test_predicted_points_are_drawn_open() -> None:
     symbols = [trace["marker"]["symbol"] for trace in picture.data if trace["mode"] == "markers"]
     assert symbols == ["circle", "circle-open"]
     go.Figure(json.loads(picture.to_json()))  # Plotly knows every property
+    assert [row["predicted"] for row in panels_rows(facts)] == [False, True]
     assert 'fill="none"' in svg_file(picture, "Title", panels_alt(facts))
 
 
@@ -129,6 +137,33 @@ def test_the_command_prints_figures_with_files_and_claims(tmp_path: Path, monkey
     page = (tmp_path / "claims.md").read_text()
     assert "| cactus | | | | not run |" in page
     assert all(claim["claim"] in page for claim in answer["figures"][0]["claims"])
+
+
+def test_a_figure_is_drawn_from_the_instances_finished_so_far(tmp_path: Path) -> None:
+    folder = tmp_path / "instances"
+    assert reproduce("ablations", SMALL, folder, only_kept=True) is None
+    whole = reproduce("aggregation", SMALL, folder)
+    for path in sorted(folder.iterdir())[1:]:
+        path.unlink()
+    part = reproduce("aggregation", SMALL, folder, only_kept=True)
+    assert whole is not None
+    assert part is not None
+    assert (part.shown.ran, part.shown.planned) == (1, whole.shown.ran)
+    assert "1 of 4 instances run" in part.shown.svg()
+    assert None in [claim.holds for claim in part.shown.claims]  # one rule alone decides nothing
+
+
+def test_a_figure_is_a_job_that_needs_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "Stage", lambda **_: SMALL)
+    monkeypatch.setattr(JobQueue, "_start_next", lambda _: False)
+    with Workspace(tmp_path / "workspace") as workspace:
+        asked = workspace.jobs.submit("", {"figure": "aggregation"}, "reproduction")
+        assert resolve(workspace.jobs.runners, asked.kind) is job.reproduce_in_workspace
+        entry = job.reproduce_in_workspace(workspace, asked.run_digest, asked.settings)
+        stored = workspace.load_result(entry)
+        assert stored.to_json() == read_paper_figures(workspace.path / "paper")["aggregation"].to_json()
+        with pytest.raises(WorkspaceError, match="no run"):
+            workspace.jobs.submit("", {})
 
 
 def test_an_unknown_figure_is_refused_with_the_list() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from flcontrib_core.reports import REPRODUCTION
 from flcontrib_core.words import budget, numbers
 from flcontrib_core.workspace import FOLLOW, Job, JobState
 from flcontrib_dashboard import controls, job_progress, live, state
@@ -14,6 +15,7 @@ WHAT = {
     "measurement": "measuring the run for a plan",
     "proof": "proving a schedule",
     FOLLOW: "following a recording",
+    REPRODUCTION: "the paper's evaluation, small scale",
 }
 """What a job does that is no audit."""
 
@@ -33,7 +35,8 @@ def board() -> None:
     )
     listed = [j for j in jobs if j.kind not in state.BESIDE_AUDITS or j.active]
     for job in listed[:50]:
-        card(job, names.get(job.run_digest, job.run_digest[:12]))
+        figure = f"Figure of the paper: {job.settings.get('figure')}" if job.kind == REPRODUCTION else ""
+        card(job, figure or names.get(job.run_digest, job.run_digest[:12]))
     if not listed:
         st.markdown("Nothing has been computed here yet. A job appears as soon as a run is computed.")
         controls.next_steps(("upload", "Bring in a run and compute it"), ("overview", "Read a result that is here"))
@@ -72,7 +75,9 @@ def card(job: Job, name: str) -> None:
             again = "Try again" if job.state is JobState.FAILED else "Resume"
             if job.resumable and st.button(again, key=f"resume-{job.id}"):
                 state.workspace().jobs.resume(job.id)
-            if job.state.value == "done":
+            if job.state is JobState.DONE and job.kind == REPRODUCTION:
+                st.page_link("views/paper.py", label="Open the figure", query_params={"figure": job.settings["figure"]})
+            elif job.state is JobState.DONE:
                 st.page_link("views/overview.py", label="Open the result", query_params={"run": job.run_digest[:16]})
 
 

@@ -18,7 +18,7 @@ from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessSettings
 from flcontrib_core.history.trajectory import scheduling_problem
-from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, where
+from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, number, where
 from flcontrib_core.laboratory.reproduction.grid import (
     CUT_OFF_SECONDS,
     CutOffReached,
@@ -50,11 +50,13 @@ METHODS: dict[str, AssessSettings] = {
     COMFEDSV: AssessSettings(estimator=ComFedSV(allow_unobserved=True)),
     GTG_NAME: AssessSettings(estimator=GTG()),
     PAPER: replace(PAPER_SETTINGS, budget=replace(PAPER_SETTINGS.budget, budget=SHARE)),
-    SURROGATE: AssessSettings(estimator=Surrogate()),
 }
+OUR_ESTIMATORS: dict[str, Auto | Surrogate] = {OURS: Auto(), SURROGATE: Surrogate()}
 PEERS = (TMR, COMFEDSV, GTG_NAME, PAPER)
 OUR_SHARES = (0.25, 0.5, 0.75, 1.0)
-"""k/T at which ours is recorded; 0.5 is the one that is drawn."""
+"""k/T at which ours is recorded: a curve over CPU."""
+DRAWN = {OURS: SHARE, SURROGATE: 1.0}
+"""The points of it that are drawn."""
 SOLVED_IN_PAPER = {EXACT: 96, TMR: 96, COMFEDSV: 84, GTG_NAME: 125, PAPER: 125}
 MOST_EXACT = 10
 """Participants up to which the small scale computes exact values; above they are predicted."""
@@ -97,7 +99,8 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
     try:
         ours = _ours(run)
     except CutOffReached:
-        return [{"method": name, "seconds": limit, "predicted": False, "solved": False} for name in (*METHODS, OURS)]
+        names = (*METHODS, *OUR_ESTIMATORS)
+        return [{"method": name, "seconds": limit, "predicted": False, "solved": False} for name in names]
     rate = ours[-1].row["evaluations"] / max(ours[-1].row["seconds"], 1e-9)
     truth = None
     rows: list[Row] = []
@@ -127,34 +130,38 @@ class Scheduled:
 
 
 def _ours(run: RunLog) -> list[Scheduled]:
-    """Auto over all epochs once, and what the schedules of every share take from it."""
-    settings = AssessSettings(estimator=Auto())
-    everything = assess_within(run, settings)
-    began = time.process_time()
-    problem = scheduling_problem(run, settings)
+    """Each of our estimators over all epochs once, and what the schedules of every share take from it."""
     found: list[Scheduled] = []
-    for share in OUR_SHARES:
-        chosen = choose_epochs(problem, BudgetSettings(budget=share)).chosen
-        planning, began = time.process_time() - began, time.process_time()
-        seconds = float(everything.of_epoch[list(chosen)].sum()) + (planning if share < 1 else 0.0)
-        evaluations = int(everything.history.evaluations[list(chosen)].sum())
-        row: Row = {"method": OURS, "share": share, "seconds": seconds, "evaluations": evaluations}
-        row |= {"predicted": False, "solved": seconds <= CUT_OFF_SECONDS}
-        found.append(Scheduled(row, limited_to(everything.history, chosen)))
+    for name, estimator in OUR_ESTIMATORS.items():
+        settings = AssessSettings(estimator=estimator)
+        everything = assess_within(run, settings)
+        began = time.process_time()
+        problem = scheduling_problem(run, settings)
+        around = everything.seconds - float(everything.of_epoch.sum())
+        measuring = time.process_time() - began
+        for share in OUR_SHARES:
+            began = time.process_time()
+            chosen = list(choose_epochs(problem, BudgetSettings(budget=share)).chosen)
+            planning = measuring + time.process_time() - began if share < 1 else 0.0
+            seconds = around + float(everything.of_epoch[chosen].sum()) + planning
+            row: Row = {"method": name, "share": share, "seconds": seconds}
+            row |= {"evaluations": int(everything.history.evaluations[chosen].sum())}
+            row |= {"predicted": False, "solved": seconds <= CUT_OFF_SECONDS}
+            found.append(Scheduled(row, limited_to(everything.history, chosen)))
     return found
 
 
 def evaluations(stage: Stage, instance: Instance) -> float:
     """All methods together, exact ones as far as they are run."""
     most = MOST_EXACT if not stage.full else 20
-    names = [m for m in (*METHODS, OURS) if m not in (EXACT, TMR) or instance.participants <= most]
+    names = [m for m in (*METHODS, *OUR_ESTIMATORS) if m not in (EXACT, TMR) or instance.participants <= most]
     per_epoch = sum(evaluations_per_epoch(m, instance.clients, instance.participants) for m in names)
     return instance.epochs * (per_epoch + 60)
 
 
 def drawn_rows(rows: Iterable[Row]) -> list[Row]:
     """One row per instance and method: of ours the share that is drawn."""
-    return [row for row in rows if row.get("share", SHARE) == SHARE]
+    return [row for row in rows if row.get("share") in (None, DRAWN.get(row["method"]))]
 
 
 @dataclass(frozen=True)
@@ -170,7 +177,7 @@ def predicted_rows(rows: list[Row]) -> list[Row]:
     run = {(r["dataset"], r["clients"], r["epochs"], r["seed"], r["method"]) for r in rows}
     rates: dict[tuple[str, str], Rates] = {}
     for dataset in {r["dataset"] for r in rows}:
-        for method in (*METHODS, OURS):
+        for method in (*METHODS, *OUR_ESTIMATORS):
             measured = [r for r in where(rows, dataset=dataset, method=method) if r.get("evaluations")]
             if measured:
                 model = [r["epochs"] * evaluations_per_epoch(method, r["clients"], _half(r)) for r in measured]
@@ -179,7 +186,7 @@ def predicted_rows(rows: list[Row]) -> list[Row]:
                 rates[dataset, method] = Rates(float(slowest), float(factor))
     guessed: list[Row] = []
     for i in paper_grid():
-        for method in (*METHODS, OURS):
+        for method in (*METHODS, *OUR_ESTIMATORS):
             rate = rates.get((i.dataset, method))
             if rate is None or (i.dataset, i.clients, i.epochs, i.seed, method) in run:
                 continue
@@ -211,7 +218,11 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
             for u in ("loss", "accuracy")
         ),
     )  # fmt: skip
-    claims = (*_time_claims(times, bool(guessed)), *_error_claims(shown), _ahead(rows))
+    claims = (
+        *_time_claims(times, bool(guessed)),
+        *_error_claims(shown),
+        *(_ahead(rows, u) for u in ("loss", "accuracy")),
+    )
     ran = len({(r["dataset"], r["clients"], r["epochs"], r["seed"]) for r in shown})
     take_away = f"{ran} of the paper's 132 instances were run" + (", the others' times predicted." if guessed else ".")
     title = "Methods compared: time and squared error over instances"
@@ -228,21 +239,24 @@ def _sorted(rows: list[Row], method: str, column: str) -> Line:
     return Line(method, tuple(float(k + 1) for k in range(len(some))), heights, guesses)
 
 
-def _time_claims(rows: list[Row], whole_grid: bool) -> list[Claim]:
+def _time_claims(rows: list[Row], predicted: bool) -> list[Claim]:
+    """Counts and times within the cut-off. Predicted ones are told but decide nothing."""
     solved = {m: sum(bool(r["solved"]) for r in where(rows, method=m)) for m in SOLVED_IN_PAPER}
     slowest = {m: max((r["seconds"] for r in where(rows, method=m) if r["solved"]), default=math.nan) for m in solved}
     total = len(where(rows, method=EXACT))
-    said = " / ".join(f"{solved[m]}" for m in solved) + f" of {total}"
+    how = "predicted from the small runs: " if predicted else ""
+    said = f"{how}{' / '.join(f'{solved[m]}' for m in solved)} of {total}"
     order = solved[PAPER] >= max(solved[m] for m in (EXACT, TMR, COMFEDSV)) and solved[PAPER] >= solved[GTG_NAME]
-    both = f"{number(slowest[PAPER])} against {number(slowest[GTG_NAME])} s"
+    known = not predicted and bool(np.isfinite([*slowest.values()]).all())
+    both = f"{how}{number(slowest[PAPER])} against {number(slowest[GTG_NAME])} s"
     return [
         Claim(
             "Solved within 12 000 s: exact / TMR / ComFedSV / GTG-Shapley / FLContrib; FLContrib solves the most",
-            "96 / 96 / 84 / 125 / 125 of 132", said, order if whole_grid or total == 132 else None,
+            "96 / 96 / 84 / 125 / 125 of 132", said, order if total == 132 and not predicted else None,
         ),
         Claim(
             "FLContrib's slowest solved instance takes less time than GTG-Shapley's", "8.3K against 10.9K s", both,
-            bool(slowest[PAPER] < slowest[GTG_NAME]) if np.isfinite([*slowest.values()]).all() else None,
+            bool(slowest[PAPER] < slowest[GTG_NAME]) if known else None,
         ),
     ]  # fmt: skip
 
@@ -258,7 +272,7 @@ def _error_claims(rows: list[Row]) -> list[Claim]:
     worst = all(middle[COMFEDSV, u] >= max(middle[m, u] for m in PEERS) for u in ("loss", "accuracy"))
     on_loss = max(middle[GTG_NAME, "loss"], middle[TMR, "loss"]) < middle[PAPER, "loss"]
     on_accuracy = middle[PAPER, "accuracy"] < min(middle[GTG_NAME, "accuracy"], middle[TMR, "accuracy"])
-    said_of_both = f"medians, loss: {said('loss')}"
+    said_of_both = f"medians, loss: {said('loss')}; accuracy: {said('accuracy')}"
     on_loss_claim = "On loss GTG-Shapley and TMR have lower MSE than FLContrib"
     return [
         Claim("ComFedSV has the highest MSE", "in both utilities", said_of_both, worst if known else None),
@@ -274,26 +288,30 @@ def _median(rows: list[Row], column: str) -> float:
     return float(np.median([r[column] for r in rows if r.get(column) is not None] or [np.nan]))
 
 
-def _ahead(rows: list[Row]) -> Claim:
-    """On which share of instances and peers one of ours has no higher MSE at no more CPU, for both utilities."""
-    wins = total = 0
-    keys = {(r["dataset"], r["clients"], r["epochs"], r["seed"]) for r in rows if r.get("mse_loss") is not None}
-    for dataset, clients, epochs, seed in keys:
-        here = where(rows, dataset=dataset, clients=clients, epochs=epochs, seed=seed)
-        ours = [r for r in here if r["method"] in (OURS, SURROGATE)]
-        for peer in PEERS:
-            for other in where(here, method=peer):
-                fitting = [r for r in ours if r["seconds"] <= SLACK * other["seconds"]]
-                total += 1
-                wins += any(
-                    r["mse_loss"] <= other["mse_loss"] and r["mse_accuracy"] <= other["mse_accuracy"] for r in fitting
-                )
-    share = wins / total if total else math.nan
-    said = f"{share:.0%} of {total} (instance, peer) pairs" if total else "–"
-    mean = mean_of(drawn_rows(where(rows, method=OURS)), "mse_loss")
+def _ahead(rows: list[Row], utility: str) -> Claim:
+    """On how many instances ours has no higher MSE than every peer, each at that peer's CPU time.
+
+    Ours is a curve over CPU (k/T, auto or the surrogate alone): its best point within a peer's time counts. Errors of
+    rounding are equal.
+    """
+    column, behind, total = f"mse_{utility}", dict.fromkeys(PEERS, 0), 0
+    keys = {(r["dataset"], r["clients"], r["epochs"], r["seed"]) for r in rows if r.get(column) is not None}
+    lost = set()
+    for key in keys:
+        here = where(rows, **dict(zip(("dataset", "clients", "epochs", "seed"), key, strict=True)))
+        ours = [r for r in here if r["method"] in OUR_ESTIMATORS]
+        total += 1
+        for other in (r for r in here if r["method"] in PEERS and r.get(column) is not None):
+            fitting = [r[column] for r in ours if r["seconds"] <= SLACK * other["seconds"]]
+            if not fitting or min(fitting) > max(other[column], LEAST):
+                behind[other["method"]] += 1
+                lost.add(key)
+    won = total - len(lost)
+    names = ", ".join(f"{name} {count}" for name, count in behind.items() if count)
+    said = f"{won} of {total} instances" + (f"; behind {names}" if names else "") if total else "–"
     return Claim(
-        "Ours: no higher MSE than a peer's on loss and accuracy at no more CPU (goal: 95 % of the pairs)",
-        "–", f"{said}; mean MSE of ours on loss {number(mean)}", None if not total else share >= 0.95,
+        f"Ours: on {utility} no higher MSE than every peer's at its CPU time + 10 % (goal: 95 % of the instances)",
+        "–", said, won >= 0.95 * total if total else None,
     )  # fmt: skip
 
 

@@ -40,17 +40,27 @@ def recipe_of(name: str) -> Recipe:
 
 
 def reproduce(
-    name: str, stage: Stage, folder: Path | None = None, workers: int = 1, on_progress: OnProgress = no_progress
-) -> Figure:
-    """One figure. ``folder`` keeps every finished instance, so that an interrupted figure goes on where it was.
+    name: str,
+    stage: Stage,
+    folder: Path | None = None,
+    workers: int = 1,
+    on_progress: OnProgress = no_progress,
+    *,
+    only_kept: bool = False,
+) -> Figure | None:
+    """One figure. ``folder`` keeps every finished instance, so that an interrupted figure goes on where it was;
+    ``only_kept`` reads it from those alone, None where there are none.
 
     Raises SettingsError for an unknown name, MissingPart without the data folder.
     """
     recipe = recipe_of(name)
     instances = recipe.instances(stage)
-    outcome = run_instances(recipe.name, recipe.work, stage, instances, folder, workers, on_progress)
-    figure = recipe.read(stage, outcome.rows)
-    return replace(figure, shown=replace(figure.shown, seconds=round(outcome.seconds, 1)))
+    found = run_instances(recipe.name, recipe.work, stage, instances, folder, workers, on_progress, only_kept=only_kept)
+    if not found.instances:
+        return None
+    figure = recipe.read(stage, found.rows)
+    spent = replace(figure.shown, seconds=round(found.seconds, 1), ran=found.instances, planned=len(instances))
+    return replace(figure, shown=spent)
 
 
 def price_of_figures(names: Iterable[str], stage: Stage, workers: int = 1) -> dict[str, float]:

@@ -34,7 +34,7 @@ from flcontrib_core.shapley.surrogate import Surrogate
 from flcontrib_core.vocabulary import CellState, FillPolicy, OnProgress, no_progress
 
 CUT_OFF_SECONDS = 12_000.0
-LAYOUT = 2
+LAYOUT = 3
 """Of the kept rows: raised whenever an instance's work gives other rows than before."""
 TABLES = ("adult", "compas")
 CLIENTS = (4, 8, 16, 32, 64)
@@ -183,10 +183,11 @@ def limited_to(history: ContributionHistory, epochs: Sequence[int]) -> Contribut
 
 @dataclass(frozen=True)
 class Outcome:
-    """The rows of a figure's instances, and the CPU seconds that making them took."""
+    """The rows of instances, the CPU seconds that making them took, and how many there are."""
 
     rows: list[Row]
     seconds: float
+    instances: int = 1
 
 
 def run_instances(
@@ -197,19 +198,21 @@ def run_instances(
     folder: Path | None,
     workers: int,
     on_progress: OnProgress = no_progress,
+    *,
+    only_kept: bool = False,
 ) -> Outcome:
-    """The rows of all instances in their order; those kept in ``folder`` are not run again."""
+    """The rows of all instances in their order; those kept in ``folder`` are not run again, with ``only_kept`` none."""
     kept = {n: found for n, i in enumerate(instances) if (found := _kept(folder, name, stage, i)) is not None}
     on_progress(len(kept), len(instances), name)
-    todo = [(n, i) for n, i in enumerate(instances) if n not in kept]
+    todo = [] if only_kept else [(n, i) for n, i in enumerate(instances) if n not in kept]
     for n, found in run_tasks(_numbered, (work, stage), iter(todo), workers):
         kept[n] = found
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             write_atomic(_place(folder, name, stage, instances[n]), json.dumps(asdict(found), indent=1))
         on_progress(len(kept), len(instances), f"{name}: {instances[n].label()}")
-    rows = [row for n in range(len(instances)) for row in kept[n].rows]
-    return Outcome(rows, sum(found.seconds for found in kept.values()))
+    rows = [row for n in sorted(kept) for row in kept[n].rows]
+    return Outcome(rows, sum(found.seconds for found in kept.values()), len(kept))
 
 
 def _numbered(

@@ -1,0 +1,63 @@
+"""The paper's page: stored figures with their claims, and one made as a job after its price was shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flcontrib_core.reports import QUESTIONS, REPRODUCTION, read_paper_figures
+from flcontrib_core.workspace import JobState, Workspace
+from flcontrib_core.workspace.jobs import JobQueue
+from tests.app.test_pages import _own_caches, opened, pictures, title, words
+from tests.workspace.recorded import scratch_folder
+
+__all__ = ["_own_caches"]
+
+
+@pytest.fixture
+def empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A workspace without runs in which no job starts."""
+    monkeypatch.setattr(JobQueue, "_start_next", lambda _: False)
+    with scratch_folder() as folder:
+        yield folder / "workspace"
+
+
+def test_stored_figures_stand_with_their_claims_and_their_price(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLCONTRIB_DATA", raising=False)
+    stored = read_paper_figures()
+    claims = [claim.holds for figure in stored.values() for claim in figure.claims]
+    shown = opened(empty, "paper", figure="aggregation")
+    assert f"{claims.count(True)} of {len(claims)} claims hold" in title(shown)
+    assert QUESTIONS["aggregation"] in words(shown)
+    figure = stored["aggregation"]
+    (drawn,) = (json.loads(picture) for key, picture in pictures(shown).items() if "paper-drawing" in key)
+    assert len(drawn["data"]) >= sum(len(panel.lines) for panel in figure.drawn.panels)
+    table = shown.dataframe[0].value
+    assert [tuple(row) for row in table.to_numpy()] == [claim.cells for claim in figure.claims]
+    assert f"About {figure.seconds:.0f} s of one core" in words(shown)
+    (button,) = (b for b in shown.button if b.label == "Make this figure")
+    assert button.disabled
+    assert "FLCONTRIB_DATA" in words(shown)
+
+
+def test_a_figure_is_started_as_a_job_and_shown_when_it_is_there(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLCONTRIB_DATA", str(empty.parent))
+    shown = opened(empty, "paper", figure="jaccard")
+    (button,) = (b for b in shown.button if b.label == "Make this figure")
+    button.click().run()
+    assert [e.value for e in shown.exception] == []
+    with Workspace(empty) as workspace:
+        (job,) = workspace.jobs.list()
+        assert (job.kind, job.state, job.settings) == (REPRODUCTION, JobState.QUEUED, {"figure": "jaccard"})
+        assert "Make this figure" not in [b.label for b in shown.button]
+        assert "Figure of the paper: jaccard" in words(opened(empty, "jobs"))
+        workspace.jobs.cancel(job.id)
+        made = replace(read_paper_figures()["aggregation"], name="jaccard", note="made here")
+        workspace.store_result("", job.settings, REPRODUCTION, made)
+    again = opened(empty, "paper", figure="jaccard")
+    assert "Made in this workspace" in words(again)
+    assert "made here" in words(again)

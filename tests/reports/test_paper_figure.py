@@ -1,0 +1,28 @@
+"""The outcome of the paper's evaluation that comes with the package is the one the documentation shows."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from flcontrib_core.reports.paper_figure import BUNDLED, QUESTIONS, read_paper_figures
+
+SHOWN = Path(__file__).parents[2] / "docs" / "figures"
+LARGEST = 1_500_000
+
+
+def test_every_stored_figure_is_drawn_in_the_documentation_from_the_same_facts() -> None:
+    stored = read_paper_figures()
+    assert stored
+    assert list(stored) == [name for name in QUESTIONS if name in stored]
+    for name, figure in stored.items():
+        assert figure.name == name
+        assert figure.claims
+        assert figure.seconds > 0
+        assert 0 < figure.ran <= figure.planned
+        assert (SHOWN / f"{name}.svg").read_text() == figure.svg()
+        with (SHOWN / f"{name}.csv").open() as rows:
+            assert sum(1 for _ in csv.DictReader(rows)) >= figure.ran
+    kept = {path.stem for folder in (BUNDLED, SHOWN) for path in folder.iterdir()}
+    assert kept == set(stored)
+    assert sum(path.stat().st_size for folder in (BUNDLED, SHOWN) for path in folder.iterdir()) < LARGEST
