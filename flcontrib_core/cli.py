@@ -6,6 +6,7 @@ import importlib
 import json
 import keyword
 import sys
+from pathlib import Path
 
 import click
 
@@ -62,8 +63,23 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, epilog="Start with: flcontrib demo   or   flcontrib audit sample_runs/two-poisoned.flrun")
 @click.version_option(__version__, prog_name="flcontrib")
-def flcontrib() -> None:
+@click.option("--config", type=click.Path(path_type=Path, exists=True, dir_okay=False), envvar="FLCONTRIB_CONFIG",
+              help="File with options (default: flcontrib.toml or [tool.flcontrib] in pyproject.toml here, else "
+                   "the user's own).")  # fmt: skip
+@click.pass_context
+def flcontrib(ctx: click.Context, config: Path | None) -> None:
     """Audits federated learning: who contributed what, who changed and when, and what it costs to know."""
+    from flcontrib_core.commands.configuration import defaults_for, find_settings
+
+    settings = find_settings(config)
+    name = ctx.invoked_subcommand
+    command = None if name is None else flcontrib.get_command(ctx, name)
+    if settings is None or name is None or command is None:
+        return
+    defaults = defaults_for(settings, command, name, set(COMMANDS))
+    ctx.default_map = {name: defaults}
+    if defaults and not isinstance(command, click.Group):
+        click.echo(f"settings from {settings.path}: {', '.join(sorted(defaults))}", err=True)
 
 
 def main() -> None:

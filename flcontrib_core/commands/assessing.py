@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from flcontrib_core.commands.given_files import GivenFile
 from flcontrib_core.commands.keeping import keep_in_workspace, keep_measurement
 from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
@@ -15,6 +16,7 @@ from flcontrib_core.commands.options import (
     ESTIMATOR_OPTIONS,
     READING_OPTIONS,
     WORKSPACE,
+    SectionedCommand,
     audit_settings_from,
     settings_from,
     with_options,
@@ -30,7 +32,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable re
 PRESET = click.option(
     "--preset", type=click.Choice(["default", "strict"]), default="default", show_default=True, help="Alert threshold."
 )
-RUN = click.argument("run", type=click.Path(path_type=Path))
+RUN = click.argument("run", type=GivenFile())
 
 
 def open_run(path: Path, options: dict[str, Any]) -> Any:
@@ -69,7 +71,9 @@ def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], 
     )
 
 
-@click.command(epilog="Example: flcontrib assess sample_runs/two-poisoned.flrun --budget 0.5 -o out")
+@click.command(
+    cls=SectionedCommand, epilog="Example: flcontrib assess sample_runs/two-poisoned.flrun --budget 0.5 -o out"
+)
 @RUN
 @with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @click.option(
@@ -147,7 +151,10 @@ def _totals_table(history: Any, settings: AssessSettings, orientation: Orientati
     return table(header, [[history.client_ids[i], *(c[i] for c in columns)] for i in order])
 
 
-@click.command(epilog="Example: flcontrib schedule run.flrun --budget 0.5 --fairness two-sided --gamma 0.3 -o plan.svg")
+@click.command(
+    cls=SectionedCommand,
+    epilog="Example: flcontrib schedule run.flrun --budget 0.5 --fairness two-sided --gamma 0.3 -o plan.svg",
+)
 @RUN
 @with_options(BUDGET_OPTIONS, ESTIMATOR_OPTIONS, [WORKSPACE])
 @click.option("--prove", is_flag=True, help="Prove optimality with the integer program (may take long).")
@@ -191,7 +198,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
         click.echo(f"blind spot: {spot.client}, epochs {spot.first}–{spot.last} ({spot.missed} participations)")
 
 
-@click.command(epilog="Example: flcontrib audit sample_runs/two-poisoned.flrun")
+@click.command(cls=SectionedCommand, epilog="Example: flcontrib audit sample_runs/two-poisoned.flrun")
 @RUN
 @with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET
@@ -287,7 +294,7 @@ def print_audit(report: Any, reviews: Reviews | None = None) -> None:
         say(f"log: {warning.sentence()}", err=True)
 
 
-@click.command(epilog="Example: flcontrib compare before.flrun after.flrun")
+@click.command(cls=SectionedCommand, epilog="Example: flcontrib compare before.flrun after.flrun")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @with_options(READING_OPTIONS, ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS)
 @PRESET

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flcontrib_core.commands.given_files import GivenFile
 from flcontrib_core.commands.printing import print_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ MOST_LINES = 12
 
 
 @click.command(epilog="Example: flcontrib check sample_runs/two-poisoned.flrun")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=GivenFile())
 @click.option("--nonfinite", type=click.Choice(["refuse", "absent"]), default="refuse", show_default=True,
               help="NaN or infinite updates: refuse, or count them as not taking part.")  # fmt: skip
 @click.option("--lower-is-better", multiple=True, metavar="NAME", help="Tables: a utility whose small values are good.")
@@ -33,7 +34,7 @@ def check(
     no_model: bool,
     as_json: bool,
 ) -> None:
-    """Validate a run log (directory, .flrun, CSV or Parquet table) and name every fault found.
+    """Validate a run log (directory, .flrun, CSV or Parquet table, or - for standard input) and name every fault found.
 
     Where the log has a model and validation rows, the global model is rebuilt from it: its loss and accuracy per
     epoch, and a warning where it does not learn or another reading of the log would make a better model.

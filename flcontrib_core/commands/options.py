@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar, cast
 
 import click
@@ -42,6 +43,7 @@ ESTIMATOR_KNOBS = ("evaluations", "precision", "truncate", "antithetic", "allow_
 """Options of single estimators; one that the chosen estimator does not have is refused."""
 ESTIMATOR_OPTIONS = [
     click.option("--estimator", metavar="NAME",
+                 shell_complete=lambda ctx, param, begun: [name for name in BUILT_IN if name.startswith(begun)],
                  help=f"{', '.join(BUILT_IN)}, or shapiq:NAME for one of shapiq's. Default: auto (exact where that is "
                       "cheap, else the surrogate)."),
     click.option("--evaluations", type=int, metavar="N",
@@ -90,8 +92,9 @@ READING_OPTIONS = [
 WORKSPACE = click.option(
     "--workspace",
     metavar="DIR",
-    help="Folder that remembers evaluations (default: the platform's). Where it is named, the run and the result are "
-    "kept in it too, for the dashboard.",
+    envvar="FLCONTRIB_WORKSPACE",
+    help="Folder that remembers evaluations (default: the platform's). Where it is named, here, in a settings file or "
+    "by FLCONTRIB_WORKSPACE, the run and the result are kept in it too, for the dashboard.",
 )
 ENGINE_OPTIONS = [
     click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
@@ -101,6 +104,44 @@ ENGINE_OPTIONS = [
     WORKSPACE,
     click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace."),
 ]  # fmt: skip
+
+
+SECTIONS = {
+    "Estimator": ESTIMATOR_OPTIONS,
+    "Budget": BUDGET_OPTIONS,
+    "Reading the history": READING_OPTIONS,
+    "Where work runs and is kept": ENGINE_OPTIONS,
+}
+"""How the help of a command with shared options is divided."""
+
+
+@cache
+def shared_options() -> dict[str, str]:
+    """Every shared option by its flag without dashes, with the section it stands in."""
+    found: dict[str, str] = {}
+    for title, group in SECTIONS.items():
+        holder = with_options(group)(lambda: None)
+        params: list[click.Option] = holder.__click_params__  # type: ignore[attr-defined]  # click's own list
+        found |= {flag[2:]: title for p in params for flag in p.opts if flag.startswith("--")}
+    return found
+
+
+class SectionedCommand(click.Command):
+    """A command whose help shows its own options first, then the shared ones under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options by section, the command's own above."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], **{title: [] for title in SECTIONS}}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                flags = (flag[2:] for flag in param.opts if flag.startswith("--"))
+                title = next((shared_options()[f] for f in flags if f in shared_options()), "Options")
+                sections[title].append(record)
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def with_options(*groups: list[Any]) -> Callable[[Command], Command]:

@@ -12,13 +12,14 @@ from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
+    SectionedCommand,
     settings_from,
     with_options,
 )
 from flcontrib_core.commands.printing import Progress, print_json, say
 
 
-@click.command(epilog="Example: flcontrib price run.flrun --budget 0.5 --workers 4")
+@click.command(cls=SectionedCommand, epilog="Example: flcontrib price run.flrun --budget 0.5 --workers 4")
 @RUN
 @with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS[1:2])
 @JSON

@@ -44,16 +44,21 @@ class Progress:
         self.quiet = quiet
         self.terminal = sys.stderr.isatty()
         self.began = time.monotonic()
+        self.first: tuple[float, int, int] | None = None
+        """When the first step of this kind of work was reported, how far it was, and of how many"""
         self.last = 0.0
         self.shown = False
 
     def __call__(self, done: int, total: int, label: str) -> None:
         now = time.monotonic()
         finished = done >= total
+        if self.first is None or self.first[2] != total or done < self.first[1]:
+            self.first = (now, done, total)
         if self.quiet or (now - self.last < (0.1 if self.terminal else 5.0) and not finished):
             return
         self.last = now
-        left = (now - self.began) / done * (total - done) if done else 0.0
+        since, at, _ = self.first  # what came before the first step (imports, recalled epochs) says nothing of the rest
+        left = (now - since) / (done - at) * (total - done) if done > at else 0.0
         text = f"{done}/{total} {label}" + (f", about {left:.0f} s left" if left > 1 else "")
         if self.terminal:
             sys.stderr.write(f"\r\x1b[2K{text}")

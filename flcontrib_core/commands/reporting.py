@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flcontrib_core.commands.assessing import JSON, PRESET, RUN, open_run
+from flcontrib_core.commands.given_files import GivenFile
 from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
     READING_OPTIONS,
+    SectionedCommand,
     audit_settings_from,
     settings_from,
     with_options,
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
     from flcontrib_core.reports.signature import OperatorKey
 
 
-@click.command(epilog="Example: flcontrib report sample_runs/two-poisoned.flrun -o report.html --charts pictures")
+@click.command(
+    cls=SectionedCommand,
+    epilog="Example: flcontrib report sample_runs/two-poisoned.flrun -o report.html --charts pictures",
+)
 @RUN
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, help="The page; report.json goes beside it."
@@ -185,7 +190,7 @@ def _seal_of(twin: Path) -> str:
 
 
 @click.command(epilog="Example: flcontrib verify report.json sample_runs/two-poisoned.flrun")
-@click.argument("report", type=click.Path(path_type=Path))
+@click.argument("report", type=GivenFile())
 @RUN
 @click.option("--public-key", metavar="BASE64", help="The operator's: the report must be signed with it.")
 @JSON
@@ -193,7 +198,7 @@ def verify(report: Path, run: Path, public_key: str | None, as_json: bool) -> in
     """Recompute a report (or a client's extract) from the log and say equal, or where it differs.
 
     REPORT is the JSON, or the page beside it; a page is also compared with what its JSON says. A signature beside the
-    JSON is checked; with --public-key there must be one, made with that key.
+    JSON is checked; with --public-key there must be one, made with that key. One of the two may be - (standard input).
     """
     from flcontrib_core.reports.signature import check_signature
     from flcontrib_core.reports.verify import read_report_or_page, recorded_reading, verify_report

@@ -72,10 +72,10 @@ def require_sign_in(file: Path) -> None:
 
 
 def demo_path() -> Path:
-    """The demonstration's workspace: beside the user's own in the platform's data folder, where it survives."""
-    from flcontrib_core.workspace import default_path
+    """The demonstration's workspace: in the platform's data folder, where it survives."""
+    import platformdirs
 
-    return default_path().with_name("demo")
+    return Path(platformdirs.user_data_dir("flcontrib", appauthor=False)) / "demo"
 
 
 def own_folder(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flcontrib_core.commands.given_files import GivenFile
 from flcontrib_core.commands.printing import print_json, say, table
 from flcontrib_core.errors import WorkspaceError
 
@@ -64,7 +65,7 @@ def _run_json(entry: RunEntry, workspace: Workspace) -> dict[str, Any]:
 
 
 @runs.command("add", epilog="Example: flcontrib runs add run.flrun --name 'May, ward 3' --tag pilot")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=GivenFile())
 @click.option("--name", help="What to call it (default: its own name).")
 @click.option("--tag", "tags", multiple=True, help="A tag; repeat for more.")
 @click.option("--note", help="A note for whoever opens it.")
@@ -80,7 +81,7 @@ def add_run(
     workspace: Path | None,
     as_json: bool,
 ) -> None:
-    """Bring a log or a table into the workspace, checked as an upload is."""
+    """Bring a log or a table into the workspace, checked as an upload is; - is standard input."""
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from flcontrib_core.commands.assessing import memory_of
-from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, settings_from, with_options
+from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, SectionedCommand, settings_from, with_options
 from flcontrib_core.commands.printing import print_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flcontrib_core.runs import NonFinite
 
 
-@click.command(epilog="Example: flcontrib watch recording/ --every 5")
+@click.command(cls=SectionedCommand, epilog="Example: flcontrib watch recording/ --every 5")
 @click.argument("folder", type=click.Path(path_type=Path))
 @with_options(ESTIMATOR_OPTIONS)
 @click.option("--every", type=click.FloatRange(0.1, 3600), default=5.0, help="Seconds between looks [5].")

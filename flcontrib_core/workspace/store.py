@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -43,8 +44,13 @@ _FOLDERS = ("objects", "log", "jobs", "incoming", "quarantine")
 
 
 def default_path() -> Path:
-    """The platform's folder for data of this user."""
-    return Path(platformdirs.user_data_dir("flcontrib", appauthor=False)) / "workspace"
+    """$FLCONTRIB_WORKSPACE, else the platform's folder for data of this user."""
+    named = os.environ.get("FLCONTRIB_WORKSPACE")
+    return (
+        Path(named).expanduser().resolve()
+        if named
+        else Path(platformdirs.user_data_dir("flcontrib", appauthor=False)) / "workspace"
+    )
 
 
 class Workspace(Recordings, StoredResults):

@@ -1,0 +1,112 @@
+"""Options from a file: ``flcontrib.toml``, or ``[tool.flcontrib]`` in a ``pyproject.toml``.
+
+The command line wins over the environment, which wins over the file, which wins over an option's own default. A file in
+the working folder may have come with somebody else's run: what it sets is said aloud, and options that name files,
+programs or addresses are not taken from any file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flcontrib_core.errors import SettingsError
+
+FILE = "flcontrib.toml"
+LARGEST = 100_000
+BY_HAND = {"address", "allow_host", "host", "on_alert", "out", "webhook"}
+"""Where something is sent, written or started; so is every path but the workspace's."""
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """What a file says, by option and by command."""
+
+    path: Path
+    table: Mapping[str, Any]
+
+
+def find_settings(given: Path | None) -> SettingsFile | None:
+    """The file that was named, else the first of the working folder's two and the user's own; None without any."""
+    if given is not None:
+        return SettingsFile(given, _section(given, _read(given)))
+    for path in (Path(FILE), Path("pyproject.toml"), user_file()):
+        if path.is_file():
+            table = _section(path, _read(path))
+            if table:
+                return SettingsFile(path, table)
+    return None
+
+
+def user_file() -> Path:
+    """Where one's own file lies."""
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("flcontrib", appauthor=False)) / FILE
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > LARGEST:
+        raise SettingsError(f"{path} is larger than {LARGEST} bytes; options do not need that much")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        raise SettingsError(f"{path} is not TOML: {wrong}") from wrong
+
+
+def _section(path: Path, content: dict[str, Any]) -> Mapping[str, Any]:
+    found = content.get("tool", {}).get("flcontrib", {}) if path.name == "pyproject.toml" else content
+    if not isinstance(found, dict):
+        raise SettingsError(f"{path}: tool.flcontrib is not a table of options")
+    return found
+
+
+def defaults_for(settings: SettingsFile, command: click.Command, name: str, known: set[str]) -> dict[str, Any]:
+    """What the file says to one command, as click takes it; ``known`` are all commands' names.
+
+    Above the tables stand options that commands share; those a command does not have pass it by. A table has the name
+    of a command and holds options of that command alone.
+    """
+    from flcontrib_core.commands.options import shared_options
+
+    general = {key: value for key, value in settings.table.items() if not isinstance(value, dict)}
+    strangers = [key for key in general if _plain(key) not in shared_options()]
+    strangers += [f"[{key}]" for key, value in settings.table.items() if isinstance(value, dict) and key not in known]
+    if strangers:
+        raise SettingsError(
+            f"{settings.path}: {strangers[0]} is no option that commands share, and no command; "
+            f"an option of one command stands in a table with the command's name"
+        )
+    return _fitting(settings.path, command, general, settings.table.get(name, {}), name)
+
+
+def _fitting(
+    path: Path, command: click.Command, general: Mapping[str, Any], own: Mapping[str, Any], name: str
+) -> dict[str, Any]:
+    if isinstance(command, click.Group):
+        inner = command.commands
+        strangers = [key for key in own if key not in inner]
+        if strangers:
+            raise SettingsError(f"{path}: [{name}] has {strangers[0]}; it takes tables called {', '.join(inner)}")
+        return {key: _fitting(path, sub, general, own.get(key, {}), f"{name}.{key}") for key, sub in inner.items()}
+    options = {flag[2:]: p for p in command.params for flag in p.opts if flag.startswith("--")}
+    taken = {}
+    for key, value in [*general.items(), *own.items()]:
+        option = options.get(_plain(key))
+        if option is None and key in own:
+            raise SettingsError(f"{path}: [{name}] has {key}, which is no option of this command")
+        if option is None or option.name is None:
+            continue
+        if option.name in BY_HAND or (isinstance(option.type, click.Path) and option.name != "workspace"):
+            raise SettingsError(f"{path}: {key} names a place; it is only taken from the command line")
+        taken[option.name] = value
+    return taken
+
+
+def _plain(key: str) -> str:
+    return key.replace("_", "-")

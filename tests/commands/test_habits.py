@@ -1,0 +1,130 @@
+"""Habits of a good command: options from a file, standard input, grouped help, completion, a sane first estimate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flcontrib_core.cli import flcontrib
+from flcontrib_core.commands import printing
+from flcontrib_core.errors import SettingsError
+from flcontrib_core.workspace import Workspace, default_path
+
+SAMPLES = Path(__file__).parents[2] / "sample_runs"
+TABLE = str(SAMPLES / "contributions-table.csv")
+
+
+def told(*words: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(flcontrib, [*words], input=stdin)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder of one's own, and a home without a settings file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("FLCONTRIB_WORKSPACE", raising=False)
+    return tmp_path
+
+
+def planned(*words: str) -> dict[str, Any]:
+    result = told(*words, "schedule", str(SAMPLES / "late-window.flrun"), "--json", "--fairness", "stride")
+    assert result.exit_code == 0, result.stderr
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def test_the_file_gives_way_to_the_line_and_wins_over_the_default(here: Path) -> None:
+    (here / "pyproject.toml").write_text("[tool.flcontrib]\nbudget = 7\n")
+    assert len(planned()["chosen"]) == 7
+    (here / "flcontrib.toml").write_text(
+        'budget = 5\nworkers = 2\n[schedule]\nfairness = "random"\n[audit]\nbudget = 3\n'
+    )
+    assert planned()["chosen"] == [5, 13, 21, 29, 37], "flcontrib.toml first; the line's stride, not the table's random"
+    (here / "other.toml").write_text("[schedule]\nbudget = 0.1\n")
+    assert len(planned("--config", "other.toml")["chosen"]) == 4
+    result = told("schedule", str(SAMPLES / "late-window.flrun"), "--budget", "2", "--json")
+    assert len(json.loads(result.stdout)["chosen"]) == 2
+    assert result.stderr.startswith("settings from flcontrib.toml: budget, fairness\n"), (
+        "workers is no option of schedule"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour = 1\n", "colour is no option that commands share"),
+        ("[adit]\nbudget = 1\n", r"\[adit\] is no option"),
+        ("[audit]\ncolour = 1\n", "colour, which is no option of this command"),
+        ('[audit]\nclient_secret = "x"\n', "client_secret, which is no option"),
+        ('address = "ray://elsewhere"\n', "address names a place"),
+        ("budget = \n", "is not TOML"),
+        ("# " + "x" * 200_000, "larger than"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(here: Path, text: str, message: str) -> None:
+    (here / "flcontrib.toml").write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        flcontrib.main(["audit", TABLE], standalone_mode=False)
+
+
+def test_a_named_workspace_keeps_the_result_however_it_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "flcontrib.toml").write_text('workspace = "by-file"\n')
+    assert told("audit", TABLE).exit_code == 0
+    monkeypatch.setenv("FLCONTRIB_WORKSPACE", str(here / "by-variable"))
+    assert told("audit", TABLE).exit_code == 0
+    assert default_path() == here / "by-variable"
+    for folder in ("by-file", "by-variable"):
+        with Workspace(here / folder) as workspace:
+            assert len(workspace.runs()) == len(workspace.results()) == 1
+    listed = told("runs", "list", "--json")
+    assert len(json.loads(listed.stdout)) == 1
+
+
+def test_standard_input_is_a_file_too_but_only_once(here: Path) -> None:
+    log = (SAMPLES / "late-window.flrun").read_bytes()
+    answer = json.loads(told("check", "-", "--no-model", "--json", stdin=log).stdout)
+    assert (answer["ok"], answer["epochs"]) == (True, 40)
+    table = told("check", "-", "--json", stdin=Path(TABLE).read_bytes())
+    assert json.loads(table.stdout)["ok"] is True
+    twice = told("verify", "-", "-", stdin=b"{}")
+    assert twice.exit_code == 2
+    assert "only once" in twice.output
+
+
+def test_help_shows_a_commands_own_options_first_and_the_shared_ones_in_sections() -> None:
+    text = told("audit", "--help").output
+    places = [text.index(f"\n{title}:\n") for title in ("Options", "Estimator", "Budget", "Reading the history")]
+    assert places == sorted(places)
+    assert places[0] < text.index("--fail-on-alert") < places[1] < text.index("--estimator") < places[2]
+    assert text.count("--budget ") == 1
+
+
+def test_completion_knows_commands_and_estimators() -> None:
+    from click.shell_completion import ShellComplete
+
+    complete = ShellComplete(flcontrib, {}, "flcontrib", "_FLCONTRIB_COMPLETE")
+    assert [found.value for found in complete.get_completions([], "au")] == ["audit"]
+    found = complete.get_completions(["audit", "run.flrun", "--estimator"], "comp")
+    assert [item.value for item in found] == ["complementary", "complementary-neyman"]
+
+
+def test_the_first_estimate_does_not_count_what_came_before_the_first_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("flcontrib_core.commands.printing.time.monotonic", lambda: clock.now)
+    progress = printing.Progress()
+    for now, done in ((60.0, 1), (66.0, 2), (72.0, 3)):  # a minute of imports, then six seconds a step
+        clock.now = now
+        progress(done, 30, f"epoch {done}")
+    assert capsys.readouterr().err.splitlines() == [
+        "1/30 epoch 1",
+        "2/30 epoch 2, about 168 s left",
+        "3/30 epoch 3, about 162 s left",
+    ]
