@@ -37,7 +37,7 @@ def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str
     for number, name in enumerate(argument["files"]):
         try:
             arrays = _arrays(Path(name), torch)
-        except Exception as fault:
+        except Exception as fault:  # broad: any byte may be wrong in somebody's file; the parent says what and where
             logging.getLogger(__name__).exception("%s cannot be read", name)
             told[name] = {"fault": f"{type(fault).__name__}: {fault}".splitlines()[0][:300]}
             continue

@@ -143,7 +143,7 @@ class LiveRecording:
         for node, answer in answers:
             try:
                 replies.append(read(node, answer))
-            except Exception as error:
+            except Exception as error:  # broad: a reply is whatever a client sent; its fault must not end the training
                 if self._raise:
                     raise
                 logger.exception("%s: the reply of node %s cannot be read; training goes on", self.path, node)
@@ -252,7 +252,7 @@ class LiveRecording:
         """Stores a round; whatever goes wrong is logged, and the round becomes a gap."""
         try:
             self._store(finished)
-        except Exception as error:
+        except Exception as error:  # broad: nothing of the recording (disk, shapes, names) may end the training
             logger.exception("%s: round %d could not be recorded; training goes on", self.path, finished.number)
             self._behind.error = error
             self._store_gap(finished, f"round {finished.number}: {type(error).__name__}: {error}"[:LONGEST_REASON])
@@ -267,7 +267,7 @@ class LiveRecording:
         try:
             self._line = recorder.store_epoch({}, global_model=_part(model, recorder), gap=reason)
             self._lost = None
-        except Exception:
+        except Exception:  # broad, as above: what kept the round from being written may keep the gap from it too
             logger.exception("%s: the gap is written with the next round", self.path)
 
     def _append(self, metrics: Mapping[str, float]) -> None:
@@ -276,7 +276,7 @@ class LiveRecording:
             return
         try:
             self._recorder.append_epoch(line, metrics)
-        except Exception as error:
+        except Exception as error:  # broad, as above; the round is told as a gap with the next one
             logger.exception("%s: a round could not be recorded; training goes on", self.path)
             self._behind.error = error
             self._lost = f"{type(error).__name__}: {error}"[:LONGEST_REASON]

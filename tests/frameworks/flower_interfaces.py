@@ -1,4 +1,8 @@
-"""A tiny federation in either of Flower's interfaces: RUN INTERFACE STRATEGY. site-2 fails in round 2."""
+"""Tiny federations, one after the other, in either of Flower's interfaces: INTERFACE-STRATEGY[-STRATEGY] …
+
+Each strategy is recorded into the folder INTERFACE-STRATEGY; site-2 fails in round 2. In the message interface several
+share one simulation, whose start is what takes long.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,6 @@ from flwr.simulation import run_simulation
 
 from flcontrib_core.runs.flower import record
 
-folder, interface, kind = sys.argv[1:]
 clients = [(f"site-{i}", i + 1) for i in range(3)]
 start = np.zeros(4, np.float32)
 
@@ -28,7 +31,8 @@ def trained(model, place, number):
     return model + np.float32(place + number)
 
 
-if interface == "messages":
+def messages(*kinds):
+    """The message interface's two apps."""
     client_app, server_app = ClientApp(), ServerApp()
 
     @client_app.train()
@@ -40,19 +44,28 @@ if interface == "messages":
 
     @server_app.main()
     def main(grid, context):
-        strategy = getattr(newer, kind)(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
-        assert record(strategy, folder) is strategy
-        result = strategy.start(grid=grid, initial_arrays=ArrayRecord({"w": Array(start)}), num_rounds=3)
-        np.save(folder + "-end.npy", result.arrays["w"].numpy())
-else:
+        for kind in kinds:
+            strategy = getattr(newer, kind)(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
+            assert record(strategy, f"messages-{kind}") is strategy
+            result = strategy.start(grid=grid, initial_arrays=ArrayRecord({"w": Array(start)}), num_rounds=3)
+            np.save(f"messages-{kind}-end.npy", result.arrays["w"].numpy())
 
-    class Site(NumPyClient):
-        def __init__(self, place):
-            self.place = place
+    return server_app, client_app
 
-        def fit(self, parameters, config):
-            model = trained(parameters[0].astype(np.float32), self.place, config["round"])
-            return [model], self.place + 1, {"client-id": f"site-{self.place}"}
+
+class Site(NumPyClient):
+    """A client of the older interface."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def fit(self, parameters, config):
+        model = trained(parameters[0].astype(np.float32), self.place, config["round"])
+        return [model], self.place + 1, {"client-id": f"site-{self.place}"}
+
+
+def fit(kind):
+    """The older interface's two apps."""
 
     def components(context):
         strategy = getattr(older, kind)(
@@ -61,12 +74,17 @@ else:
             min_available_clients=3,
             on_fit_config_fn=lambda number: {"round": number},
             initial_parameters=ndarrays_to_parameters([start]),
-            evaluate_fn=lambda number, arrays, config: np.save(folder + "-end.npy", arrays[0]),
+            evaluate_fn=lambda number, arrays, config: np.save(f"fit-{kind}-end.npy", arrays[0]),
         )
-        strategy = record(strategy, folder, clients=clients)
+        strategy = record(strategy, f"fit-{kind}", clients=clients)
         return ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=3))
 
     client_app = ClientApp(client_fn=lambda context: Site(context.node_config["partition-id"]).to_client())
-    server_app = ServerApp(server_fn=components)
+    return ServerApp(server_fn=components), client_app
 
-run_simulation(server_app, client_app, num_supernodes=3, backend_config={"client_resources": {"num_cpus": 1}})
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        interface, *kinds = name.split("-")
+        apps = {"messages": messages, "fit": fit}[interface](*kinds)
+        run_simulation(*apps, num_supernodes=3, backend_config={"client_resources": {"num_cpus": 1}})

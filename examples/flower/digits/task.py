@@ -1,5 +1,7 @@
 """The model, the sites' rows and one round of local training."""
 
+from functools import cache
+
 import torch
 from sklearn.datasets import load_digits
 
@@ -12,6 +14,7 @@ def make_net() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
 
 
+@cache
 def rows() -> tuple[torch.Tensor, torch.Tensor]:
     """All digits in a fixed random order."""
     digits = load_digits()
