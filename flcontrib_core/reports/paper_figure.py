@@ -66,6 +66,13 @@ class PaperFigure:
     ran: int = 0
     planned: int = 0
     """Instances: of how many at this scale"""
+    seeds: int = 1
+    """Of every setting"""
+
+    @property
+    def price(self) -> float:
+        """About the CPU seconds of making it whole, with as many seeds."""
+        return self.seconds * self.planned / max(self.ran, 1)
 
     @property
     def scale_words(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.reports import QUESTIONS, REPRODUCTION, read_paper_figures
+from flcontrib_core.words import numbers
 from flcontrib_core.workspace import JobState, Workspace
 from flcontrib_core.workspace.jobs import JobQueue
 from tests.app.test_pages import _own_caches, opened, pictures, title, words
@@ -36,9 +37,9 @@ def test_stored_figures_stand_with_their_claims_and_their_price(empty: Path, mon
     figure = stored["aggregation"]
     (drawn,) = (json.loads(picture) for key, picture in pictures(shown).items() if "paper-drawing" in key)
     assert len(drawn["data"]) >= sum(len(panel.lines) for panel in figure.drawn.panels)
-    table = shown.dataframe[0].value
-    assert [tuple(row) for row in table.to_numpy()] == [claim.cells for claim in figure.claims]
-    assert f"About {figure.seconds:.0f} s of one core" in words(shown)
+    for words_of_claim, paper, ours, verdict in (claim.cells for claim in figure.claims):
+        assert f"[{verdict}] **{words_of_claim}**  \nPaper: {paper}. Ours: {ours}." in words(shown)
+    assert f"About {numbers.seconds(figure.price)} of one core" in words(shown)
     (button,) = (b for b in shown.button if b.label == "Make this figure")
     assert button.disabled
     assert "FLCONTRIB_DATA" in words(shown)
@@ -46,18 +47,20 @@ def test_stored_figures_stand_with_their_claims_and_their_price(empty: Path, mon
 
 def test_a_figure_is_started_as_a_job_and_shown_when_it_is_there(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLCONTRIB_DATA", str(empty.parent))
-    shown = opened(empty, "paper", figure="jaccard")
+    stored = read_paper_figures()["aggregation"]
+    asked = {"figure": "aggregation", "seeds": stored.seeds}
+    shown = opened(empty, "paper", figure="aggregation")
     (button,) = (b for b in shown.button if b.label == "Make this figure")
     button.click().run()
     assert [e.value for e in shown.exception] == []
     with Workspace(empty) as workspace:
         (job,) = workspace.jobs.list()
-        assert (job.kind, job.state, job.settings) == (REPRODUCTION, JobState.QUEUED, {"figure": "jaccard"})
+        assert (job.kind, job.state, job.settings) == (REPRODUCTION, JobState.QUEUED, asked)
         assert "Make this figure" not in [b.label for b in shown.button]
-        assert "Figure of the paper: jaccard" in words(opened(empty, "jobs"))
+        assert "Figure of the paper: aggregation" in words(opened(empty, "jobs"))
         workspace.jobs.cancel(job.id)
-        made = replace(read_paper_figures()["aggregation"], name="jaccard", note="made here")
+        made = replace(stored, note="made here")
         workspace.store_result("", job.settings, REPRODUCTION, made)
-    again = opened(empty, "paper", figure="jaccard")
+    again = opened(empty, "paper", figure="aggregation")
     assert "Made in this workspace" in words(again)
     assert "made here" in words(again)

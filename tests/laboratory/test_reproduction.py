@@ -66,6 +66,7 @@ def test_every_figure_has_data_a_drawing_and_claims(name: str, tmp_path: Path) -
     drawing = (tmp_path / f"{name}.svg").read_text()
     assert figure.shown.drawn.title in drawing
     assert "NaN" not in drawing
+    assert drawing == stored.svg()
 
 
 def test_finished_instances_are_not_run_again(tmp_path: Path) -> None:

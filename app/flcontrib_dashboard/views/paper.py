@@ -29,7 +29,8 @@ def bundled_figures() -> dict[str, PaperFigure]:
 
 def made_here(name: str) -> ResultEntry | None:
     """The newest figure of this name that a job of this workspace made."""
-    return state.workspace().latest_result("", REPRODUCTION, {"figure": name})
+    made = state.workspace().results("", REPRODUCTION)
+    return next((entry for entry in made if entry.available and entry.settings["figure"] == name), None)
 
 
 def figure_on_screen(name: str) -> tuple[PaperFigure | None, ResultEntry | None]:
@@ -43,8 +44,10 @@ def figure_on_screen(name: str) -> tuple[PaperFigure | None, ResultEntry | None]
 def claims(figure: PaperFigure) -> None:
     """Each claim, what the paper says, what came out."""
     controls.card_title("Claims")
-    columns = ("Claim", "Paper", "Ours", "")
-    controls.table([dict(zip(columns, claim.cells, strict=True)) for claim in figure.claims], key="paper-claims")
+    for claim in figure.claims:
+        words, paper, ours, verdict = map(controls.text_of, claim.cells)
+        colour = "orange" if claim.holds is False else "gray"
+        st.markdown(f":{colour}-badge[{verdict}] **{words}**  \nPaper: {paper}. Ours: {ours}.")
     st.caption(controls.text_of(figure.note))
 
 
@@ -82,14 +85,15 @@ def make_again(name: str, figure: PaperFigure | None, entry: ResultEntry | None)
     if jobs and jobs[0].error:
         st.error(f"The last job {job_progress.job_words(jobs[0])}.")
         st.code(jobs[0].error, language=None, wrap_lines=True)
-    price = "" if figure is None else f"About {numbers.seconds(figure.seconds)} of one core, as this one took. "
+    price = "" if figure is None else f"About {numbers.seconds(figure.price)} of one core, by what this one took. "
     st.markdown(f"{price}It trains the federations of the small scale and computes every method on them.")
     folder = os.environ.get("FLCONTRIB_DATA", "")
     ready = bool(folder) and Path(folder).is_dir()
     if not ready:
         st.caption(NO_DATA)
     if st.button("Make this figure", type="primary", disabled=not ready or state.workspace().impaired is not None):
-        state.workspace().jobs.submit("", {"figure": name}, REPRODUCTION, recompute=True)
+        seeds = {} if figure is None else {"seeds": figure.seeds}  # the price is of as many
+        state.workspace().jobs.submit("", {"figure": name, **seeds}, REPRODUCTION, recompute=True)
         st.rerun()
     st.caption("More seeds, more workers, and the paper's whole grid (days):")
     st.code(f"flcontrib reproduce {name} --scale full --workers 8 -o paper", language=None, wrap_lines=True)

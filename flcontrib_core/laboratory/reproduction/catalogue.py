@@ -60,7 +60,7 @@ def reproduce(
         return None
     figure = recipe.read(stage, found.rows)
     spent = replace(figure.shown, seconds=round(found.seconds, 1), ran=found.instances, planned=len(instances))
-    return replace(figure, shown=spent)
+    return replace(figure, shown=replace(spent, seeds=len(stage.repeats)))
 
 
 def price_of_figures(names: Iterable[str], stage: Stage, workers: int = 1) -> dict[str, float]:

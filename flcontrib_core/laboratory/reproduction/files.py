@@ -10,10 +10,11 @@ import numpy as np
 
 from flcontrib_core.charts.panels import draw_panels, panels_alt
 from flcontrib_core.charts.svg import inline_svg
+from flcontrib_core.codec import decode
 from flcontrib_core.files import write_atomic
 from flcontrib_core.laboratory.reproduction.figure import Figure
 from flcontrib_core.reports.page import grid, markup, page, paragraph, section
-from flcontrib_core.reports.paper_figure import claims_markdown, read_paper_figures
+from flcontrib_core.reports.paper_figure import PaperFigure, claims_markdown, read_paper_figures
 
 DIGITS = 6
 """Significant ones of a number in the CSV; Parquet has them all."""
@@ -25,7 +26,8 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     frame = pandas.DataFrame([{k: _cell(v) for k, v in row.items()} for row in figure.rows])
-    shown, data = figure.shown, figure.shown.to_json()
+    data = figure.shown.to_json()
+    shown = decode(PaperFigure, json.loads(data))  # drawn from what is stored, so that anybody draws the same again
     title = shown.drawn.title
     parts = [
         f"<h1>{markup(title)}</h1>",
