@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # generated.py and executed.py: pages that come from the code
+sys.path.insert(0, str(HERE))  # generated.py, executed.py, house.py: what comes from the code
 
 from flcontrib_core import __version__  # noqa: E402
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import house
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -45,15 +44,16 @@ class Glossary(FromCode):
         return [line for term, text in wording.GLOSSARY.items() for line in (f"**{term}**", f": {text}", "")]
 
 
-class House(FromCode):
-    """The rooms of the core and what each imports, read from the sources."""
+class House(SphinxDirective):
+    """A picture of the house, drawn from the sources: ``rooms`` or ``flow``."""
 
-    def lines(self) -> list[str]:
-        used = imports_by_room()
-        rows = ["| room | imports from |", "|---|---|"]
-        return rows + [
-            f"| `{room}` | {', '.join(f'`{u}`' for u in sorted(used[room])) or '–'} |" for room in sorted(used)
-        ]
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The drawing, inside the page."""
+        self.env.note_reread()  # it depends on every source
+        drawing = {"rooms": house.rooms_svg, "flow": house.flow_svg}[self.arguments[0]]()
+        return [nodes.raw("", drawing, format="html")]
 
 
 class Licences(FromCode):
@@ -110,21 +110,6 @@ def shipped() -> list[tuple[str, str, str]]:
         short = [" ".join(term.split())[:80] for term in terms if term]
         rows.append((part["name"], part["version"], ", ".join(dict.fromkeys(short)) or "not declared in its metadata"))
     return sorted(rows, key=lambda row: row[0].lower())
-
-
-def imports_by_room() -> dict[str, set[str]]:
-    """Which rooms of the core name which others."""
-    rooms = {path.name for path in CORE.iterdir() if (path / "__init__.py").is_file()}
-    used: dict[str, set[str]] = defaultdict(set)
-    for room in rooms:
-        for path in (CORE / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("flcontrib_core."):
-                    other = str(node.module).split(".")[1]
-                    if other in rooms and other != room:
-                        used[room].add(other)
-        used[room] |= set()
-    return dict(used)
 
 
 def keep_bars(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:

@@ -114,6 +114,8 @@ def test_every_pinned_version_is_allowed_and_everything_declared_is_pinned() -> 
 def test_the_version_stands_in_one_place() -> None:
     assert "version" in PROJECT["dynamic"]
     assert re.fullmatch(r"\d+\.\d+\.\d+", flcontrib_core.__version__)
+    versions = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert versions == [flcontrib_core.__version__, "0.1.0"], "the changelog tells this version's changes first"
 
 
 def in_the_base(code: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,7 @@ import pytest
 from flcontrib_core.execution.children import child_environment, python_command
 from tests.pages import federation, follow
 from tests.patience import PATIENCE_SECONDS
+from tests.test_rooms import MODULES, ORDER, imports_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -130,6 +131,20 @@ def test_the_papers_claims_are_those_of_the_stored_outcome(site: Path) -> None:
     said = [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows if row]
     assert said == expected
     assert page.count('src="_images/') == len(stored)
+
+
+def test_the_pictures_of_the_house_show_what_the_sources_say(site: Path) -> None:
+    """Counted apart from what draws them, by the test that holds imports to their order."""
+    rooms = [
+        (i.rooms, module, i.target) for module, path in MODULES.items() for i in imports_of(module, path.read_text())
+    ]
+    pairs = {pair for pair, _, _ in rooms if pair[0] != pair[1] and set(pair) <= set(ORDER)}
+    page = (site / "architecture.html").read_text()
+    assert set(re.findall(r"<title>(\w+) imports (\w+) \d+ times", page)) == pairs
+    flow = re.findall(r"(\w+) makes ([\w., ]+?) from ([\w., ]+?)(?:;|<)", page)
+    assert ("choose_epochs", "Schedule", "SchedulingProblem") in flow
+    assert ("assess_contributions", "ContributionHistory", "Schedule") in flow
+    assert {"read_run_log", "read_verdicts", "report_on", "headline", "report_charts"} <= {name for name, _, _ in flow}
 
 
 @pytest.fixture(scope="module")
