@@ -13,6 +13,7 @@ from flcontrib_core.detection.arguments import (
     harm_reasons,
     objections,
     ordinary_causes,
+    worse_inside,
 )
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.channels import CHANNEL_NAMES, SKIPPED_FIRST_EPOCHS
@@ -128,8 +129,9 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     numbers = window_numbers(history, channels, window.client, rows, epochs, explained)
     scores = channel_evidence(channels, window.client, window.start, window.end, reading.model)
     moves = class_moves(history, channels, window.client, rows, explained)
-    mix_changed = moves is not None and moves.mix_changed(scores)
-    kind = _window_kind(persistent, mix_changed, numbers.harm_measured and not window.expert.asks_only)
+    mix_changed = moves is not None and moves.mix_changed(scores, numbers.harm_measured)
+    harmful = numbers.harm_measured and worse_inside(scores) and not window.expert.asks_only
+    kind = _window_kind(persistent, mix_changed, harmful)
     reasons: list[Reason] = []
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
         reasons.append(WorseInWindow(epochs))

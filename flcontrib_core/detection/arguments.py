@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flcontrib_core.detection.channels import OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD
+from flcontrib_core.detection.channels import (
+    MARGIN,
+    OWN_DIRECTION,
+    PEER_DIRECTION,
+    SIZE,
+    SPREAD,
+    VALUE,
+    WORST_CLASS,
+)
 from flcontrib_core.detection.class_mix import ClassMoves
 from flcontrib_core.detection.evidence import WindowNumbers
+from flcontrib_core.detection.experts import CONCENTRATION
 from flcontrib_core.detection.objections import (
     FewComputed,
     FewPeers,
@@ -51,6 +60,7 @@ CAUSES = {
     SPREAD: (OrdinaryCause.PRIVACY_FILTER, OrdinaryCause.COMPRESSION),
     OWN_DIRECTION: (OrdinaryCause.OPTIMISER, OrdinaryCause.NEW_DATA),
     PEER_DIRECTION: (OrdinaryCause.NEW_DATA,),
+    CONCENTRATION: (OrdinaryCause.COMPRESSION,),
 }
 
 
@@ -73,6 +83,15 @@ def harm_reasons(numbers: WindowNumbers) -> list[Reason]:
     return [*reasons, *(fact for fact in (numbers.margin, numbers.worst_class) if fact is not None)]
 
 
+def worse_inside(scores: Mapping[str, float | None]) -> bool:
+    """Does any observation of harm say that the window is worse than the client's rest? True where none can say.
+
+    Who harms as ever inside has no window of harm, whatever else changed there.
+    """
+    known = [score for name in (VALUE, MARGIN, WORST_CLASS) if (score := scores.get(name)) is not None]
+    return not known or max(known) > 0
+
+
 def change_reasons(numbers: WindowNumbers, window: FoundWindow, scores: Mapping[str, float | None]) -> list[Reason]:
     """What moved in the updates themselves, and the score against its limit."""
     reasons: list[Reason] = []
@@ -85,6 +104,9 @@ def change_reasons(numbers: WindowNumbers, window: FoundWindow, scores: Mapping[
         elif outside > 0:
             kind = SizeChanged if name == SIZE else SpreadChanged
             reasons.append(kind(inside / outside, score))
+    narrowed, (inside, outside) = scores.get(CONCENTRATION), numbers.movements.get(SPREAD, (0.0, 0.0))
+    if CONCENTRATION in window.expert.weights and (narrowed or 0.0) > SPEAKS and outside > 0:
+        reasons.append(SpreadChanged(inside / outside, narrowed or 0.0))
     weighed = [(name, score) for name in window.expert.weights if (score := scores.get(name)) is not None]
     parts = tuple(ChannelScore(name, score) for name, score in sorted(weighed, key=lambda pair: -pair[1]))
     return [*reasons, ExpertScore(window.expert.name, window.score, window.threshold, parts)]

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.detection.channels import (
+    MARGIN,
     OWN_DIRECTION,
     SKIPPED_FIRST_EPOCHS,
     SPREAD,
+    VALUE,
     Channels,
     others_quantile,
 )
@@ -32,6 +34,10 @@ LARGEST_TURN = 3.0
 """log Bayes factor of the own direction: honest drift keeps a client's direction, an attack turns it."""
 LARGEST_NOISE = 5.0
 """log Bayes factor of the spread"""
+LARGEST_HARM = 1.0
+"""log Bayes factor of value and mean margin, both: drift moves classes against each other, and the mean hardly."""
+SETTLED = -15.0
+"""log Bayes factor of the own direction below which it has clearly not turned at all: new data pull one way."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +64,24 @@ class ClassMoves:
         down = np.maximum(-self.moves, 0.0)
         return float(down.max() / down.sum()) if down.sum() > 0 else 0.0
 
-    def mix_changed(self, evidence: Mapping[str, float | None]) -> bool:
+    def mix_changed(self, evidence: Mapping[str, float | None], harm_measured: bool) -> bool:
         """Does the window look like a changed class mix? ``evidence`` holds the channels' log Bayes factors.
 
         Departure: the measured rule (moved both ways, size ratio below 2) also took targeted flips and added noise;
-        on tuning runs the turn of the own direction tells them from drift.
+        on tuning runs the turn of the own direction tells them from drift. Of two classes, or where one label is
+        wanted of all rows, flips and backdoors move classes both ways too: where harm was measured, and both the
+        value and the mean margin say so, a changed mix does not explain it, unless the own direction is steadier than
+        before.
         """
-        return (
+        turn = evidence.get(OWN_DIRECTION) or 0.0
+        harmful = harm_measured and all((evidence.get(name) or 0.0) > LARGEST_HARM for name in (VALUE, MARGIN))
+        harmful &= turn > SETTLED
+        return not harmful and (
             self.share_up >= LEAST_SHARE_UP
             and min(self.clear_up, self.clear_down) > CLEAR_MOVE
             and self.size_ratio < LARGEST_SIZE_RATIO
             and (len(self.moves) == 2 or self.concentration < LARGEST_CONCENTRATION)
-            and (evidence.get(OWN_DIRECTION) or 0.0) < LARGEST_TURN
+            and turn < LARGEST_TURN
             and (evidence.get(SPREAD) or 0.0) < LARGEST_NOISE
         )
 

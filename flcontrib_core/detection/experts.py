@@ -46,6 +46,11 @@ SIZE_JUMP = "size jump"
 """Not a channel of its own: the size channel against a null that does not bend, for changes of JUMP_FACTOR and more.
 Honest sizes bend slowly over a run, but not by such a factor."""
 JUMP_FACTOR = 3.0
+CONCENTRATION = "concentration"
+"""Not a channel of its own either: the spread turned round. A trigger's few columns and its one label move few
+parameters much, so an update that teaches it is carried by fewer of them than before."""
+_DERIVED = {SIZE_JUMP: SIZE, CONCENTRATION: SPREAD}
+"""What is not a channel of its own -> the channel it is read from."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,18 @@ ONE_CLASS = Expert(
 )
 SIZE_AND_HARM = Expert("size and harm", {SIZE: 0.6, WORST_CLASS: 0.3, VALUE: 0.3}, True, "harmful scaled updates")
 SIZE_ALONE = Expert("size", {SIZE_JUMP: 1.0}, False, "scaled updates that do no harm yet", fewest=1, asks_only=True)
+TRIGGER = Expert(
+    "concentrated harm",
+    {CONCENTRATION: 0.3, PEER_DIRECTION: 0.3, VALUE: 0.2, MARGIN: 0.2, SIZE: 0.2},
+    True,
+    "backdoors: a few parameters moved much, away from the others, and to the model's harm",
+)
 NOISE = Expert("noise", {SPREAD: 0.5, OWN_DIRECTION: 0.3, PEER_DIRECTION: 0.3}, False, "added and pure noise")
 REPETITION = Expert("repetition", {ECHO: 1.0}, False, "own updates sent again under a little noise", asks_only=True)
 VALUE_ONLY = Expert("value-only", {VALUE: 1.0}, True, "what a table of contributions can show")
-EXPERTS = (HARM, CONSENSUS, ONE_CLASS, SIZE_AND_HARM, SIZE_ALONE, NOISE, REPETITION)
+EXPERTS = (HARM, CONSENSUS, ONE_CLASS, SIZE_AND_HARM, SIZE_ALONE, TRIGGER, NOISE, REPETITION)
 """Departure: the measured design has four experts that do not know the peer direction. On tuning runs of the simulator
-these seven found more at the same rate of false alarms, most of all scaled updates that help, added noise, noisy
+these eight found more at the same rate of false alarms, most of all scaled updates that help, added noise, noisy
 repeats and flips from the first epoch."""
 
 UPDATE_EXPERTS = (CONSENSUS, SIZE_ALONE, NOISE, REPETITION)
@@ -115,7 +126,7 @@ def score_experts(
     """
     positions = np.arange(len(channels.client_ids)) if clients is None else clients
     grid = window_grid(len(channels.epochs), model, SKIPPED_FIRST_EPOCHS)
-    asked = {SIZE if name == SIZE_JUMP else name for e in experts for name in e.weights}
+    asked = {_DERIVED.get(name, name) for e in experts for name in e.weights}
     names = [name for name in CHANNEL_NAMES if name in asked and channels.available(name)]
     if not len(grid) or not len(positions) or not names:
         nothing = np.zeros(len(positions), dtype=np.int64)
@@ -181,6 +192,9 @@ class Cells:
         if SIZE in self.scores:
             large = replace(model, smallest_shift=self.jump)
             factors[SIZE_JUMP] = window_evidence(self.scores[SIZE], self.extra_variance[SIZE], starts, ends, large)
+        if SPREAD in self.scores:
+            turned = -self.scores[SPREAD]
+            factors[CONCENTRATION] = window_evidence(turned, self.extra_variance[SPREAD], starts, ends, model)
         return factors
 
     def weighted_sums(

@@ -23,6 +23,7 @@ from flcontrib_core.detection.channels import (
     Channels,
 )
 from flcontrib_core.detection.experts import (
+    CONCENTRATION,
     EXPERTS,
     SIZE_ALONE,
     SIZE_AND_HARM,
@@ -250,12 +251,14 @@ def _under_stronger(window: FoundWindow, stronger: Sequence[FoundWindow], rescor
 def channel_evidence(
     channels: Channels, client: int, start: int, end: int, model: WindowModel
 ) -> dict[str, float | None]:
-    """log Bayes factor of each channel for the rows ``start``..``end`` of a client; None where it cannot say."""
+    """log Bayes factor of each channel, and of concentration, for the rows ``start``..``end`` of a client; None where
+    it cannot say."""
     available = [name for name in CHANNEL_NAMES if channels.available(name)]
     cells = Cells.of(channels, available, None, np.array([client]))
     evidence = cells.evidence(np.array([start]), np.array([end]), model)
     scores = {name: float(factor[0, 0]) for name, factor in evidence.items()}
-    return {name: scores[name] if np.isfinite(scores.get(name, np.nan)) else None for name in CHANNEL_NAMES}
+    names = (*CHANNEL_NAMES, CONCENTRATION)
+    return {name: scores[name] if np.isfinite(scores.get(name, np.nan)) else None for name in names}
 
 
 def drawn_window(channels: Channels, window: FoundWindow) -> tuple[int, int]:

@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from flcontrib_core.detection.alerts import read_verdicts
-from flcontrib_core.detection.channels import standardise
+from flcontrib_core.detection.channels import MARGIN, OWN_DIRECTION, VALUE, standardise
+from flcontrib_core.detection.class_mix import class_moves
 from flcontrib_core.detection.evidence import window_numbers
 from flcontrib_core.detection.exact_checks import find_exact
 from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.reasons import SpreadChanged
 from flcontrib_core.history.contribution_history import ContributionHistory
 from tests.detection.made_histories import made_history
 
@@ -131,3 +133,55 @@ def test_one_participation_is_harmful_where_value_loss_and_margin_agree() -> Non
     values[15, :3] = -1.0
     values[15, 4:] = -1.0
     assert not harmful(replace(history, values=values))
+
+
+def test_who_harms_as_ever_inside_has_no_window_of_harm() -> None:
+    """Its updates turn for some epochs; its steps are as bad before and after."""
+    history = made_history(persistent=[3])
+    assert history.channels is not None
+    own, peer = history.channels.own_cosine.copy(), history.channels.peer_cosine.copy()
+    own[12:20, 3], peer[12:20, 3] = -0.6, -0.7
+    windows = [a for a in alerts_of(with_raw(history, own_cosine=own, peer_cosine=peer)) if a.window == (12, 19)]
+    assert windows
+    assert VerdictKind.POISONING_WINDOW not in {a.verdict for a in windows}
+
+
+def test_harm_by_few_parameters_is_found_and_said() -> None:
+    """A backdoor's update is carried by fewer parameters, longer, and points away from the others."""
+    history = made_history()
+    raw = history.channels
+    assert raw is not None
+    spread, norm, peer = raw.spread.copy(), raw.norm.copy(), raw.peer_cosine.copy()
+    margin, values = raw.solo_margin.copy(), history.values.copy()
+    rows = list(WINDOW)
+    spread[rows, 3] *= 0.3
+    norm[rows, 3] *= 1.6
+    peer[rows, 3] -= 0.25
+    margin[rows, 3] -= 0.2
+    values[rows, 3, 0] += 0.02
+    cells = {"spread": spread, "norm": norm, "peer_cosine": peer, "solo_margin": margin, "solo_loss": -margin}
+    (alert,) = alerts_of(with_raw(replace(history, values=values), **cells))
+    assert (alert.client, alert.verdict, alert.expert) == (
+        "client-03",
+        VerdictKind.POISONING_WINDOW,
+        "concentrated harm",
+    )
+    fact = alert.reason(SpreadChanged)
+    assert fact is not None
+    assert fact.ratio < 0.5
+
+
+def test_measured_harm_is_no_changed_mix_of_classes() -> None:
+    history, honest = made_history(poisoned=[(5, 12, 19)]), made_history()
+    assert history.channels is not None
+    assert honest.channels is not None
+    margins = history.channels.solo_class_margin.copy()
+    margins[12:20, 5, 0] += 1.2
+    steady = with_raw(history, solo_class_margin=margins, own_cosine=honest.channels.own_cosine)
+    moves = class_moves(steady, standardise(steady), 5, np.isin(standardise(steady).epochs, WINDOW))
+    assert moves is not None
+    quiet = {VALUE: 0.5, MARGIN: 9.0}
+    assert moves.mix_changed(quiet, harm_measured=True)
+    assert moves.mix_changed({VALUE: 9.0, MARGIN: 9.0}, harm_measured=False)
+    assert not moves.mix_changed({VALUE: 9.0, MARGIN: 9.0}, harm_measured=True)
+    assert moves.mix_changed({VALUE: 9.0, MARGIN: 9.0, OWN_DIRECTION: -30.0}, harm_measured=True)
