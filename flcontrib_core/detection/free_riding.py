@@ -29,6 +29,8 @@ WEAKER, WEAKEST = 1.5, 3.0
 """Without direction: the cosine to the own other updates is e^1.5 times smaller than usual, or more."""
 NO_COSINE = 0.01
 """Cosines below this are those of noise."""
+OWN_COSINE = 0.03
+"""Median cosine to the own other updates from which they have a direction: privacy noise leaves a rest of it."""
 PEER_SHARE, LEAST_PEER_COSINE = 0.25, 0.05
 """… and the cosine to the others is below a quarter of the usual, or .05."""
 SMALLER, SMALLEST = 3.4, 6.0
@@ -170,8 +172,9 @@ def _excused(kind: IdleKind, raw: RawChannels, participated: BoolArray, stretch:
     size = _log_size(raw)
     smaller = (others_quantile(size, 0.5) - size)[:, i]
     if kind is IdleKind.NO_DIRECTION:
-        peer = raw.peer_cosine[rows, i]
+        peer, own = raw.peer_cosine[rows, i], raw.own_cosine[rows, i]
         directed = float(np.mean(peer)) > NO_COSINE and _standard_errors(peer) > TEST
+        directed |= float(np.median(own)) > OWN_COSINE and _standard_errors(own) > TEST
         return directed or float(np.nanmedian(smaller[rows])) < -LOUD
     took_part = np.flatnonzero(participated[:, i] & np.isfinite(smaller))
     before, after = took_part[took_part < rows[0]], took_part[took_part > rows[-1]]

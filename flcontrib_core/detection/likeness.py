@@ -17,8 +17,9 @@ from flcontrib_core.detection.channels import MARGIN, OWN_DIRECTION, SIZE, SPREA
 from flcontrib_core.detection.search import channel_evidence
 from flcontrib_core.detection.stretches import Stretch, stretches
 from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.vocabulary import FloatArray, IntArray
+from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 CLOSER, CLOSEST = 4.0, 6.0
 """Alike is e^4 times closer to another participant than is usual in the epoch; more than e^6 counts as e^6."""
@@ -31,6 +32,8 @@ STEP_CHANGED = 3.0
 """log Bayes factor from which the margin, size or spread of its own steps says the same."""
 THROUGHOUT = 0.8
 """Share of its meetings with the others from which a client is alike all the time: there is no self to compare with."""
+CLEARLY = 2.0
+"""Standard errors from which a step is worse than anybody's."""
 ALIKE = "alike"
 """Name of the threshold."""
 LEAST_ALIKE = Threshold(3.5, CLOSEST - CLOSER)
@@ -43,7 +46,7 @@ class Role(StrEnum):
     CHANGED = "changed"
     """Not itself while it is alike."""
     THROUGHOUT = "throughout"
-    """Alike whenever it meets the others."""
+    """Alike whenever it meets the others: of a group, or of a pair whose steps are worse than anybody's."""
     ITSELF = "itself"
     """As ever: it was copied, or nothing can be told."""
 
@@ -77,7 +80,8 @@ def find_alike(
     limit = calibration.thresholds[ALIKE]
     found = stretches(excess, limit.level + threshold * limit.scale)
     partners = _partners(excess, closest)
-    roles = {s: _role(s, excess, channels, partners) for s in found}
+    assert history.channels is not None
+    roles = {s: _role(s, excess, channels, history.channels, partners) for s in found}
     return tuple(_finding(history, s, roles, closest, (s.total - limit.level) / limit.scale) for s in found)
 
 
@@ -112,7 +116,9 @@ def _partners(excess: FloatArray, closest: IntArray) -> dict[int, set[int]]:
     return {int(i): set(closest[alike[:, i], i].tolist()) for i in np.flatnonzero(alike.any(axis=0))}
 
 
-def _role(stretch: Stretch, excess: FloatArray, channels: Channels, partners: dict[int, set[int]]) -> Role:
+def _role(
+    stretch: Stretch, excess: FloatArray, channels: Channels, raw: RawChannels, partners: dict[int, set[int]]
+) -> Role:
     i = stretch.client
     meetings = np.isfinite(excess[:, i])
     alike = excess[:, i] > 0
@@ -120,7 +126,9 @@ def _role(stretch: Stretch, excess: FloatArray, channels: Channels, partners: di
         circle = {i} | partners[i]
         # whoever is alike with others too, by turns, copies them: then this one is only one of those it copied
         copied = all(partners.get(p, set()) - circle for p in partners[i])
-        return Role.ITSELF if copied else Role.THROUGHOUT
+        # of two that are alike all through, one may be honest and copied, unless no honest step is as bad
+        pair = len(circle) == 2 and not _worse_than_anybody(raw, circle, i, alike)
+        return Role.ITSELF if copied or pair else Role.THROUGHOUT
     if not channels.available(OWN_DIRECTION):
         return Role.ITSELF
     own = channels.of(OWN_DIRECTION)[:, i]
@@ -131,6 +139,17 @@ def _role(stretch: Stretch, excess: FloatArray, channels: Channels, partners: di
         return Role.THROUGHOUT
     turned = float(inside.mean() - np.median(outside)) > CHANGED
     return Role.CHANGED if turned or _step_changed(channels, i, np.flatnonzero(rows)) else Role.ITSELF
+
+
+def _worse_than_anybody(raw: RawChannels, pair: set[int], client: int, alike: BoolArray) -> bool:
+    """Is the margin of its own step alone clearly below that of every participant outside the pair?"""
+    outside = np.delete(raw.solo_margin[alike], sorted(pair), axis=1)
+    lowest = np.where(np.isfinite(outside), outside, np.inf).min(axis=1, initial=np.inf)
+    below = lowest - raw.solo_margin[alike, client]
+    seen = below[np.isfinite(below)]
+    if len(seen) < FEWEST_MEETINGS:
+        return False
+    return float(seen.mean()) > CLEARLY * float(seen.std(ddof=1)) / np.sqrt(len(seen))
 
 
 def _step_changed(channels: Channels, client: int, rows: IntArray) -> bool:

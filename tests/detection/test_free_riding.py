@@ -123,6 +123,22 @@ def test_a_pair_that_cannot_be_told_apart_is_asked_and_not_accused() -> None:
     assert all(SourceUnknown() in a.evidence_against for a in asked)
 
 
+def test_of_two_alike_all_through_the_run_nobody_is_accused() -> None:
+    """One of them may be honest and copied; which one, nothing tells."""
+    history, _ = assessed()
+    raw = history.channels
+    assert raw is not None
+    pair = copied(history, 2, 4, range(1, history.epoch_count + 1))
+    assert pair.channels is not None
+    same = {name: getattr(raw, name).copy() for name in ("solo_margin", "solo_loss", "own_cosine")}
+    for cells in same.values():
+        cells[:, 2] = cells[:, 4]
+    pair = replace(pair, channels=replace(pair.channels, **same))
+    assert accusing(pair) == []
+    asked = {a.client for a in read_verdicts(pair, check_sensitivity=False).alerts if a.verdict is TOGETHER}
+    assert asked == {history.client_ids[2], history.client_ids[4]}
+
+
 def test_one_bit_equal_update_accuses_nobody() -> None:
     history, _ = assessed()
     raw = history.channels
