@@ -36,6 +36,10 @@ from flcontrib_core.commands.printing import Progress
     "--folder", type=click.Path(file_okay=False, path_type=Path),
     help="Keeps the corpus's assessed runs; an interrupted calibration goes on from there.",
 )  # fmt: skip
+@click.option(
+    "--only-kept", is_flag=True,
+    help="Of the corpus read only the runs that --folder holds already; simulate none.",
+)  # fmt: skip
 def calibrate(
     out: Path,
     tuning_honest: int,
@@ -47,6 +51,7 @@ def calibrate(
     first: Path | None,
     corpus_share: float,
     folder: Path | None,
+    only_kept: bool,
 ) -> None:
     """Simulate federations, fit the thresholds, and count false alarms on runs the fit has not seen.
 
@@ -59,6 +64,8 @@ def calibrate(
     from flcontrib_core.laboratory.calibrate import calibrate as measure
     from flcontrib_core.laboratory.corpus_calibration import refine_on_corpus
 
+    if only_kept and folder is None:
+        raise click.UsageError("--only-kept needs the --folder that holds the runs")
     progress = Progress()
     plan = CalibrationPlan(
         tuning_honest=tuning_honest,
@@ -70,7 +77,7 @@ def calibrate(
     )
     made = measure(plan, progress) if first is None else read_calibration(first)
     if corpus_share > 0:
-        made = refine_on_corpus(made, corpus_share, folder, progress)
+        made = refine_on_corpus(made, corpus_share, folder, progress, only_kept)
     progress.close()
     out.write_text(to_json(made), encoding="utf-8")
     click.echo(f"wrote {out}", err=True)

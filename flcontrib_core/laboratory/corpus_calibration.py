@@ -23,8 +23,10 @@ from flcontrib_core.detection.calibration import (
     Threshold,
     fit_exceeded,
     fit_probability,
+    fit_tail,
 )
-from flcontrib_core.detection.experts import NOISE
+from flcontrib_core.detection.channels import standardise
+from flcontrib_core.detection.experts import EXPERTS, NOISE, score_experts
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.free_riding import LEAST_IDLE
 from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE
@@ -32,7 +34,8 @@ from flcontrib_core.detection.presets import regime_of
 from flcontrib_core.detection.reading import Reading, reading_of
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.laboratory.corpus import AssessedRun, Part, assess_corpus, corpus
+from flcontrib_core.laboratory.calibrate import EXPERT_RATE
+from flcontrib_core.laboratory.corpus import AssessedRun, Part, assess_corpus, corpus, kept_runs
 from flcontrib_core.vocabulary import OnProgress, no_progress
 
 ACCUSED_RATE = 0.004
@@ -41,6 +44,7 @@ ACCUSED_RATES = {NOISE.name: 0.002}
 """Other shares: what the noise expert is for lies far beyond its honest tail."""
 MOST_ROUNDS = 8
 PERSISTENT = "persistent"
+PLAIN = f"{Part.TUNING}/plain/"
 LOW_QUALITY = "plain/low-quality/"
 """Harm over the whole run that is really there: these runs do not count against the persistent threshold."""
 NUMBERS = {
@@ -52,12 +56,21 @@ WINDOW, QUESTION, NOTHING = "window", "question", "quiet"
 
 
 def refine_on_corpus(
-    first: Calibration, share: float = 1.0, folder: Path | None = None, on_progress: OnProgress = no_progress
+    first: Calibration,
+    share: float = 1.0,
+    folder: Path | None = None,
+    on_progress: OnProgress = no_progress,
+    only_kept: bool = False,
 ) -> Calibration:
-    """``refine`` on freshly assessed runs of the corpus: ``share`` of the usual numbers, kept in ``folder``."""
+    """``refine`` on assessed runs of the corpus: ``share`` of the usual numbers, kept in ``folder``.
+
+    ``only_kept``: of these only the ones that the folder holds already; nothing is simulated.
+    """
     with TemporaryDirectory() as temporary:
         place = Path(temporary) if folder is None else folder
         parts = [list(corpus(part, _counts(numbers, share))) for part, numbers in NUMBERS.items()]
+        if only_kept:
+            parts = [kept_runs(runs, place) for runs in parts]
         total = sum(len(runs) for runs in parts)
         assessed: list[list[AssessedRun]] = [[], []]
         for number, runs in enumerate(parts):
@@ -74,7 +87,8 @@ def _counts(numbers: dict[str, int], share: float) -> dict[str, int]:
 def refine(first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[AssessedRun]) -> Calibration:
     """The calibration with thresholds and probabilities of the corpus; rates are counted on the runs of ``others``."""
     runs = list(tuning)
-    least = {**first.thresholds, ALIKE: LEAST_ALIKE, **{kind.value: limit for kind, limit in LEAST_IDLE.items()}}
+    idle = {kind.value: limit for kind, limit in LEAST_IDLE.items()}
+    least = {**first.thresholds, **_tails_of_new(first, runs), ALIKE: LEAST_ALIKE, **idle}
     base = replace(first, thresholds=least)
     raised = replace(base, thresholds=_raised(base, runs))
     ladders: dict[str, Any] = {f"{name}_odds": odds for name, odds in _odds(raised, runs).items()}
@@ -83,7 +97,21 @@ def refine(first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[A
     counts = {"tuning": len(runs), "innocent runs of the other part": len(innocent)}
     rates = {"each expert and kind": ACCUSED_RATE, **ACCUSED_RATES}
     provenance = {**first.provenance, "corpus": {"runs": counts, "innocents accused": rates}}
-    return replace(fitted, honest_runs=(*first.honest_runs, *innocent), provenance=provenance)
+    # runs that the first half counted were read with other thresholds: they say nothing of these
+    return replace(fitted, honest_runs=innocent or first.honest_runs, provenance=provenance)
+
+
+def _tails_of_new(first: Calibration, runs: list[AssessedRun]) -> dict[str, Threshold]:
+    """Experts that the first half does not know yet, fitted to the tail of the corpus's own plain runs."""
+    new = [expert for expert in EXPERTS if expert.name not in first.thresholds]
+    plain = [run for run in runs if run.run_id.startswith(PLAIN)]
+    scored = [score_experts(standardise(run.history), new, WindowModel()) for run in plain if new]
+    tails: dict[str, Threshold] = {}
+    for e, expert in enumerate(new):
+        maxima = np.array([float(readings[e].score.max(initial=-np.inf)) for readings in scored])
+        counts = np.array([max(1.0, float(readings[e].scored.sum())) for readings in scored])
+        tails[expert.name] = fit_tail(maxima, counts, EXPERT_RATE)
+    return tails
 
 
 def _dishonest(run: AssessedRun) -> frozenset[str]:

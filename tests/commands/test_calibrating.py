@@ -23,6 +23,12 @@ def test_the_command_offers_the_sizes_the_shipped_file_was_made_with() -> None:
     assert made["runs"]["test"] == len(plan.test_runs())
 
 
+def test_only_kept_runs_need_the_folder_that_keeps_them(tmp_path: Path) -> None:
+    told = CliRunner().invoke(calibrate, ["--only-kept", "--out", str(tmp_path / "calibration.json")])
+    assert told.exit_code == 2
+    assert "--folder" in told.output
+
+
 @pytest.mark.slow
 def test_a_small_calibration_is_written_and_read_again(tmp_path: Path) -> None:
     out = tmp_path / "calibration.json"

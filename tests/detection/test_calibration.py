@@ -166,10 +166,11 @@ def test_the_shipped_calibration_is_complete_and_says_where_it_comes_from() -> N
 
 def test_the_shipped_default_preset_keeps_honest_runs_quiet() -> None:
     shipped = shipped_calibration()
-    largest = np.array([r.largest for r in shipped.honest_runs])
-    assert (largest > shipped.preset("default")).mean() <= 0.02
-    assert (largest > shipped.preset("strict")).mean() <= 0.01
-    assert {r.group for r in shipped.honest_runs} == {*HONEST_GROUPS, "plain", "changing"}
+    for family, most in (("plain", 0.02), ("changing", 0.03)):  # the goals, and what chance allows so few runs
+        largest = np.array([r.largest for r in shipped.honest_runs if r.group == family])
+        assert len(largest) > 150
+        assert (largest > shipped.preset("strict")).mean() <= (largest > shipped.preset("default")).mean() <= most
+    assert {r.group for r in shipped.honest_runs} == {"plain", "changing"}
 
 
 def test_runs_are_drawn_alike_from_one_base_and_apart_from_two() -> None:

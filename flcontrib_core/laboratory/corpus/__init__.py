@@ -1,6 +1,12 @@
 """The innocent and the guilty: a declarative catalogue of simulated federations, for tuning and for reporting."""
 
-from flcontrib_core.laboratory.corpus.generation import AssessedRun, assess_corpus, map_corpus, simulate_corpus
+from flcontrib_core.laboratory.corpus.generation import (
+    AssessedRun,
+    assess_corpus,
+    kept_runs,
+    map_corpus,
+    simulate_corpus,
+)
 from flcontrib_core.laboratory.corpus.groups import GROUPS, Group, groups
 from flcontrib_core.laboratory.corpus.runs import CorpusRun, corpus, corpus_run
 from flcontrib_core.laboratory.corpus.worlds import Part, Regime
@@ -16,6 +22,7 @@ __all__ = [
     "corpus",
     "corpus_run",
     "groups",
+    "kept_runs",
     "map_corpus",
     "simulate_corpus",
 ]

@@ -56,6 +56,11 @@ def assess_corpus(
     yield from run_tasks(_assessed, (Path(folder), chosen), (run.id for run in runs), workers)
 
 
+def kept_runs(runs: Iterable[CorpusRun], folder: str | Path) -> list[CorpusRun]:
+    """Those of the runs that ``assess_corpus`` has kept in this folder already."""
+    return [run for run in runs if (Path(folder) / f"{run.id}{HISTORY}").exists()]
+
+
 def map_corpus(
     work: Work, runs: Iterable[CorpusRun], folder: str | Path, workers: int = 1
 ) -> Iterator[tuple[str, Any]]:
