@@ -149,7 +149,7 @@ def _worse_than_anybody(raw: RawChannels, pair: set[int], client: int, alike: Bo
     seen = below[np.isfinite(below)]
     if len(seen) < FEWEST_MEETINGS:
         return False
-    return float(seen.mean()) > CLEARLY * float(seen.std(ddof=1)) / np.sqrt(len(seen))
+    return bool(seen.mean() > CLEARLY * seen.std(ddof=1) / np.sqrt(len(seen)))
 
 
 def _step_changed(channels: Channels, client: int, rows: IntArray) -> bool:
