@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flcontrib_core.runs.problems import refusal
+
 TENSORS = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".safetensors")
 MOST_FILES = 20_000
 MOST_TABLE_BYTES = 8 << 20
@@ -53,7 +55,9 @@ class Layout:
 def read_layout(folder: Path) -> Layout:
     """Looks at every file below the folder; nothing is opened but small tables of counts."""
     layout = Layout()
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())[:MOST_FILES]
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    if len(files) > MOST_FILES:
+        raise refusal("E_IMPORT:cost", str(folder), f"{len(files)} files", f"at most {MOST_FILES}")
     for path in files:
         relative = path.relative_to(folder)
         if path.suffix.lower() in TENSORS:

@@ -142,6 +142,10 @@ class _Federation:
         gaps = sorted(set(range(self._rounds[0], self._rounds[-1] + 1)) - set(self._rounds))
         if gaps:
             raise refusal("E_IMPORT:rounds", str(folder), f"no client's file for round {gaps[0]}; {_in_words(layout)}")
+        uncounted = [name for name in layout.names if name not in layout.counts]
+        if layout.counts and uncounted:  # as 1 beside real counts they would weigh next to nothing
+            found = f"a count for {len(layout.counts)} of {len(layout.names)} clients, none for {shown(uncounted[0])}"
+            raise refusal("E_IMPORT:counts", str(folder), f"{found}; {_in_words(layout)}")
         self._weights = {name: layout.counts.get(name, 1) for name in layout.names}
         self._server_is = self._servers(kind)
         self._kind, self._kind_from = self._recognise(kind)
@@ -208,7 +212,6 @@ class _Federation:
         """What will be written."""
         used = self._rounds[1:] if self._skipped else self._rounds
         said = self._start_file.name if self._start_file else "the mean of the first round's models, which is no epoch"
-        missing = [name for name in self._layout.names if name not in self._layout.counts]
         return Understanding(
             kind=self._kind,
             kind_from=self._kind_from,
@@ -217,7 +220,7 @@ class _Federation:
             clients=tuple(self._layout.names),
             parameters=sum(int(np.prod(shape)) for shape in self._files.shapes.values()),
             tensors=len(self._files.shapes),
-            counts={} if missing else dict(self._weights),
+            counts=dict(self._layout.counts),
             server_files=self._server_is,
             initial=said,
             ignored=tuple(str(path.relative_to(self._folder)) for path in self._layout.unclear[:20]),

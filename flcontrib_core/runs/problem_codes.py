@@ -70,6 +70,8 @@ PROBLEMS: dict[str, ProblemKind] = {
         "E_IMPORT:rounds": ("", "rounds without a gap", "Add the round, or import the rounds before it alone."),
         "E_IMPORT:kind": ("", "a server's or an initial model to compare with",
                           "Say whether the files are models or updates."),
+        "E_IMPORT:counts": ("", "a count for every client, or for none",
+                            "Add the missing counts, or take the table away: then all clients weigh the same."),
         "E_IMPORT:initial": ("", "the model before the first round",
                              "Add it as initial.pt, as the server's model of the round before, or name it."),
         "E_IMPORT:cost": ("", "files that open with little memory and time", "Import fewer rounds at a time."),

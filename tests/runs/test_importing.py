@@ -264,6 +264,25 @@ def test_a_checkpoint_with_code_in_it_is_refused_and_nothing_of_it_runs(tmp_path
     assert not (tmp_path / "ran").exists()
 
 
+def test_counts_of_some_clients_only_and_too_many_files_are_refused(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    for site in SITES:
+        for number in range(ROUNDS):
+            torch.save(federation.models[number][site], source / f"{site}_round_{number + 1}.pt")
+    first, second, *_ = SITES
+    (source / "counts.json").write_text(json.dumps({first: 120}))
+    with pytest.raises(RunLogError, match=f"a count for 1 of {len(SITES)} clients, none for .*{second}") as refused:
+        import_folder(source, tmp_path / "run")
+    assert f"{len(SITES) * ROUNDS} files of clients" in str(refused.value), "with what was understood"
+    monkeypatch.setattr("flcontrib_core.runs.import_layout.MOST_FILES", 3)
+    with pytest.raises(RunLogError, match=f"{len(SITES) * ROUNDS + 1} files"):
+        import_folder(source, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_models_of_another_shape_are_refused(federation: Federation, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     torch.save(federation.models[0]["site-a"], tmp_path / "in" / "a_round_1.pt")
