@@ -3,7 +3,7 @@
 import torch
 from sklearn.datasets import load_digits
 
-SITES = 6
+SITES = 4
 
 
 class Net(torch.nn.Sequential):
