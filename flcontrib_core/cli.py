@@ -36,6 +36,7 @@ COMMANDS = {
     "decide": ("deciding", "Record what people decide about an alert."),
     "note": ("noting", "Declare a fact about a client, such as a new GPU."),
     "mark": ("noting", "Mark a client by hand as honest or dishonest."),
+    "settings": ("preferring", "Show or change what holds for a workspace."),
     "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),

@@ -117,6 +117,7 @@ AUDITORS_MAY_NOT: Mapping[str, frozenset[str]] = {
         {"add_run", "delete_run", "describe_run", "store_result", "checkpoints", "utility_memory", "mend"}
         | {"name_result", "pin_result", "enter_recording", "say_ended", "settle_recording", "raise_provisional"}
     ),
+    "preferences": frozenset({"set_execution", "set_notices", "set_display"}),
     "jobs": frozenset({"submit", "cancel", "resume", "finish"}),
     "alerts": frozenset({"decide", "assign", "reply", "raise_alerts", "note"}),
 }

@@ -14,14 +14,12 @@ import streamlit as st
 
 from flcontrib_core.auditing import AuditReport, settings_from_record
 from flcontrib_core.charts import (
-    DARK,
     ChangePointFacts,
     Following,
     Picture,
     change_point_alt,
     change_point_rows,
     draw_change_points,
-    palette_for,
 )
 from flcontrib_core.detection import Alert
 from flcontrib_core.history import NoValues
@@ -32,8 +30,6 @@ from flcontrib_dashboard import job_progress, live, selection, state
 from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
 
 PICTURE_SCALE = 2
-NARROWEST_COLUMN = "20rem"
-"""Of columns beside each other that hold a chart; where less room is left, one goes below the other."""
 _ADDRESS_START = re.compile(r"https?:(?=//)|www(?=\.)|@", re.IGNORECASE)
 _MARKDOWN = frozenset("\\`*_{}[]()#+-.!|<>~$:&^")
 
@@ -46,31 +42,6 @@ def text_of(value: str) -> str:
     line = " ".join(value.splitlines()).replace("\t", " ")
     unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", numbers.visible(line))
     return "".join("\\" + c if c in _MARKDOWN else c for c in unlinked)
-
-
-def apply_theme() -> None:
-    """What the theme cannot say: headings without the air of an article, a focus that is seen, charts that keep their
-    size, and ink on the dark theme's primary colour.
-
-    That colour is nearly white in the dark, and Streamlit writes white on it. Streamlit's columns only stack on a
-    phone; beside an open sidebar a chart would be squeezed to nothing long before.
-    """
-    p = palette_for(state.theme())
-    in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
-    columns = "[data-testid=stHorizontalBlock]:has(> [data-testid=stColumn] .chart) > [data-testid=stColumn]"
-    rules = [
-        "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } "
-        "h2:not([role=dialog] h2) { padding: 0 0 1rem !important; }",
-        f"{in_a_row} {{ padding: 0 !important; }}",  # elsewhere a negative margin takes that padding back
-        f"{columns} {{ min-width: min(100%, {NARROWEST_COLUMN}) !important; }}",
-        f":focus-visible {{ outline: 2px solid {p.help} !important; outline-offset: 2px !important; }}",
-        # A slider's label is not tied to its slider: greyed out it would be faint text for everybody.
-        f'[data-testid="stWidgetLabel"][disabled] p {{ color: {p.secondary} !important; }}',
-    ]
-    if p is DARK:
-        marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'
-        rules.append(f"{marks}, :is({marks}) * {{ color: {DARK.page} !important; }}")
-    st.html(f"<style>{' '.join(rules)}</style>")
 
 
 def card_title(text: str, aside: str = "", **options: Any) -> None:
@@ -343,5 +314,7 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
         state.workspace().jobs.submit(entry.digest, shown.result.settings, recompute=True)
         st.rerun()
     if at_work is not None:
-        job_progress.follow(at_work, previewed=shown.job is not None)
+        history, preview = shown.report.history, shown.job is not None
+        known = history.epoch_count - int(history.pending.sum()) if preview else None
+        job_progress.follow(at_work, previewed=preview, shown=known, beside=not preview)
     return shown

@@ -32,10 +32,21 @@ def job_words(job: Job) -> str:
     return words[job.state]
 
 
-def follow(job: Job, *, previewed: bool) -> None:
+def standing_words(job: Job, shown: int | None, beside: bool) -> str:
+    """How a job stands, told beside a page that shows ``shown`` of its epochs, or another, finished result."""
+    words = job_words(job)
+    if beside:
+        return f"A new result: {words}"
+    done = job.progress.done if job.state is JobState.RUNNING and job.progress is not None else 0
+    behind = shown is not None and shown < done
+    return f"{words[0].upper()}{words[1:]}" + (f", {shown} of them shown here" if behind else "")
+
+
+def follow(job: Job, *, previewed: bool, shown: int | None = None, beside: bool = False) -> None:
     """Live progress of a job; the page runs again when it ends and, if ``previewed``, when it has more to show.
 
-    Only this line is drawn every second. A run of the whole page replaces what changed and leaves the rest standing.
+    ``shown``: how many of its epochs are on the page; ``beside``: the page shows another result. Only this line is
+    drawn every second. A run of the whole page replaces what changed and leaves the rest standing.
     """
     seen = state.workspace().previews.stamp(job.id)
 
@@ -47,7 +58,7 @@ def follow(job: Job, *, previewed: bool) -> None:
             st.rerun()
         done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.progress(min(1.0, done / max(total, 1)), text=job_words(now).capitalize())
+            st.progress(min(1.0, done / max(total, 1)), text=standing_words(now, shown, beside))
             if st.button("Cancel", key=f"cancel-{job.id}"):
                 state.workspace().jobs.cancel(job.id)
                 st.rerun()

@@ -9,7 +9,7 @@ from flcontrib_core.words import numbers, result_cost, result_label
 from flcontrib_core.workspace import RECORDING, ResultEntry, RunEntry
 from flcontrib_dashboard import controls, state
 
-WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs", "Paper"})
+WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs", "Paper", "Settings"})
 """Pages that say something whatever run a link names."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, TypeVar, cast
 
@@ -64,8 +64,10 @@ def bring_samples(found: Workspace) -> None:
 
 
 def load_samples() -> None:
-    """The samples on request, where the server started without them."""
+    """The samples on request, where the server started without them or the settings hide them."""
     bring_samples(workspace())
+    preferences = workspace().preferences
+    preferences.set_display(replace(preferences.display(), samples=True))
 
 
 def theme() -> str:
@@ -84,10 +86,21 @@ def is_sample(entry: RunEntry) -> bool:
     return entry.digest in known_samples()
 
 
-def stored_runs() -> tuple[RunEntry, ...]:
+def all_runs() -> tuple[RunEntry, ...]:
     """All runs. The list follows from the log alone and is read again when that has grown."""
     here = workspace()
     return cached((str(here.head()), str(here.path), "runs"), here.runs)
+
+
+def stored_runs() -> tuple[RunEntry, ...]:
+    """The runs that pages list: all, or all but the samples where the settings hide them."""
+    here = workspace()
+
+    def listed() -> tuple[RunEntry, ...]:
+        runs = all_runs()
+        return runs if here.preferences.display().samples else tuple(r for r in runs if not is_sample(r))
+
+    return cached((str(here.head()), str(here.path), "listed"), listed)
 
 
 def listed_runs(current: RunEntry | None) -> tuple[RunEntry, ...]:
@@ -101,12 +114,11 @@ def listed_runs(current: RunEntry | None) -> tuple[RunEntry, ...]:
 
 def current_run() -> RunEntry | None:
     """The run named in the URL, or the first one where none is named; None where the one that is named is not here."""
-    runs = stored_runs()
     wanted = st.query_params.get("run", "")
     if wanted:
-        found = next((entry for entry in runs if entry.digest.startswith(wanted)), None)
+        found = next((entry for entry in all_runs() if entry.digest.startswith(wanted)), None)
         return found or workspace().settled_as(wanted)  # a recording that has ended is a run by now
-    return runs[0] if runs else None
+    return next(iter(stored_runs()), None)
 
 
 def unknown_run() -> str | None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.words import wording
-from flcontrib_dashboard import accounts, controls, run_choice, state
+from flcontrib_dashboard import accounts, controls, run_choice, state, theme
 from flcontrib_dashboard.browser_history import one_entry_per_page
 
 here = Path(__file__).parent
@@ -68,6 +68,7 @@ pages = {
         page("jobs", "Jobs", "list_alt"),
         page("report", "Report & export", "ios_share"),
         page("paper", "Paper", "science"),
+        page("settings", "Settings", "settings"),
         page("help", "Help", "help"),
     ],
 }
@@ -77,7 +78,7 @@ if account is None:
     st.stop()
 if account.role is accounts.Role.CLIENT:  # no other page exists for it, whatever the address says
     only = st.navigation([page("own", "Your extract", "person", default=True)])  # type: ignore[list-item]
-    controls.apply_theme()
+    theme.apply_theme()
     sign_out(account)
     only.run()
     st.stop()
@@ -85,7 +86,7 @@ current = st.navigation(pages, expanded=True)  # type: ignore[arg-type]
 if (asked := state.asked_page()) is not None:
     st.switch_page(here / "views" / f"{asked}.py")
 state.restore_url()
-controls.apply_theme()
+theme.apply_theme()
 one_entry_per_page()
 sign_out(account)
 try:

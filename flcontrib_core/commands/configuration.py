@@ -19,7 +19,7 @@ from flcontrib_core.errors import SettingsError
 
 FILE = "flcontrib.toml"
 LARGEST = 100_000
-BY_HAND = {"address", "allow_host", "host", "on_alert", "out", "webhook"}
+BY_HAND = {"address", "allow_host", "host", "notify", "on_alert", "out", "webhook"}
 """Where something is sent, written or started; so is every path but the workspace's."""
 
 

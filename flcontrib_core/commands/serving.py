@@ -117,7 +117,8 @@ def prepare_samples(folder: Path | None) -> None:
 
     with Workspace(folder) as workspace:
         first = take_in_samples(workspace)
-        if first is None or first.digest not in sample_digests():
+        hidden = not workspace.preferences.display().samples
+        if first is None or hidden or first.digest not in sample_digests():
             return
         if workspace.latest_result(first.digest, "audit", also_stale=False) is None:
             click.echo("auditing the first sample run …", err=True)

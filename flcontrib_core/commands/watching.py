@@ -12,11 +12,13 @@ import click
 from flcontrib_core.commands.assessing import memory_of
 from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, SectionedCommand, settings_from, with_options
 from flcontrib_core.commands.printing import print_json
+from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
     from flcontrib_core.auditing import LiveLook
     from flcontrib_core.history.assess import Computing
     from flcontrib_core.runs import NonFinite
+    from flcontrib_core.workspace import Notices
 
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib watch recording/ --every 5")
@@ -26,19 +28,30 @@ if TYPE_CHECKING:
 @click.option("--until", type=click.IntRange(1), metavar="T", help="Stop after this epoch (default: never).")
 @click.option("--on-alert", metavar="COMMAND", help="Program told of each alert: its JSON line on standard input.")
 @click.option("--webhook", metavar="URL", help="Address that each alert's JSON is posted to.")
+@click.option("--notify", is_flag=True, help="Tell whom `flcontrib settings` names for the workspace.")
 @click.option("--workspace", metavar="DIR", help="Folder that remembers evaluations (default: the platform's).")
 @click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace; every look computes anew.")
 def watch(
-    folder: Path, every: float, until: int | None, on_alert: str | None, webhook: str | None, **options: Any
+    folder: Path,
+    every: float,
+    until: int | None,
+    on_alert: str | None,
+    webhook: str | None,
+    notify: bool,
+    **options: Any,
 ) -> None:
     """Follow a growing log: new epochs are computed and alerts raised as they arrive, one JSON line per event.
 
     Each look is another chance of a false alarm, so windows alert at the sequential threshold (the online preset) and
     are provisional: confirm them with ``flcontrib audit`` when the run has ended. --on-alert and --webhook pass each
-    alert on; one that cannot be reached is reported on stderr, and the watch goes on.
+    alert on, --notify as the workspace's settings say; one that cannot be reached is reported on stderr, and the watch
+    goes on.
     """
     from flcontrib_core.auditing import AuditSettings, LiveAudit
 
+    told = _named_notices(options) if notify else None
+    if told is not None:
+        on_alert, webhook = on_alert or told.command, webhook or told.webhook
     tell = _teller(on_alert, webhook)
     memory = cast("Computing", memory_of(options))
     nonfinite: NonFinite = "absent" if options.get("nonfinite") == "absent" else "refuse"
@@ -54,6 +67,19 @@ def watch(
             print_json({"event": "done", "epoch": live.run.epoch_count})
             return
         time.sleep(every)
+
+
+def _named_notices(options: dict[str, Any]) -> Notices:
+    """Whom the workspace's settings name, said aloud. Never without being asked: the folder may be somebody else's."""
+    from flcontrib_core.workspace import Workspace
+
+    with Workspace(options.get("workspace")) as workspace:
+        told = workspace.preferences.notices()
+        named = [f"{what} {name}" for what, name in (("runs", told.command), ("posts to", told.webhook)) if name]
+        if not named:
+            raise SettingsError(f"--notify: the settings of {workspace.path} name nobody; see flcontrib settings")
+        click.echo(f"on an alert {workspace.path} {' and '.join(named)}", err=True)
+        return told
 
 
 def _teller(command: str | None, address: str | None) -> Callable[[dict[str, Any]], None]:

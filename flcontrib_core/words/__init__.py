@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.headlines import is_growing as is_growing
     from flcontrib_core.words.headlines import pending_epochs as pending_epochs
     from flcontrib_core.words.headlines import provisional_lines as provisional_lines
+    from flcontrib_core.words.headlines import quiet_badge as quiet_badge
     from flcontrib_core.words.headlines import quiet_sentence as quiet_sentence
     from flcontrib_core.words.headlines import rate_lines as rate_lines
     from flcontrib_core.words.headlines import shift_words as shift_words

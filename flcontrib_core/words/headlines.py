@@ -73,13 +73,30 @@ def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
     if not standing and raised:
         return f"No alert stands: {numbers.several(raised, 'alert')} dismissed"
     if not standing:
-        return f"None of the {numbers.several(clients, 'client')} changed above the threshold"
+        return _unchanged(clients, sum(c.verdict is VerdictKind.NO_VERDICT for c in report.detection.clients))
     asked = len({a.client for a in standing})
     subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
     found = f"No harm found; {subject} changed without it"
     if lacking is not None and not lacking.measurable:
         found = f"{subject} changed; harm is not measurable in this log"
     return f"{found}. Ask first about: {alert_line(standing[0])}"
+
+
+def _unchanged(clients: int, undecided: int) -> str:
+    """Nothing was found; of whom the data cannot decide about, it is not said that they did not change."""
+    if undecided == clients:
+        return f"No verdict on any of {numbers.several(clients, 'client')}: the data cannot decide"
+    if not undecided:
+        return f"None of the {numbers.several(clients, 'client')} changed above the threshold"
+    read = numbers.several(clients - undecided, "client")
+    return f"None of the {read} with a verdict changed above the threshold; about {undecided} the data cannot decide"
+
+
+def quiet_badge(report: AuditReport) -> str:
+    """What holds for everybody without an alert, in two words."""
+    marked = {a.client for a in report.detection.alerts}
+    undecided = {c.verdict is VerdictKind.NO_VERDICT for c in report.detection.clients if c.client not in marked}
+    return "No change" if undecided <= {False} else "No verdict" if undecided == {True} else "No alert"
 
 
 def quiet_sentence(report: AuditReport) -> str:

@@ -5,6 +5,25 @@ from __future__ import annotations
 TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
+TOUR = (
+    ("The title is the finding", "Every page begins with a sentence computed from the run on screen. Below stand the "
+     "clients it rests on, and the curves: **up is help**. Follow a client above the charts, and all pages show it.",
+     "contributions", "See every epoch's values"),
+    ("Every mark can be questioned", "*Alerts* shows why a client was marked and, beside it, what speaks against that. "
+     "It describes what was observed, never why. You decide, and your decision follows into headline and report.",
+     "alerts", "See the evidence"),
+    ("Plan before you pay", "*Scheduler* prices a run before anything is computed: which epochs, at what cost, and "
+     "whom a smaller budget no longer sees.", "scheduler", "See the plan"),
+    ("Bring in your own run", "*Upload* takes a log or any table of contributions, names every fault at once, and "
+     "shows whether the federation learned. *Help* explains the words; *Settings* hides the samples.",
+     "upload", "Bring in a run"),
+)  # fmt: skip
+"""Title, text, and the page to go to with its label."""
+RETENTION = (
+    "Decide how long single updates are needed: usually until the verdicts are settled and the time for objections has "
+    "passed. Then delete the run here and the recording where it lies; reports and extracts hold no update, and can be "
+    "verified only as long as the log exists. The audit log keeps that the run was here."
+)
 MODEL_AS_EXPECTED = "Nothing speaks against reading the log as it is."
 OUTDATED = (
     "Recompute it: this version stores more about a result than the older one did, and never guesses what is missing. "

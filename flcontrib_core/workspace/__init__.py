@@ -64,7 +64,9 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.planning_jobs import stored_meaning as stored_meaning
     from flcontrib_core.workspace.planning_jobs import stored_measurement as stored_measurement
     from flcontrib_core.workspace.planning_jobs import stored_proof as stored_proof
+    from flcontrib_core.workspace.preferences import Display as Display
     from flcontrib_core.workspace.preferences import Execution as Execution
+    from flcontrib_core.workspace.preferences import Notices as Notices
     from flcontrib_core.workspace.recordings import RECORDING as RECORDING
     from flcontrib_core.workspace.recordings import recorder_at_work as recorder_at_work
     from flcontrib_core.workspace.removals import DeletedRun as DeletedRun

@@ -1,17 +1,21 @@
-"""Preferences of a workspace: how its jobs run. Each change is an entry of the audit log; the last one holds."""
+"""Preferences of a workspace: how its jobs run, who is told of alerts, what its pages show.
+
+Each change is an entry of the audit log; the last one holds, for the dashboard and for commands alike.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from flcontrib_core.codec import decode, encode
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.execution.local import usual_workers
+from flcontrib_core.execution.notices import checked_address, command_words
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.index import Index
 
 _CHANGED = "preference-changed"
-_EXECUTION = "execution"
 MOST_WORKERS = 256
 
 
@@ -38,8 +42,44 @@ class Execution:
         return self.workers or usual_workers()
 
 
+@dataclass(frozen=True)
+class Notices:
+    """Who is told of each alert of a run that is followed while it grows, where whoever follows it asks for that."""
+
+    command: str | None = None
+    """A program that reads the alert's JSON; no shell reads it."""
+    webhook: str | None = None
+    """An address that the JSON is posted to."""
+
+    def __post_init__(self) -> None:
+        if self.command is not None:
+            command_words(self.command)
+        if self.webhook is not None:
+            checked_address(self.webhook)
+
+
+@dataclass(frozen=True)
+class Display:
+    """What the pages of a workspace show beside its runs."""
+
+    samples: bool = True
+    """The sample runs that come with the tool."""
+
+
+@dataclass(frozen=True)
+class Tour:
+    """Who has seen enough of the tour for newcomers."""
+
+    over_for: tuple[str, ...] = ()
+    """Names of accounts; '' is everybody where there is no sign-in."""
+
+
+Preference = TypeVar("Preference", Execution, Notices, Display, Tour)
+_SUBJECTS: dict[type, str] = {Execution: "execution", Notices: "notices", Display: "display", Tour: "tour"}
+
+
 class Preferences:
-    """What holds for all jobs of a workspace."""
+    """What holds for all jobs, watches and pages of a workspace."""
 
     def __init__(self, index: Index, log: AuditLog) -> None:
         self._index = index
@@ -47,14 +87,45 @@ class Preferences:
 
     def execution(self) -> Execution:
         """As it was last set; the usual one where it never was."""
-        rows = self._index.read(
-            "SELECT entry, hash FROM log WHERE kind = ? AND subject = ? ORDER BY sequence DESC LIMIT 1",
-            (_CHANGED, _EXECUTION),
-        )
-        return decode(Execution, LogEntry.of(rows[0]).body) if rows else Execution()
+        return self._read(Execution)
 
     def set_execution(self, execution: Execution) -> None:
         """Holds from the next job on; setting what holds already writes nothing."""
-        if execution != self.execution():
+        self._write(Execution, execution)
+
+    def notices(self) -> Notices:
+        """Who is told; nobody where it was never set."""
+        return self._read(Notices)
+
+    def set_notices(self, notices: Notices) -> None:
+        """Holds from the next watch on."""
+        self._write(Notices, notices)
+
+    def display(self) -> Display:
+        """What the pages show."""
+        return self._read(Display)
+
+    def set_display(self, display: Display) -> None:
+        """Holds from the next look at a page on."""
+        self._write(Display, display)
+
+    def tour_is_over(self, name: str) -> bool:
+        """Has whoever has this name closed the tour?"""
+        return name in self._read(Tour).over_for
+
+    def set_tour(self, name: str, *, over: bool) -> None:
+        """Closes the tour for this name for good, or opens it again."""
+        others = tuple(n for n in self._read(Tour).over_for if n != name)
+        self._write(Tour, Tour((*others, name) if over else others))
+
+    def _read(self, kind: type[Preference]) -> Preference:
+        rows = self._index.read(
+            "SELECT entry, hash FROM log WHERE kind = ? AND subject = ? ORDER BY sequence DESC LIMIT 1",
+            (_CHANGED, _SUBJECTS[kind]),
+        )
+        return decode(kind, LogEntry.of(rows[0]).body) if rows else kind()
+
+    def _write(self, kind: type[Preference], value: Preference) -> None:
+        if value != self._read(kind):
             with self._index.write() as transaction:
-                self._log.append(transaction, _CHANGED, _EXECUTION, encode(Execution, execution)[0])
+                self._log.append(transaction, _CHANGED, _SUBJECTS[kind], encode(kind, value)[0])

@@ -35,6 +35,7 @@ PAGES = (
     "jobs",
     "report",
     "paper",
+    "settings",
     "help",
 )
 WITHOUT_RUN = {
@@ -43,6 +44,7 @@ WITHOUT_RUN = {
     "jobs": "No job is running",
     "compare": "Two results are needed to compare",
     "paper": "The paper's evaluation made again",
+    "settings": "Settings of this workspace",
     "help": "What the words mean, and what this tool cannot know",
 }
 """Pages that do not need a report say the same in every state."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from unittest import mock
 
 import pytest
+from flcontrib_dashboard.job_progress import standing_words
 
 from flcontrib_core.auditing import AuditSettings
-from flcontrib_core.workspace import JobState, Workspace
+from flcontrib_core.workspace import Job, JobState, Progress, Workspace
 from flcontrib_core.workspace.audit_jobs import preview_of
 from flcontrib_core.workspace.planning_jobs import measure_in_workspace
 from tests.app.filled_workspace import Filled, ended, keep_report, make_tiny_log, wait_until
@@ -108,3 +111,10 @@ def test_result_that_this_version_cannot_read_says_recompute() -> None:
             assert title(shown) == "The result of this run was computed by an older version"
             assert "Recompute it" in words(shown)
             assert "Compute" in [b.label for b in shown.button]
+
+
+def test_the_progress_and_the_page_never_count_epochs_against_each_other() -> None:
+    job = cast(Job, SimpleNamespace(state=JobState.RUNNING, progress=Progress(29, 36, "", 0.0, 29, 0.0)))
+    assert standing_words(job, 3, beside=False) == "29 of 36 epochs, 3 of them shown here"
+    assert standing_words(job, 29, beside=False) == "29 of 36 epochs"
+    assert standing_words(job, None, beside=True) == "A new result: 29 of 36 epochs"

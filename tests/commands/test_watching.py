@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from flcontrib_core.commands.preferring import settings
 from flcontrib_core.commands.watching import watch
 from flcontrib_core.execution.children import python_command
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
@@ -98,9 +99,18 @@ def test_each_epoch_is_told_once_as_the_recording_grows(
     assert read == [(False, 2), (True, 2), (False, 3), (True, 3), (True, 3), (False, 5)]
 
 
-def test_an_alert_is_passed_on_to_a_program(recording: Path, tmp_path: Path) -> None:
+def test_an_alert_is_passed_on_to_the_program_that_the_settings_name(recording: Path, tmp_path: Path) -> None:
     script = tmp_path / "told.py"
     script.write_text(f"import sys\nopen({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read() + chr(10))\n")
-    events = _events(recording, "--until", "20", "--on-alert", shlex.join(python_command(str(script))))
+    command, workspace = shlex.join(python_command(str(script))), str(tmp_path / "workspace")
+    set_so = CliRunner().invoke(settings, ["--workspace", workspace, "--on-alert", command])
+    assert set_so.exit_code == 0, set_so.output
+    asked = [str(recording), "--workspace", workspace, "--every", "0.1", "--until", "20"]
+    assert CliRunner().invoke(watch, asked).exit_code == 0
+    assert not (tmp_path / "seen").exists(), "a workspace starts no program unasked"
+    run = CliRunner().invoke(watch, [*asked, "--notify"])
+    assert run.exit_code == 0, run.output
+    assert command in run.stderr
+    events = [json.loads(line) for line in run.stdout.splitlines()]
     told = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
     assert told == [e for e in events if e["event"] == "alert"]

@@ -8,7 +8,7 @@ import pytest
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, VerdictKind
-from flcontrib_core.words import headline, quiet_sentence, strongest_channels, values_behind
+from flcontrib_core.words import headline, quiet_badge, quiet_sentence, strongest_channels, values_behind
 from tests.words.made_facts import full_report
 
 
@@ -46,6 +46,24 @@ def test_nobody_is_called_unchanged_whom_the_data_cannot_judge() -> None:
     read = [c for c in rest if c.verdict is not VerdictKind.NO_VERDICT]
     assert 0 < len(read) < len(rest)
     assert quiet_sentence(report).startswith(f"{len(read)} others show no change above the threshold.")
+
+
+def test_where_nobody_is_alerted_the_headline_and_the_badge_tell_the_undecided_apart() -> None:
+    report = only(VerdictKind.NO_VERDICT)  # which never is an alert
+    clients = report.detection.clients
+
+    def with_undecided(count: int) -> AuditReport:
+        told = [VerdictKind.NO_VERDICT] * count + [VerdictKind.NOTHING_FOUND] * (18 - count)
+        read = tuple(replace(c, verdict=verdict) for c, verdict in zip(clients, told, strict=True))
+        return replace(report, detection=replace(report.detection, clients=read))
+
+    said = {count: (headline(with_undecided(count)), quiet_badge(with_undecided(count))) for count in (0, 3, 18)}
+    assert said[0] == ("None of the 18 clients changed above the threshold", "No change")
+    assert said[3][0].endswith(
+        "the 15 clients with a verdict changed above the threshold; about 3 the data cannot decide"
+    )
+    assert said[3][1] == "No alert"
+    assert said[18] == ("No verdict on any of 18 clients: the data cannot decide", "No verdict")
 
 
 def test_what_an_alert_rests_on_is_said_once() -> None:

@@ -24,7 +24,7 @@ WHAT = {
 def board() -> None:
     """Every job, newest first; looked at again while one is at work."""
     jobs = state.workspace().jobs.poll()
-    names = {r.digest: r.name for r in state.stored_runs()}
+    names = {r.digest: r.name for r in state.all_runs()}
     for job in jobs:
         if job.kind == FOLLOW and (settled := state.workspace().settled_as(job.run_digest)) is not None:
             names[job.run_digest] = settled.name

@@ -32,13 +32,14 @@ from flcontrib_core.words import (
     headline,
     how_sure,
     numbers,
+    quiet_badge,
     quiet_sentence,
     undecided_sentence,
     verdict_badge,
     visible_shift,
     why,
 )
-from flcontrib_dashboard import client_table, controls, deciding, model_card, selection, state
+from flcontrib_dashboard import client_table, controls, deciding, model_card, selection, state, tour
 from flcontrib_dashboard.canvas import Drawn, show_picture
 
 MOST_CARDS = 3
@@ -111,7 +112,7 @@ def quiet_card(report: AuditReport, marked: set[str]) -> None:
         several = numbers.several(len(rest), "other client" if marked else "client")
         controls.card_title(several if marked else f"All {several}", width="content")
         # Where the data cannot decide about somebody, nobody can say that nothing changed.
-        st.badge("No change" if undecided is None else "No alert", icon=":material/check:", color="gray")
+        st.badge(quiet_badge(report), icon=":material/check:" if undecided is None else None, color="gray")
     highest = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
     if highest is not None:
         st.markdown(
@@ -245,6 +246,7 @@ if shown is not None:
     said = f"{quiet_sentence(report)} {sample}".strip()
     if said:
         st.caption(controls.text_of(said))
+    tour.show()
     following = selection.follow_bar(report)
     cards(shown)
     valued = report.history.without_values is None
