@@ -6,6 +6,10 @@ in one place. A cap is chosen well above what a real log needs (10 000 clients Ã
 
 from __future__ import annotations
 
+import os
+
+from flcontrib_core.errors import SettingsError
+
 MIB = 1 << 20
 
 MAX_ENTRIES = 20_000
@@ -58,11 +62,43 @@ MAX_HEADER_BYTES = 8 * MIB
 """The header of initial.safetensors."""
 MAX_FEW_HEADER_BYTES = 64 << 10
 """The header of a file of two or three tensors: an epoch's, the validation set's."""
-MAX_PARAMETERS = 50_000_000
+PARAMETERS_VARIABLE = "FLCONTRIB_MAX_PARAMETERS"
+EPOCH_BYTES_VARIABLE = "FLCONTRIB_MAX_EPOCH_BYTES"
+_FEWEST_PARAMETERS = 50_000_000
+_AUDIT_BYTES_PER_PARAMETER = 24
+"""What an audit holds at a time beside the updates, which stay on the disk: six vectors of the model's length."""
+_UPDATES_PER_EPOCH = 64
 WINDOW = 1 << 22
 """Parameters whose weighted mean is rebuilt at a time: bounds the memory of that check to about 100 MB."""
-MAX_EPOCH_BYTES = 4 << 30
 MAX_VALIDATION_BYTES = 2 << 30
+
+
+def most_parameters() -> int:
+    """How large a model this machine records and reads: as its memory allows, or as its operator says."""
+    return _told(PARAMETERS_VARIABLE) or max(_FEWEST_PARAMETERS, _memory() // _AUDIT_BYTES_PER_PARAMETER)
+
+
+def most_epoch_bytes() -> int:
+    """How large one epoch's file may be: 64 updates of the largest model, or as the operator says."""
+    return _told(EPOCH_BYTES_VARIABLE) or max(4 << 30, 4 * _UPDATES_PER_EPOCH * most_parameters())
+
+
+def _memory() -> int:
+    """The machine's memory in bytes; 0 where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _told(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise SettingsError(f"{variable} is {text!r}; it should be a whole number of at least 1")
+    return int(text)
+
 
 MAX_TABLE_BYTES = 256 * MIB
 MAX_TABLE_ROWS = 1 << 20

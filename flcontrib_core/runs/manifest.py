@@ -14,9 +14,9 @@ from flcontrib_core.runs.limits import (
     MAX_DATA_SIZE,
     MAX_ID_CHARACTERS,
     MAX_NOTES,
-    MAX_PARAMETERS,
     MAX_TENSORS,
     MAX_TEXT_CHARACTERS,
+    most_parameters,
 )
 from flcontrib_core.runs.model_nodes import MAX_EXTENT, MAX_RANK
 from flcontrib_core.runs.problems import Findings, shown
@@ -175,8 +175,8 @@ def read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec,
             parameters[name] = ParameterSpec(name, tuple(shape))
     if len(parameters) != len(entries):
         return ()
-    if (total := sum(spec.count for spec in parameters.values())) > MAX_PARAMETERS:
-        findings.refuse("E_MODEL_SIZE", where, f"{total} parameters", f"at most {MAX_PARAMETERS}")
+    if (total := sum(spec.count for spec in parameters.values())) > (most := most_parameters()):
+        findings.refuse("E_MODEL_SIZE", where, f"{total} parameters", f"at most {most} on this machine")
         return ()
     return tuple(parameters.values())
 

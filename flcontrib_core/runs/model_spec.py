@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flcontrib_core.errors import Problem
-from flcontrib_core.runs.limits import MAX_PARAMETERS
+from flcontrib_core.runs.limits import most_parameters
 from flcontrib_core.runs.model_nodes import (
     INPUT,
     KNOWN_OPS,
@@ -59,8 +59,6 @@ def check_model_spec(
     parameters: Sequence[ParameterSpec],
     classes: int | None,
     validation_shape: Sequence[int] | None,
-    *,
-    parameter_cap: int = MAX_PARAMETERS,
 ) -> list[Problem]:
     """What is wrong with this architecture for these parameters? An empty list when it can be run.
 
@@ -71,8 +69,8 @@ def check_model_spec(
     []
     """
     total = sum(math.prod(spec.shape) for spec in parameters)
-    if total > parameter_cap:
-        return [problem("E_MODEL_SIZE", "manifest.json:parameters", f"{total} parameters", f"at most {parameter_cap}")]
+    if total > (most := most_parameters()):
+        return [problem("E_MODEL_SIZE", "manifest.json:parameters", f"{total} parameters", f"at most {most}")]
     nodes, problems = parse_spec(spec)
     if problems:
         return problems

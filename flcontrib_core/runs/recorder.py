@@ -113,6 +113,7 @@ class RunRecorder:
         self._folder = RunFolder(self.path, durable=durable)
         if INITIAL not in contents and not self._folder.holds_a_run:
             raise refusal("E_MISSING:argument", "initial model", "none", "F⁰, the model of epoch 0")
+        self._folder.require_room(self._roster.total * (encoding.stored_bytes(dtype) + 4))
         self._folder.claim()
         try:
             if self._folder.holds_a_run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +32,12 @@ class RunFolder:
     @property
     def holds_a_run(self) -> bool:
         return (self.path / MANIFEST).exists()
+
+    def require_room(self, size: int) -> None:
+        """Refuses a disk that could not take this many bytes: better before the training than in its first epoch."""
+        place = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if (free := shutil.disk_usage(place).free) < size:
+            raise refusal("E_FILE_SIZE:disk", str(self.path), f"{free} bytes free", f"{size} for an update and a model")
 
     def claim(self) -> None:
         """Opens the folder for one recorder: an empty or new one, or one that holds a run."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from flcontrib_core.errors import Problem
-from flcontrib_core.runs.limits import MAX_EPOCH_BYTES, MAX_VALIDATION_BYTES
+from flcontrib_core.runs.limits import MAX_VALIDATION_BYTES, most_epoch_bytes
 from flcontrib_core.runs.problems import problem, shown
 from flcontrib_core.runs.run_log import Client, EpochRecord, ParameterSpec
 from flcontrib_core.runs.tensors import FLOAT_TYPES, Block, Tensor, TensorLayout, wrong_dtype
@@ -57,9 +57,9 @@ def epoch_faults(
 
 def epoch_size_faults(size: int, where: str) -> list[Problem]:
     """Is an epoch's file of this many bytes too large?"""
-    if size <= MAX_EPOCH_BYTES:
+    if size <= (most := most_epoch_bytes()):
         return []
-    return [problem("E_FILE_SIZE:tensors", where, f"{size} bytes", f"at most {MAX_EPOCH_BYTES} bytes per epoch")]
+    return [problem("E_FILE_SIZE:epoch", where, f"{size} bytes", f"at most {most} bytes per epoch")]
 
 
 def _misshapen(

@@ -6,6 +6,7 @@ must give the same codes.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flcontrib_core.errors import RunLogError
+from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.runs import RunRecorder, check_run_log
 from flcontrib_core.runs.run_folder import RunFolder
 from tests.corpus.good_logs import CLASSES, FEATURES, LogWriter, write_directory
@@ -136,7 +137,10 @@ def test_both_refuse_the_beginning_of_a_run_alike(tmp_path: Path, case: str) -> 
     assert code in {p.code for p in refused.value.problems}
 
 
-def test_more_parameters_than_the_reader_takes_are_refused_before_they_are_copied(tmp_path: Path) -> None:
+def test_more_parameters_than_the_machine_takes_are_refused_before_they_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flcontrib_core.runs.limits._memory", lambda: 1 << 30)
     log = LogWriter(epochs=1)
     log.extra_manifest["parameters"] = [{"name": "w", "shape": [60_000_000]}]
     assert _read_codes(log, tmp_path / "written") == {"E_MODEL_SIZE"}
@@ -144,6 +148,21 @@ def test_more_parameters_than_the_reader_takes_are_refused_before_they_are_copie
         RunRecorder(tmp_path / "r", clients=[("a", 1)], parameters=[("w", (60_000_000,))], initial=[0.0])
     assert refused.value.problems[0].found == "60000000 parameters"
     assert not (tmp_path / "r").exists()
+    monkeypatch.setenv("FLCONTRIB_MAX_PARAMETERS", "60000000")
+    assert "E_MODEL_SIZE" not in _read_codes(log, tmp_path / "raised"), "its operator may raise the limit"
+    monkeypatch.setenv("FLCONTRIB_MAX_PARAMETERS", "many")
+    with pytest.raises(SettingsError, match="FLCONTRIB_MAX_PARAMETERS"):
+        check_run_log(tmp_path / "raised")
+
+
+def test_a_disk_without_room_for_one_epoch_is_known_before_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=100))
+    with pytest.raises(RunLogError, match="E_FILE_SIZE"):
+        _recorder(LogWriter(epochs=1), tmp_path / "recorded")
+    assert not (tmp_path / "recorded").exists()
 
 
 def _line(**entries: Any) -> Change:
@@ -209,7 +228,7 @@ def test_both_stop_at_the_last_epoch_a_log_may_have(tmp_path: Path, monkeypatch:
 
 
 def test_both_bound_the_bytes_of_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flcontrib_core.runs.shape_checks.MAX_EPOCH_BYTES", 300)
+    monkeypatch.setenv("FLCONTRIB_MAX_EPOCH_BYTES", "300")
     log = LogWriter(epochs=1)
     sound = log.tensors[0]
     assert sound is not None
