@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import re
+import subprocess
 import sys
+from pathlib import Path
 
-import numpy as np
 import pytest
 
 from flcontrib_core.errors import MissingPart
+from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.execution.ray_cluster import ClusterUnreachable, run_tasks_on_ray
-from flcontrib_core.history.assess import assess_contributions
-from flcontrib_core.history.settings import AssessSettings
-from flcontrib_core.laboratory.simulation.settings import SimulationSettings
-from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,14 +41,21 @@ def test_ray_gives_the_answers_and_the_errors_of_local_processes() -> None:
         list(run_tasks_on_ray(operator.truediv, 1, [1, 0], workers=2))
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_an_assessment_on_ray_has_the_bits_of_a_local_one() -> None:
+def test_two_nodes_have_the_bits_of_a_local_assessment_also_when_one_is_killed() -> None:
+    """In a process of its own: Ray's helpers end with it, whatever happens."""
     pytest.importorskip("ray", reason="Ray is an extra: pip install 'flcontrib[ray]'")
-    run = simulate_in_memory(SimulationSettings(clients=6, epochs=4, hidden=(16,), seed=3))
-    settings = AssessSettings(estimator="surrogate")
-    local = assess_contributions(run, settings)
-    spread = assess_contributions(run, settings, engine="ray", workers=2)
-    for utility in local.utilities:
-        np.testing.assert_array_equal(spread.of(utility).values, local.of(utility).values)
-        np.testing.assert_array_equal(spread.of(utility).standard_errors, local.of(utility).standard_errors)
+    done = subprocess.run(
+        python_command(Path(__file__).with_name("two_ray_nodes.py")),
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == {
+        "nodes": 2,
+        "equal": {"exact": True, "surrogate": True, "gtg": True},
+        "equal_without_a_node": True,
+        "epochs": 6,
+    }
