@@ -37,6 +37,8 @@ COMMANDS = {
     "note": ("noting", "Declare a fact about a client, such as a new GPU."),
     "mark": ("noting", "Mark a client by hand as honest or dishonest."),
     "settings": ("preferring", "Show or change what holds for a workspace."),
+    "token": ("granting", "Make, list or revoke tokens of the read-only HTTP API."),
+    "share": ("granting", "Make, list or revoke links that open one run until they end."),
     "log": ("workspaces", "Check a workspace's audit log."),
     "reproduce": ("reproducing", "The paper's experiments."),
     "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),

@@ -37,7 +37,7 @@ from flcontrib_core.words import (
     without_values,
     wording,
 )
-from flcontrib_dashboard import controls, deciding, selection, state
+from flcontrib_dashboard import accounts, controls, deciding, selection, state
 
 
 def what_if(report: AuditReport, alert: Alert) -> None:
@@ -125,6 +125,8 @@ def declared(shown: state.Shown, alert: Alert) -> None:
         st.text(numbers.visible(note_line(note)))
     st.caption(f"{DECLARED}.")
     first, last = alert.window or (1, shown.report.history.epoch_count)
+    if accounts.reads_only():
+        return
     with st.form(f"declare-{alert.client}-{first}", border=False):
         text = st.text_input("What happened at the client", max_chars=400, placeholder="new GPU, privacy filter on …")
         by = st.text_input("Declared by", max_chars=100, placeholder="your name")

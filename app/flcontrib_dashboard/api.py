@@ -1,7 +1,7 @@
-"""A read-only HTTP API beside the pages, where sign-in is on: the command line's JSON for holders of a token.
+"""A read-only HTTP API beside the pages: the command line's JSON for holders of a token.
 
-``[tokens]`` of the sign-in file names each token by its sha256, with the role of an account and the day it ends. The
-file never holds a token itself. Nothing can be changed here, and no request can name a path on the server.
+``flcontrib token create`` makes one; where sign-in is on, ``[tokens]`` of its file may name others by their sha256. No
+token itself is stored anywhere. Nothing can be changed here, and no request can name a path on the server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from flcontrib_core.errors import FLContribError, SettingsError
 from flcontrib_core.reports import Record, audit_json, extract_json
-from flcontrib_core.workspace import RunEntry, Workspace, stored_report
+from flcontrib_core.workspace import GrantKind, RunEntry, Workspace, stored_report
 from flcontrib_dashboard.accounts import FILE, Account, Role, account_from, sign_in_is_on
 from flcontrib_dashboard.addresses import under_base
 
@@ -39,7 +39,8 @@ class Refused(FLContribError):
 
 
 def token_account(token: str, today: date | None = None) -> Account | None:
-    """Whose token this is; None for an unknown or expired one. Raises SettingsError for a broken sign-in file."""
+    """Whose token of the sign-in file this is; None for an unknown or expired one. Raises SettingsError for a broken
+    file."""
     if not token or not sign_in_is_on():
         return None
     entries = tomllib.loads(Path(os.environ[FILE]).read_text(encoding="utf-8")).get("tokens", {})
@@ -51,6 +52,12 @@ def token_account(token: str, today: date | None = None) -> Account | None:
         if known and (today or datetime.now(UTC).date()) <= entry["expires"]:
             return account_from(name, entry)
     return None
+
+
+def granted_account(workspace: Workspace, token: str) -> Account | None:
+    """Whose token of ``flcontrib token create`` this is; None for any other, a link's too."""
+    grant = workspace.grants.find(token, GrantKind.TOKEN)
+    return None if grant is None else Account(Role(grant.role), grant.name, grant.client, grant.runs)
 
 
 def runs(workspace: Workspace, account: Account, _: dict[str, str]) -> Answer:
@@ -107,7 +114,7 @@ def _answering(ask: Callable[[Workspace, Account, dict[str, str]], Answer]) -> C
         from flcontrib_dashboard import state  # its caches want a running server
 
         try:
-            account = token_account(token)
+            account = granted_account(state.shared_workspace(), token) or token_account(token)
             if account is None:
                 raise Refused(401, "send a valid token: Authorization: Bearer …")
             return ask(state.shared_workspace(), account, path), 200

@@ -26,7 +26,7 @@ from flcontrib_core.history import NoValues
 from flcontrib_core.reports import csv_safe, file_name
 from flcontrib_core.words import computed_badge, numbers, without_values, wording
 from flcontrib_core.workspace import RECORDING, RunEntry
-from flcontrib_dashboard import job_progress, live, selection, state
+from flcontrib_dashboard import accounts, job_progress, live, selection, state
 from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
 
 PICTURE_SCALE = 2
@@ -283,7 +283,7 @@ def next_steps(*links: tuple[str, str]) -> None:
     """Where a reader of this page goes from here: (view, what is done there)."""
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="next-steps"):
         st.markdown(":gray[Next]", width="content")
-        for view, label in links:
+        for view, label in (link for link in links if accounts.opens(link[0])):
             st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
 
 

@@ -44,7 +44,8 @@ def card(shown: state.Shown, alert: Alert) -> None:
         st.caption("This alert is not in the inbox of this workspace; compute the run here to decide on it.")
         return
     st.markdown(controls.text_of(decision_sentence(review)))
-    form(review)
+    if not accounts.reads_only():
+        form(review)
     for step in reversed(review.steps):
         st.text(numbers.visible(step_line(step)))
 

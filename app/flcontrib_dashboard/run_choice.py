@@ -7,7 +7,7 @@ import streamlit as st
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, result_cost, result_label
 from flcontrib_core.workspace import RECORDING, ResultEntry, RunEntry
-from flcontrib_dashboard import controls, state
+from flcontrib_dashboard import accounts, controls, state
 
 WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs", "Paper", "Settings"})
 """Pages that say something whatever run a link names."""
@@ -33,6 +33,8 @@ def choose_run() -> None:
             st.page_link("views/runs.py", label=f"All {numbers.count(many)} runs", icon=":material/folder_open:")
     if entry is not None:
         about(entry)
+    if accounts.reads_only():
+        return
     st.caption(controls.text_of(f"Workspace: {state.workspace().path}"))
     fault = state.workspace().impaired
     if fault is not None:
@@ -52,6 +54,8 @@ def about(entry: RunEntry) -> None:
     shown = state.named_result(entry) or state.workspace().default_result(entry.digest)
     if shown is not None and len(results) > 1:
         pick_result(results, shown)
+    if accounts.reads_only():
+        return
     with st.popover("This run", width="stretch", key="about-run", on_change="rerun") as place:
         if place.open:
             if shown is not None:
@@ -90,6 +94,8 @@ def pick_result(results: list[ResultEntry], shown: ResultEntry) -> None:
     if st.query_params.get("result") and state.named_result_is_missing():
         st.warning("The result named in the link is not here; this is the one that opens first.")
     others = [key for key in by_key if key != shown.digest[:16]]
+    if accounts.reads_only():
+        return
     st.page_link(
         "views/compare.py",
         label="Compare with another result",
@@ -139,6 +145,9 @@ def say_what_was_deleted() -> None:
 
 def no_such_run(wanted: str) -> None:
     """What stands where a link names a run that is not here: since when, and which ones are."""
+    if accounts.reads_only():  # not even whether there was such a run
+        st.title("This link opens another run")
+        return
     deleted = next(
         (e for e in reversed(state.workspace().log.entries("run-deleted")) if e.subject.startswith(wanted)), None
     )

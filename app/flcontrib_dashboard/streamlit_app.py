@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.words import wording
@@ -16,7 +18,7 @@ st.set_page_config(page_title="FLContrib", page_icon=str(here / "icon.svg"), lay
 st.logo(str(here / "logo.svg"), icon_image=str(here / "icon.svg"), size="medium")
 
 
-def page(file: str, title: str, icon: str, default: bool = False) -> object:
+def page(file: str, title: str, icon: str, default: bool = False) -> StreamlitPage:
     """One entry of the navigation."""
     return st.Page(here / "views" / f"{file}.py", title=title, icon=f":material/{icon}:", default=default)
 
@@ -32,7 +34,11 @@ def workspace_gone(fault: WorkspaceError) -> None:
 
 
 def ask_to_sign_in() -> None:
-    """What a stranger sees: the way in, or that there is none for this account."""
+    """What a stranger sees: the way in, or that there is none for this account or link."""
+    if accounts.link_token():
+        st.title("This link opens nothing any more")
+        st.caption("It has ended, was withdrawn, or is not whole. Ask whoever sent it for another one.")
+        return
     stranger = accounts.signed_in()
     st.title("Sign in" if stranger is None else "This account has no access")
     if stranger is None:
@@ -47,6 +53,8 @@ def sign_out(account: accounts.Account) -> None:
     if account.name:
         with st.sidebar:
             st.caption(controls.text_of(f"{account.name}, {account.role.value}"))
+            if account.by_link:
+                return
             st.button("Sign out", on_click=st.logout)
 
 
@@ -77,12 +85,14 @@ if account is None:
     ask_to_sign_in()
     st.stop()
 if account.role is accounts.Role.CLIENT:  # no other page exists for it, whatever the address says
-    only = st.navigation([page("own", "Your extract", "person", default=True)])  # type: ignore[list-item]
+    only = st.navigation([page("own", "Your extract", "person", default=True)])
     theme.apply_theme()
     sign_out(account)
     only.run()
     st.stop()
-current = st.navigation(pages, expanded=True)  # type: ignore[arg-type]
+if account.role is accounts.Role.READER:  # a link opens what is read of one run, and no page that does anything
+    pages = {"Read": [p for p in chain(*pages.values()) if accounts.opens(p.url_path or "overview")]}
+current = st.navigation(pages, expanded=True)
 if (asked := state.asked_page()) is not None:
     st.switch_page(here / "views" / f"{asked}.py")
 state.restore_url()

@@ -108,7 +108,7 @@ def remove_runs(digests: tuple[str, ...], workspace: Path | None, as_json: bool)
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:
-        gone = [opened.delete_run(entry.digest) for entry in [_named(opened, digest) for digest in digests]]
+        gone = [opened.delete_run(entry.digest) for entry in [named_run(opened, digest) for digest in digests]]
     if as_json:
         print_json([{"digest": g.digest, "name": g.name, "freed": g.bytes_freed, "kept": list(g.kept)} for g in gone])
         return
@@ -146,13 +146,14 @@ def end_run(digest: str, by: str, workspace: Path | None) -> None:
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:
-        entry = _named(opened, digest)
+        entry = named_run(opened, digest)
         opened.say_ended(entry.digest, by)
         opened.jobs.poll()
     say(f"{entry.name}: its end is noted")
 
 
-def _named(workspace: Workspace, digest: str) -> RunEntry:
+def named_run(workspace: Workspace, digest: str) -> RunEntry:
+    """The one run whose digest begins so."""
     found = [entry for entry in workspace.runs() if digest and entry.digest.startswith(digest)]
     if len(found) != 1:
         raise WorkspaceError(f"{digest[:40]!r} is the beginning of {len(found)} runs' digests; it must be one")
@@ -174,7 +175,7 @@ def list_results(run: str | None, workspace: Path | None, as_json: bool) -> None
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:
-        digest = None if run is None else _named(opened, run).digest
+        digest = None if run is None else named_run(opened, run).digest
         names = {entry.digest: entry.name for entry in opened.runs()}
         found = opened.results(digest)
     if as_json:

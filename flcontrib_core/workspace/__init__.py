@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.faults import ReadOnlyWorkspace as ReadOnlyWorkspace
     from flcontrib_core.workspace.follow_jobs import FOLLOW as FOLLOW
     from flcontrib_core.workspace.follow_jobs import follow_recording as follow_recording
+    from flcontrib_core.workspace.grants import Grant as Grant
+    from flcontrib_core.workspace.grants import GrantKind as GrantKind
     from flcontrib_core.workspace.import_run import TooLarge as TooLarge
     from flcontrib_core.workspace.job import Job as Job
     from flcontrib_core.workspace.job import JobState as JobState

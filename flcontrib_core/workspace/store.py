@@ -28,6 +28,7 @@ from flcontrib_core.workspace.cache import EpochCheckpoints, UtilityMemory, rest
 from flcontrib_core.workspace.decisions import AlertBook
 from flcontrib_core.workspace.disk import Disk, Staging
 from flcontrib_core.workspace.faults import BrokenChain, NoSpaceLeft, ReadOnlyWorkspace, storage_faults
+from flcontrib_core.workspace.grants import Grants
 from flcontrib_core.workspace.import_run import family_of
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import IndexFile, Transaction, connect_without_writing
@@ -82,6 +83,7 @@ class Workspace(Recordings, StoredResults):
         self.log = AuditLog(self._index, self.path / "log", self._staging, now)
         self.alerts = AlertBook(self._index, self.log)
         self.jobs = JobQueue(self.path, self._index, self.log, self._staging, concurrent_jobs, runners)
+        self.grants = Grants(self._index, self.log, self.path)
         self.preferences = Preferences(self._index, self.log)
         self.previews = Previews(self.path / "jobs")
         self.mend()

@@ -26,7 +26,7 @@ from flcontrib_core.detection import (
 )
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import grouping_sentence, numbers, separation_remark, so_far
-from flcontrib_dashboard import controls, selection, state
+from flcontrib_dashboard import accounts, controls, selection, state
 
 MOST_NAMES = 30
 MOST_GROUPS = 8
@@ -147,6 +147,8 @@ def marking(shown: state.Shown, found: Separation) -> None:
     score = jaccard_of_marked(found, lists[Mark.HONEST], lists[Mark.DISHONEST])
     if score is not None:
         jaccard_metrics(score)
+    if accounts.reads_only():
+        return
     with st.form("marking", border=False):
         names = sorted(found.labels)
         picked = {

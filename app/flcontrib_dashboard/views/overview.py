@@ -39,7 +39,7 @@ from flcontrib_core.words import (
     visible_shift,
     why,
 )
-from flcontrib_dashboard import client_table, controls, deciding, model_card, selection, state, tour
+from flcontrib_dashboard import accounts, client_table, controls, deciding, model_card, selection, state, tour
 from flcontrib_dashboard.canvas import Drawn, show_picture
 
 MOST_CARDS = 3
@@ -206,7 +206,7 @@ def next_card(shown: state.Shown) -> None:
     if report.history.without_values is None and (~report.history.computed[1:]).any() and shown.job is None:
         links.append(("scheduler", "Compute skipped epochs"))
     links.append(("upload", "Bring in your own run") if state.is_sample(shown.entry) else ("report", "Keep the report"))
-    for view, label in links:
+    for view, label in (link for link in links if accounts.opens(link[0])):
         st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
 
 

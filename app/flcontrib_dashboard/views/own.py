@@ -61,6 +61,8 @@ def findings(shown: state.Shown, account: Account) -> None:
             for step in review.steps:
                 if step.kind is not StepKind.DECISION:
                     st.text(numbers.visible(step_line(step)))
+            if account.by_link:
+                continue
             with st.form(f"reply-{review.alert[:12]}", border=False):
                 text = st.text_area("Your reply", height=90, max_chars=4000, placeholder="stays in the sealed log")
                 if st.form_submit_button("File the reply"):

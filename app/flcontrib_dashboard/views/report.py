@@ -11,7 +11,7 @@ from flcontrib_core.reports import Record, alerts_table, write_history_tables, w
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import check_log
-from flcontrib_dashboard import controls, deciding, extracts, run_choice, selection, state
+from flcontrib_dashboard import controls, deciding, extracts, run_choice, selection, share_card, state
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
 TABLE_WORDS = {
@@ -139,5 +139,8 @@ if shown is not None:
         tables(shown)
     with st.container(border=True, gap="small"):
         for_one_client(shown)
+    if share_card.offered():
+        with st.container(border=True, gap="small"):
+            share_card.card(shown)
     with st.container(border=True, gap="small"):
         deletion(shown)
