@@ -60,8 +60,9 @@ def require_sign_in(file: Path) -> None:
     import importlib.util
     import tomllib
 
-    if importlib.util.find_spec("authlib") is None:
-        raise MissingPart("--sign-in needs Authlib, which is not installed: pip install 'flcontrib[dashboard]'")
+    for module in ("authlib", "httpx"):
+        if importlib.util.find_spec(module) is None:
+            raise MissingPart(f"--sign-in needs {module}, which is not installed: pip install 'flcontrib[dashboard]'")
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flcontrib_core.runs import RunRecorder, read_run_log
 from flcontrib_core.workspace import Workspace, follow_recording
-from tests.app.filled_workspace import TINY, ended, make_tiny_log, wait_until
+from tests.app.filled_workspace import TINY, make_tiny_log, wait_until
 from tests.app.test_pages import _own_caches, opened, title, words
 from tests.workspace.recorded import scratch_folder
 
@@ -39,8 +39,7 @@ def test_a_recording_is_followed_on_every_page_and_its_link_survives_its_end() -
         final = workspace.settled_as(entry.digest)
         assert final is not None
         assert [r.digest for r in workspace.runs()] == [final.digest]
-        for started in workspace.jobs.list():
-            ended(workspace, started)
+        wait_until(lambda: bool(workspace.jobs.poll()) and bool(workspace.results(final.digest, "audit")), "its audit")
         settled = opened(folder / "workspace", "overview", entry)
         assert title(settled).startswith("1 of 6 clients stands out")
         assert "Provisional" not in words(settled)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,12 +57,14 @@ def answers(address: str) -> bool:
 
 
 @contextmanager
-def serving(workspace: Path, port: int, output: Path, cwd: Path = ROOT) -> Iterator[subprocess.Popen[bytes]]:
+def serving(
+    workspace: Path, port: int, output: Path, cwd: Path = ROOT, more: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
     """``flcontrib serve`` on a workspace, as typed in ``cwd``; ended with everything it started, except jobs."""
     command = [sys.executable, str(console_script(output.parent / "bin")), "serve", "--workspace", str(workspace)]
     with output.open("ab") as out:
         server = subprocess.Popen(
-            [*command, "--port", str(port)],
+            [*command, "--port", str(port), *more],
             cwd=cwd,
             env=usual_environment(),
             stdout=out,

@@ -1,0 +1,93 @@
+"""Signing in for real: a browser, Streamlit's OpenID Connect, and a provider that vouches for one account at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import MILLISECONDS, Served, free_port, serving
+from tests.browser.openid_provider import CLIENT_ID, CLIENT_SECRET, Provider, providing
+
+pytestmark = pytest.mark.browser
+expect.set_options(timeout=MILLISECONDS)
+ADA, GRACE, WARD, EVE = "ada@example.org", "grace@example.org", "ward3@example.org", "eve@example.org"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A dashboard that asks who is there, and the provider it asks."""
+
+    address: str
+    provider: Provider
+    run: str
+
+
+@pytest.fixture(scope="module")
+def guarded(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder, port = tmp_path_factory.mktemp("sign-in"), free_port()
+    run = served.filled.runs["report"].digest
+    with providing() as provider:
+        file = folder / "sign-in.toml"
+        file.write_text(_sign_in(provider, port, run))
+        with serving(served.filled.folder, port, folder / "server.txt", more=("--sign-in", str(file))):
+            yield Guarded(f"http://localhost:{port}", provider, run)
+            assert provider.faults == []
+
+
+def _sign_in(provider: Provider, port: int, run: str) -> str:
+    return f"""
+[auth]
+redirect_uri = "http://localhost:{port}/oauth2callback"
+cookie_secret = "{"0123456789abcdef" * 4}"
+client_id = "{CLIENT_ID}"
+client_secret = "{CLIENT_SECRET}"
+server_metadata_url = "{provider.address}/.well-known/openid-configuration"
+[accounts]
+"{ADA}" = "operator"
+"{GRACE}" = "auditor"
+"{WARD}" = {{ role = "client", client = "client-03", runs = ["{run[:16]}"] }}
+"""
+
+
+def signed_in(browser: Browser, guarded: Guarded, account: str) -> Page:
+    """A fresh browser in which this account has gone through the provider and come back."""
+    guarded.provider.account = account
+    page = browser.new_context().new_page()
+    page.set_default_timeout(MILLISECONDS)
+    page.goto(guarded.address)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    expect(page.get_by_text("client-03")).to_have_count(0)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    return page
+
+
+def test_each_account_sees_what_it_may_after_a_real_sign_in(browser: Browser, guarded: Guarded) -> None:
+    title = "heading"
+    operator = signed_in(browser, guarded, ADA)
+    expect(operator.get_by_role(title, level=1)).to_contain_text("1 of 6 clients stands out")
+    operator.goto(f"{guarded.address}/upload?run={guarded.run[:16]}")
+    expect(operator.get_by_text("What happens to a file")).to_be_visible()
+    expect(operator.get_by_test_id("stSidebar").get_by_text(", operator")).to_be_visible()
+
+    auditor = signed_in(browser, guarded, GRACE)
+    expect(auditor.get_by_role(title, level=1)).to_contain_text("1 of 6 clients stands out")
+    auditor.goto(f"{guarded.address}/upload")
+    expect(auditor.get_by_text("Operators bring in runs")).to_be_visible()
+
+    client = signed_in(browser, guarded, WARD)
+    for place in ("", "runs", "alerts?client=client-05"):
+        client.goto(f"{guarded.address}/{place}")
+        expect(client.get_by_role(title, level=1)).to_have_text("client-03 sent empty updates in epochs 5–8")
+        assert "client-05" not in client.content()
+
+    stranger = signed_in(browser, guarded, EVE)
+    expect(stranger.get_by_role(title, level=1)).to_have_text("This account has no access")
+
+    operator.get_by_role("button", name="Sign out").click()
+    expect(operator.get_by_role(title, level=1)).to_have_text("Sign in")
+    for page in (operator, auditor, client, stranger):
+        page.context.close()
