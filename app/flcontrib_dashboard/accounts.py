@@ -17,7 +17,7 @@ from typing import Any, cast
 import streamlit as st
 
 from flcontrib_core.errors import FLContribError, SettingsError
-from flcontrib_core.workspace import GrantKind, Job, RunEntry, Workspace
+from flcontrib_core.workspace import Display, GrantKind, Job, ResultEntry, RunEntry, Workspace
 
 FILE = "FLCONTRIB_SIGN_IN"
 """Environment variable with the path of the sign-in file; unset: no sign-in."""
@@ -199,7 +199,17 @@ class OneRun:
         self.head = whole.head
         self.previews = whole.previews
         self.alerts = cast(Any, _Checked(whole.alerts, OF_ITS_ALERTS, digest))
-        self.jobs = self
+        self.jobs = self.preferences = self
+
+    def display(self) -> Display:
+        """How the pages are shown here."""
+        return self._whole.preferences.display()
+
+    def load_result(self, entry: ResultEntry, declared: Any = None) -> Any:
+        """A result of the run."""
+        if entry.run_digest != self._digest:
+            raise NotAllowed(LINK_ONLY)
+        return self._whole.load_result(entry, declared)
 
     def runs(self) -> tuple[RunEntry, ...]:
         """The one run."""
