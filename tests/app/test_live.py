@@ -8,14 +8,14 @@ from flcontrib_core.runs import RunRecorder, read_run_log
 from flcontrib_core.workspace import Workspace, follow_recording
 from tests.app.filled_workspace import TINY, make_tiny_log, wait_until
 from tests.app.test_pages import _own_caches, opened, title, words
-from tests.workspace.recorded import scratch_folder
+from tests.workspace.recorded import ending_jobs, scratch_folder
 
 assert _own_caches  # each case opens its own workspace
 LIVE = ("overview", "contributions", "alerts", "client", "epoch", "change_points", "clusters")
 
 
 def test_a_recording_is_followed_on_every_page_and_its_link_survives_its_end() -> None:
-    with scratch_folder() as folder, Workspace(folder / "workspace") as workspace:
+    with scratch_folder() as folder, Workspace(folder / "workspace") as workspace, ending_jobs(workspace):
         recorded = make_tiny_log(folder / "live", TINY)
         entry, job = follow_recording(workspace, recorded)
         wait_until(lambda: workspace.previews.stamp(job.id) is not None, "a first look")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from flcontrib_core.runs.recorder import RunRecorder
+from flcontrib_core.workspace import Workspace
 
 MEMORY_DISK = Path("/dev/shm")
 
@@ -52,6 +53,17 @@ def scratch_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def ending_jobs(workspace: Workspace) -> Iterator[Workspace]:
+    """The workspace; whatever happens in the block, no job of it goes on afterwards."""
+    try:
+        yield workspace
+    finally:
+        for job in workspace.jobs.list():
+            if job.active:
+                workspace.jobs.cancel(job.id)
 
 
 def flip_byte(path: Path, position: int) -> None:

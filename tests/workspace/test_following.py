@@ -24,7 +24,7 @@ from flcontrib_core.workspace.follow_jobs import follow_in_workspace
 from flcontrib_core.workspace.job_status import read_status
 from flcontrib_core.workspace.jobs import JobQueue
 from tests.app.filled_workspace import ended, wait_until
-from tests.workspace.recorded import record_run, scratch_folder
+from tests.workspace.recorded import ending_jobs, record_run, scratch_folder
 from tests.workspace.training import SETTINGS, WINDOW
 
 QUICK = {"follow": "tests.workspace.runners:quick_follow"}
@@ -112,6 +112,7 @@ def test_training_and_follower_are_killed_and_the_end_is_the_offline_one() -> No
     with (
         scratch_folder() as folder,
         Workspace(folder / "workspace", runners=QUICK) as workspace,
+        ending_jobs(workspace),
         training(folder) as live,
     ):
         entry, job = follow_recording(workspace, live.folder, until=SETTINGS.epochs)
