@@ -28,8 +28,9 @@ from flcontrib_core.bundled_files import bundled
 from flcontrib_core.commands.serving import prepare_samples
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.history import AssessSettings
+from flcontrib_core.laboratory.simulation import SimulationSettings, simulate
 from flcontrib_core.runs.recorder import RunRecorder
-from flcontrib_core.workspace import RunEntry, Workspace
+from flcontrib_core.workspace import RunEntry, Workspace, measure_in_workspace
 from tests.app.filled_workspace import add_large_table, keep_report, wait_until
 from tests.browser.conftest import answers, cancel_jobs, free_port, serving
 from tests.browser.provide_browser import on_path
@@ -107,6 +108,7 @@ class Bench:
     folder: Path
     log: RunEntry
     crowd: RunEntry
+    unpaid: RunEntry
 
     def url(self, page: str, run: RunEntry | None = None) -> str:
         return f"{self.address}/{page}" + ("" if run is None else f"?run={run.digest[:16]}")
@@ -118,7 +120,8 @@ def run(scale: str) -> list[Measurement]:
     with bench() as served, bare_browser(on_path() or "chromium", FLAGS) as socket:
         return [
             *first_screens(socket, served, size),
-            knobs(socket, served, size),
+            knobs(socket, served.url("scheduler", served.log), size, "computed", 0.3),
+            knobs(socket, served.url("scheduler", served.unpaid), size, "uncomputed", 0.4),
             clients(socket, served, size),
             *many_readers(socket, served, size),
         ]
@@ -132,20 +135,24 @@ def bench() -> Iterator[Bench]:
         with Workspace(folder) as workspace:
             log = add_log(workspace, Path(place))
             crowd = add_large_table(workspace, Path(place), MANY_CLIENTS, MANY_EPOCHS)
+            unpaid = add_unpaid_log(workspace, Path(place))
         port = free_port()
         try:
             with serving(folder, port, Path(place) / "server.txt"):
-                wait_for_samples(folder)
-                yield Bench(f"http://localhost:{port}", folder, log, crowd)
+                yield Bench(f"http://localhost:{port}", folder, log, crowd, unpaid)
         finally:
             cancel_jobs(folder)
 
 
-def wait_for_samples(folder: Path) -> None:
-    """A new server computes the sample runs nobody has computed yet; what is measured here is an idle one."""
-    with Workspace(folder) as workspace:
-        while any(j.active for j in workspace.jobs.poll()):
-            time.sleep(0.5)
+def add_unpaid_log(workspace: Workspace, folder: Path) -> RunEntry:
+    """A run of the same size with a model, measured as a plan needs it, of which nothing is computed."""
+    settings = SimulationSettings(
+        name="Nothing computed yet", clients=CLIENTS, epochs=EPOCHS, participation=0.5, train_rows=1280, hidden=(4,)
+    )
+    simulate(settings, folder / "unpaid.flrun")
+    entry = workspace.add_run(folder / "unpaid.flrun")
+    measure_in_workspace(workspace, entry.digest, {})
+    return entry
 
 
 def add_log(workspace: Workspace, folder: Path) -> RunEntry:
@@ -234,9 +241,9 @@ def empty_streamlit(folder: Path) -> Iterator[str]:
         server.wait()
 
 
-def knobs(socket: ClientConnection, served: Bench, size: Scale) -> Measurement:
+def knobs(socket: ClientConnection, address: str, size: Scale, state: str, goal: float) -> Measurement:
     """Arrow keys on the budget, each to a value never shown before and answered by every chart of the page."""
-    page = quiet_page(socket, served.url("scheduler", served.log))
+    page = quiet_page(socket, address)
     page.value("document.querySelector('[role=slider], input[type=range]').focus()")
     seconds = []
     for _ in range(size.moves):
@@ -244,7 +251,7 @@ def knobs(socket: ClientConnection, served: Bench, size: Scale) -> Measurement:
         page.press("ArrowLeft")
         seconds.append(page.wait_for_number(TOOK))
     page.close()
-    return late(f"scheduler knob to redrawn charts, T = {EPOCHS}, m = {CLIENTS}", seconds, 0.3)
+    return late(f"scheduler knob to redrawn charts, {state} run, T = {EPOCHS}, m = {CLIENTS}", seconds, goal)
 
 
 def clients(socket: ClientConnection, served: Bench, size: Scale) -> Measurement:
