@@ -4,6 +4,7 @@ Adult, the paper's MLP, 64 clients of whom 32 take part in each of 50 epochs, lo
 assesses the whole run, assembling included: with the default settings, whose precision is far beyond GTG-Shapley's, and
 with 2n evaluations per epoch, which is nearer to its errors. GTG-Shapley runs with its paper's
 defaults on three epochs (early, middle, late), whose mean CPU stands for the others: a whole run of it takes an hour.
+Its thresholds are taken as published and, a second time, as shares of the epoch's own range.
 On the same three epochs both are compared with direct evaluation of a large balanced sample of coalitions.
 GTG-Shapley skips an epoch, or a utility, whose increment is small, and answers 0 there: those are cheap and wrong, so
 they are counted and priced as they come, and the errors show it.
@@ -12,8 +13,8 @@ they are counted and priced as they come, and the errors show it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +31,12 @@ from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley import Auto
 from flcontrib_core.shapley.coalitions import everybody
 from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.gtg import GTG
 from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures
 from flcontrib_core.shapley.simplex_kernel import metric_factor
+from flcontrib_core.shapley.thresholds import THRESHOLD_UNITS, ThresholdUnits
 from flcontrib_core.vocabulary import FloatArray, PlayerByUtility
 from flcontrib_core.words.remarks import remark_phrase
 
@@ -52,29 +55,55 @@ def run(scale: str) -> list[Measurement]:
     with one_blas_thread():
         epoch_estimator("surrogate"), epoch_estimator("gtg")  # imports are nobody's cost
         games = list(epochs_of(log, "adult", checked))
-        estimates, theirs = zip(*(cpu(_gtg, game) for game in games), strict=True)
-        for game, found, seconds in zip(games, estimates, theirs, strict=True):
-            told = f"{found.evaluations} evaluations; {'; '.join(remark_phrase(r) for r in found.remarks)}"
-            measured.append(Measurement(f"GTG-Shapley, {game.name}: CPU", seconds, unit="s", note=told))
         references = [_reference(game, samples) for game in games]
-        gtg_error = _errors([found.values for found in estimates], references)
-        gtg_cpu = float(np.mean(theirs)) * epochs
+        peers = [_peer(units, games, references, epochs) for units in THRESHOLD_UNITS]
+        measured += [line for peer in peers for line in peer.told]
         for evaluations, words in ((None, "as it is"), (2 * games[0].game.players, "with 2n evaluations")):
             wanted = replace(AssessSettings(), observe=False, estimator=Auto(evaluations=evaluations))
             history, ours = cpu(assess_contributions, log, wanted)
+            error = _errors([_values(history, log, game.number) for game in games], references)
             spent = f"{ours:.1f} s for {int(history.evaluations.sum())} evaluations"
             told = f"{spent}; GTG-Shapley's from {len(checked)} epochs"
             goal = GOAL if full and evaluations else None
-            label = f"64 clients, {epochs} epochs: CPU of GTG-Shapley / auto {words}"
-            measured.append(Measurement(label, gtg_cpu / ours, goal, unit="×", note=told))
-            error = _errors([_values(history, log, game.number) for game in games], references)
-            for column, utility in enumerate(history.utilities):
-                mine, other = float(error[column]), float(gtg_error[column])
-                ratio = mine / other if other else float(mine > 0)
-                label = f"{utility}: mean squared error of auto {words} / of GTG-Shapley"
-                told = f"{mine:.1e} and {other:.1e} of the variance, median of {len(checked)} epochs"
-                measured.append(Measurement(label, ratio, 1.0, False, note=told))
+            for peer in peers:
+                label = f"64 clients, {epochs} epochs: CPU of GTG-Shapley ({peer.units}) / auto {words}"
+                measured.append(Measurement(label, peer.seconds / ours, goal, unit="×", note=told))
+                measured += _compared(history.utilities, words, error, peer, len(checked))
     return measured
+
+
+@dataclass(frozen=True)
+class Peer:
+    """GTG-Shapley under one rule for its thresholds."""
+
+    units: ThresholdUnits
+    seconds: float
+    """Of a whole run"""
+    error: FloatArray
+    told: list[Measurement]
+
+
+def _peer(
+    units: ThresholdUnits, games: Sequence[BenchmarkEpoch], references: Sequence[PlayerByUtility], epochs: int
+) -> Peer:
+    found, seconds = zip(*(cpu(_gtg, game, units) for game in games), strict=True)
+    told = []
+    for game, estimate, spent in zip(games, found, seconds, strict=True):
+        words = f"{estimate.evaluations} evaluations; {'; '.join(remark_phrase(r) for r in estimate.remarks)}"
+        told.append(Measurement(f"GTG-Shapley ({units}), {game.name}: CPU", spent, unit="s", note=words))
+    error = _errors([estimate.values for estimate in found], references)
+    return Peer(units, float(np.mean(seconds)) * epochs, error, told)
+
+
+def _compared(
+    utilities: Sequence[str], words: str, error: FloatArray, peer: Peer, checked: int
+) -> Iterator[Measurement]:
+    for column, utility in enumerate(utilities):
+        mine, other = float(error[column]), float(peer.error[column])
+        ratio = mine / other if other else float(mine > 0)
+        label = f"{utility}: mean squared error of auto {words} / of GTG-Shapley ({peer.units})"
+        told = f"{mine:.1e} and {other:.1e} of the variance, median of {checked} epochs"
+        yield Measurement(label, ratio, 1.0, False, note=told)
 
 
 def _errors(values: Sequence[PlayerByUtility], references: Sequence[PlayerByUtility]) -> FloatArray:
@@ -91,8 +120,8 @@ def _values(history: ContributionHistory, log: RunLog, epoch: int) -> PlayerByUt
     return np.stack([history.of(utility).values[epoch, members] for utility in history.utilities], axis=1)
 
 
-def _gtg(epoch: BenchmarkEpoch) -> ShapleyEstimate:
-    return epoch_estimator("gtg").estimate(epoch.oracle(), np.random.default_rng(0))
+def _gtg(epoch: BenchmarkEpoch, units: ThresholdUnits) -> ShapleyEstimate:
+    return GTG(units=units).estimate(epoch.oracle(), np.random.default_rng(0))
 
 
 def _reference(epoch: BenchmarkEpoch, samples: int) -> PlayerByUtility:

@@ -10,7 +10,7 @@ import streamlit as st
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import Following
 from flcontrib_core.reports import share_of_help, table_csv, totals_table
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import FillPolicy, FloatArray
 from flcontrib_core.words import numbers, pending_epochs
 from flcontrib_dashboard import controls, selection, state
 
@@ -23,6 +23,7 @@ TALLEST = 460
 COLUMNS = {
     "Total": "credit over the whole run, help up, the initial model's share left out",
     "± 95%": "of the total; epochs without a value are counted by the rule above, so the interval is not theirs",
+    "± worst case": "the linear sum of the epochs' half-widths: what the total is off by where all of them err one way",
     "Share of the help": "Each client's part of all positive totals; a negative total counts as zero here.",
     "Took part": "epochs",
     "Computed": "epochs with a value",
@@ -42,7 +43,11 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     columns: dict[str, list[Any]] = {
         "Client": [history.client_ids[i] for i in order],
         "Total": credit.tolist(),
-        "± 95%": [interval_words(h, digits, n) for h, n in zip(half.tolist(), unknown.tolist(), strict=True)],
+        "± 95%": interval_column(half, digits, unknown),
+    }
+    if np.nan_to_num(half).any():  # where all is exact, it is in the worst case too
+        columns["± worst case"] = interval_column(history.worst_case_errors(utility)[order], digits, unknown)
+    columns |= {
         "Share of the help": (100 * share_of_help(credit)).tolist(),
         "Took part": history.participated.sum(axis=0)[order].tolist(),
         "Computed": (history.participated & history.of(utility).computed).sum(axis=0)[order].tolist(),
@@ -57,6 +62,11 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
 def fill_of(report: AuditReport) -> FillPolicy:
     """How epochs without values count in totals: an equal split, but nothing at all while their gain is unknown."""
     return FillPolicy.ZERO if pending_epochs(report) else FillPolicy.EQUAL
+
+
+def interval_column(halves: FloatArray, digits: int, unknown: FloatArray) -> list[str]:
+    """Half-widths in words, one per client."""
+    return [interval_words(h, digits, n) for h, n in zip(halves.tolist(), unknown.tolist(), strict=True)]
 
 
 def interval_words(half: float, digits: int, unknown: int) -> str:
@@ -107,6 +117,7 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
             "Total": number(help=COLUMNS["Total"], format=f"%+.{digits}f"),
             "Per 100 rows": number(format=f"%+.{digits}f"),
             "± 95%": st.column_config.TextColumn(help=COLUMNS["± 95%"]),
+            "± worst case": st.column_config.TextColumn(help=COLUMNS["± worst case"]),
             "Took part": number(help=COLUMNS["Took part"]),
             "Computed": number(help=COLUMNS["Computed"]),
             "Share of the help": st.column_config.ProgressColumn(

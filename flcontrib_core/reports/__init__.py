@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from flcontrib_core.reports.paper_figure import PaperFigure as PaperFigure
     from flcontrib_core.reports.paper_figure import read_paper_figures as read_paper_figures
     from flcontrib_core.reports.record import Record as Record
+    from flcontrib_core.reports.tables import AXIOMS as AXIOMS
     from flcontrib_core.reports.tables import alerts_table as alerts_table
+    from flcontrib_core.reports.tables import axioms_table as axioms_table
     from flcontrib_core.reports.tables import csv_safe as csv_safe
     from flcontrib_core.reports.tables import share_of_help as share_of_help
     from flcontrib_core.reports.tables import state_names as state_names

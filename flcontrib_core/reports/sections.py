@@ -11,6 +11,7 @@ from flcontrib_core.charts import Chart, fill_of, main_utility, total_credit
 from flcontrib_core.detection.findings import ALERT_KINDS
 from flcontrib_core.reports.page import bullets, command, drawn, facts_list, flattened, grid, markup, paragraph, section
 from flcontrib_core.reports.record import Record
+from flcontrib_core.reports.tables import AXIOMS, axioms_table
 from flcontrib_core.words import (
     credited,
     history_remarks,
@@ -144,21 +145,11 @@ def warnings_section(report: AuditReport) -> str:
 
 def axioms_section(report: AuditReport) -> str:
     """Whether the Shapley axioms hold for these values."""
-    rows = [
-        [
-            a.name,
-            a.utility,
-            "holds" if a.holds else f"misses ({a.method})",
-            f"{a.gap:.2g}",
-            "–" if a.epoch is None else str(a.epoch),
-        ]
-        for a in report.axioms
-    ]
+    rows = axioms_table(report)
     if not rows:
         return ""
-    words = "Checked on these very values: what the Shapley value promises, and by how much the method misses it."
-    table = grid(["Promise", "Utility", "Result", "Largest gap", "Epoch"], rows, words=3)
-    return section("Checks of the values", paragraph(words, "second small"), table)
+    table = grid(list(rows[0]), [list(row.values()) for row in rows], words=3)
+    return section("Checks of the values", paragraph(AXIOMS, "second small"), table)
 
 
 def provenance_section(report: AuditReport) -> str:

@@ -161,6 +161,23 @@ def share_of_help(credit: FloatArray) -> FloatArray:
     return positive / positive.sum() if positive.any() else np.zeros_like(positive)
 
 
+AXIOMS = "Checked on these very values: what the Shapley value promises, and by how much the method misses it."
+
+
+def axioms_table(report: AuditReport) -> list[dict[str, str]]:
+    """Whether the Shapley axioms hold for these values, a row per promise and utility; none without values."""
+    return [
+        {
+            "Promise": check.name,
+            "Utility": check.utility,
+            "Result": "holds" if check.holds else f"misses ({check.method})",
+            "Largest gap": f"{check.gap:.2g}",
+            "Epoch": "–" if check.epoch is None else str(check.epoch),
+        }
+        for check in report.axioms
+    ]
+
+
 def alerts_table(report: AuditReport, reviews: Reviews = NO_REVIEWS) -> Table:
     """One row per alert, everything that is known about it: its facts, its sentences uncut, what was decided."""
     rows = [_alert_row(alert, reviews.of(alert)) for alert in reviews.ordered(report.detection.alerts)]

@@ -191,3 +191,9 @@ def test_table_says_exact_and_no_interval_in_words() -> None:
     said = dict(zip(columns["Client"], columns["± 95%"], strict=True))
     assert said[history.client_ids[0]] == "exact"
     assert said[history.client_ids[2]] == "no interval"
+    worst = dict(zip(columns["Client"], columns["± worst case"], strict=True))
+    assert worst[history.client_ids[0]] == "exact"
+    other = history.client_ids[1]
+    assert float(worst[other]) > float(said[other])  # a linear sum is never below the root of squares
+    history.of("loss").standard_errors[:] = 0.0
+    assert "± worst case" not in totals_columns(made_report(history), "loss", FillPolicy.EQUAL)

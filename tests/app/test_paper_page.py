@@ -13,6 +13,7 @@ from flcontrib_core.reports import QUESTIONS, REPRODUCTION, read_paper_figures
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import JobState, Workspace
 from flcontrib_core.workspace.jobs import JobQueue
+from tests.app.filled_workspace import Filled
 from tests.app.test_pages import _own_caches, opened, pictures, title, words
 from tests.workspace.recorded import scratch_folder
 
@@ -64,3 +65,11 @@ def test_a_figure_is_started_as_a_job_and_shown_when_it_is_there(empty: Path, mo
     again = opened(empty, "paper", figure="aggregation")
     assert "Made in this workspace" in words(again)
     assert "made here" in words(again)
+
+
+def test_the_axioms_stand_below_the_totals(filled: Filled) -> None:
+    shown = opened(filled.folder, "contributions", filled.runs["report"])
+    table = shown.dataframe[-1].value
+    assert set(table["Utility"]) == {"loss", "accuracy"}
+    assert set(table["Result"]) == {"holds"}
+    assert "sum of values = increment" in set(table["Promise"])

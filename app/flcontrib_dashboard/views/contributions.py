@@ -18,6 +18,7 @@ from flcontrib_core.charts import (
     heat_map_rows,
     ranking_facts,
 )
+from flcontrib_core.reports import AXIOMS, axioms_table
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import contribution_title, numbers, pending_epochs, so_far
 from flcontrib_dashboard import client_table, controls, selection, state
@@ -99,6 +100,13 @@ def totals(shown: state.Shown, utility: str, following: Following) -> None:
     client_table.show_totals(shown, utility, following, fill)
 
 
+def promises(report: AuditReport) -> None:
+    """The axioms, checked on the values on screen."""
+    controls.card_title("Checks of the values")
+    controls.table(axioms_table(report), key="axioms")
+    st.caption(f"{AXIOMS} The best group S* of an epoch stands on its page.")
+
+
 shown = controls.need_report("Contributions", unfinished=True)
 if shown is not None and shown.report.history.without_values is not None:
     st.title("This result has no Shapley values")
@@ -121,4 +129,7 @@ elif shown is not None:
             heat_map(shown, utility, order, following)
     with st.container(border=True, gap="xsmall"):
         totals(shown, utility, following)
+    if report.axioms:
+        with st.container(border=True, gap="xsmall"):
+            promises(report)
     controls.next_steps(("change_points", "When did a client change?"), ("report", "Take the numbers with you"))
