@@ -1,7 +1,7 @@
 """Follows a page of the documentation as a reader would: its commands and its Python, from top to bottom.
 
 Uses nothing but the package itself: ``make wheel`` runs it in an environment that has no test tool, on the README that
-lies in the wheel: ``python -P pages.py``.
+lies in the wheel and on the pages that are named: ``python -P pages.py start.md``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import copy
 import os
 import re
 import shlex
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,11 +111,14 @@ if __name__ == "__main__":
 
     from flcontrib_core.bundled_files import bundled
 
+    pages = [Path(page).resolve() for page in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         os.environ["FLCONTRIB_WORKSPACE"] = str(Path(place) / "workspace")
         Path("sample_runs").symlink_to(bundled("sample_runs"))
         _, _, readme = str(distribution("flcontrib").read_text("METADATA")).partition("\n\n")
         count = follow(readme, federation())
-    assert count >= 5, count
-    print(f"the wheel's README works: {count} steps")
+        assert count >= 5, count
+        for page in pages:
+            count += follow(page.read_text(), federation())
+    print(f"the wheel's README and {len(pages)} pages work: {count} steps")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
-from tests.pages import federation, follow
+from tests.pages import federation, follow, run_command
 from tests.patience import PATIENCE_SECONDS
 from tests.test_rooms import MODULES, ORDER, imports_of
 
@@ -151,6 +151,45 @@ def test_the_pictures_of_the_house_show_what_the_sources_say(site: Path) -> None
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One workspace for all pages: what one of them had evaluated, the next one remembers."""
     return tmp_path_factory.mktemp("pages") / "workspace"
+
+
+def test_the_sign_in_file_of_the_serving_page_is_taken(tmp_path: Path) -> None:
+    from flcontrib_dashboard.accounts import Role, read_accounts
+
+    from flcontrib_core.commands.serving import require_sign_in
+
+    (sample,) = re.findall(r"^```toml\n(.*?)^```", (DOCS / "serving.md").read_text(), flags=re.S | re.M)
+    (tmp_path / "sign-in.toml").write_text(sample)
+    require_sign_in(tmp_path / "sign-in.toml")
+    accounts = read_accounts(tmp_path / "sign-in.toml")
+    assert {account.role for account in accounts.values()} == set(Role)
+
+
+def test_the_json_of_every_command_has_the_keys_that_its_page_promises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLCONTRIB_WORKSPACE", str(tmp_path / "workspace"))
+    run_command(
+        "flcontrib simulate s.flrun --clients 6 --epochs 10 --hidden 8 --attack zero --dishonest 1 --window 3:8"
+    )
+    page = (DOCS / "reference" / "json.md").read_text()
+    rest = {"schedule": "s.flrun --budget 2", "report": "s.flrun -o r.html", "verify": "r.json s.flrun",
+            "compare": "s.flrun s.flrun", "ask": "s.flrun -o work --metric accuracy:higher"}  # fmt: skip
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, flags=re.S | re.M))
+    assert len(sections) == 9
+    for command, section in sections.items():
+        capsys.readouterr()
+        run_command(f"flcontrib {command} {rest.get(command, 's.flrun')} --json")
+        answer = json.loads(capsys.readouterr().out)
+        whole, _, of_an_alert = section.partition("An alert:")
+        for table, keys in ((whole, answer), (of_an_alert, answer["alerts"][0] if of_an_alert else {})):
+            told = {
+                name
+                for row in re.findall(r"^\| (`[^|]*) \|", table, flags=re.M)
+                for name in re.findall(r"`(\w+)`", row)
+            }
+            assert told <= set(keys), (command, told - set(keys))
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
