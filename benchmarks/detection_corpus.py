@@ -18,7 +18,7 @@ from benchmarks.cached_runs import CACHE
 from benchmarks.measurement import Measurement
 from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.detection.peers import EpochUpdates, peer_scores
-from flcontrib_core.laboratory.corpus import assess_corpus, corpus, map_corpus
+from flcontrib_core.laboratory.corpus import Regime, assess_corpus, corpus, map_corpus
 from flcontrib_core.laboratory.corpus_scoring import (
     ScoredRun,
     Share,
@@ -102,11 +102,24 @@ def rows_of(scored: Sequence[ScoredRun]) -> list[Measurement]:
         )
     )
     rows += [_share(f"found: {name}", recall(scored, *groups), goal) for name, groups, goal in ATTACKS]
+    rows += regime_rows(scored)
     rows.append(Measurement("on/off: IoU of what was found", mean_overlap(scored, "attacked/*/on-off/*"), 0.6))
     rows.append(Measurement("windowed flips: IoU", mean_overlap(scored, "attacked/label-flip*/window/*")))
     rows.append(Measurement("calibration error (ECE), all regimes", stated_error(scored), 0.015, False))
     stated, true = stated_and_true(scored, VerdictKind.NOTHING_FOUND)
     rows.append(_share(f"dishonest among 'nothing found' (stated {stated:.3f})", true, None))
+    return rows
+
+
+def regime_rows(scored: Sequence[ScoredRun]) -> list[Measurement]:
+    """Innocents accused and attackers found, regime by regime, in every family of runs that fixes one."""
+    rows = []
+    for regime in Regime:
+        innocent, found = accused(scored, f"*/{regime}"), recall(scored, f"attacked/*/{regime}")
+        if innocent.of:
+            rows.append(_share(f"{regime}: runs with an accused innocent", innocent, None))
+        if found.of:
+            rows.append(_share(f"{regime}: attackers found", found, None))
     return rows
 
 

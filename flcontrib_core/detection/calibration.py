@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
 from math import exp, lgamma, log, log1p
@@ -88,8 +88,6 @@ class Regime:
     """mean share of the clients that take part, over epochs with participants"""
     values_alone: bool
     """Is it read as a table, without the channels of the updates?"""
-    updates_alone: bool = False
-    """Is it read by its updates alone? No honest run of the calibration was: its rate is not known."""
 
     def resembles(self, run: HonestRun) -> bool:
         return 0.5 <= self.clients / run.clients <= 2.0 and abs(self.participation - run.participation) <= 0.25
@@ -117,6 +115,12 @@ class Calibration:
     """preset -> the u that alerts"""
     honest_runs: tuple[HonestRun, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    updates_alone: Calibration | None = None
+    """the same, measured on logs that hold updates and nothing that says what they did to the model"""
+
+    def of_updates_alone(self) -> Calibration:
+        """What a log of updates alone is read with: its own calibration, else this one without the rates of others."""
+        return self.updates_alone or replace(self, honest_runs=())
 
     def preset(self, name: str) -> float:
         if name not in self.presets:
@@ -128,8 +132,7 @@ class Calibration:
 
         ``online`` counts runs with an alert at *any* look while they grew, at the online preset.
         """
-        honest = () if regime.updates_alone else self.honest_runs
-        measured = [r for r in honest if not online or r.alerts_online is not None]
+        measured = [r for r in self.honest_runs if not online or r.alerts_online is not None]
         similar = [r for r in measured if regime.resembles(r)]
         comparable = len(similar) >= LEAST_COMPARABLE
         runs = similar if comparable else measured
@@ -221,7 +224,14 @@ def _share(rung: tuple[float, float, int]) -> float:
 
 
 def to_json(calibration: Calibration) -> str:
-    body = {
+    """The calibration as ``from_json`` reads it."""
+    text = json.dumps(_body(calibration), indent=1, ensure_ascii=False)
+    return text.replace("-Infinity", "-99.0") + "\n"
+
+
+def _body(calibration: Calibration) -> dict[str, Any]:
+    own = calibration.updates_alone
+    return {
         "thresholds": {
             k: {"level": round(t.level, 4), "scale": round(t.scale, 4)} for k, t in calibration.thresholds.items()
         },
@@ -250,13 +260,17 @@ def to_json(calibration: Calibration) -> str:
             ]
             for r in calibration.honest_runs
         ],
+        "updates_alone": None if own is None else _body(own),
     }
-    text = json.dumps(body, indent=1, ensure_ascii=False)
-    return text.replace("-Infinity", "-99.0") + "\n"
 
 
 def from_json(text: str) -> Calibration:
-    body = json.loads(text)
+    """A calibration as ``to_json`` writes it."""
+    return _calibration(json.loads(text))
+
+
+def _calibration(body: Mapping[str, Any]) -> Calibration:
+    own = body.get("updates_alone")
     return Calibration(
         {k: Threshold(t["level"], t["scale"]) for k, t in body["thresholds"].items()},
         _odds(body["odds"]["window"]),
@@ -268,6 +282,7 @@ def from_json(text: str) -> Calibration:
         body["presets"],
         tuple(HonestRun(*row) for row in body["honest_runs"]),
         body["provenance"],
+        None if own is None else _calibration(own),
     )
 
 

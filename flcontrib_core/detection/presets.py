@@ -28,14 +28,15 @@ def regime_of(history: ContributionHistory) -> Regime:
     took_part = history.participated[1:]
     held = took_part[took_part.any(axis=1)]
     participation = float(held.mean()) if held.size else 1.0
-    lacking = history.without_values
-    updates_alone = lacking is not None and not lacking.measurable
-    return Regime(len(history.client_ids), participation, values_alone(history), updates_alone)
+    return Regime(len(history.client_ids), participation, values_alone(history))
 
 
 def preset_rates(history: ContributionHistory, calibration: Calibration | None = None) -> tuple[PresetRate, ...]:
     """Each preset with its measured rate on honest runs of comparable size and participation, default first."""
     measured = calibration or shipped_calibration()
+    lacking = history.without_values
+    if lacking is not None and not lacking.measurable:
+        measured = measured.of_updates_alone()
     regime = regime_of(history)
     rates = []
     for name in PRESETS:

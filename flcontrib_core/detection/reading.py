@@ -93,8 +93,10 @@ def reading_of(
 ) -> Reading:
     """See everything once: exact findings, windows with u above ``threshold``, persistence outside both."""
     channels = standardise(history)
-    if channels.updates_alone:  # not calibrated on such logs: the strict preset is the least that is asked for
-        threshold = max(threshold, calibration.preset("strict"))
+    if channels.updates_alone:
+        if calibration.updates_alone is None:  # not calibrated on such logs: the strict preset is the least asked for
+            threshold = max(threshold, calibration.preset("strict"))
+        calibration = calibration.of_updates_alone()
     exact = find_exact(history)
     exact_cells = np.zeros(channels.participated.shape, dtype=bool)
     for finding in exact:

@@ -26,7 +26,7 @@ from flcontrib_core.detection.calibration import (
     fit_tail,
 )
 from flcontrib_core.detection.channels import standardise
-from flcontrib_core.detection.experts import EXPERTS, NOISE, score_experts
+from flcontrib_core.detection.experts import EXPERTS, NOISE, UPDATE_EXPERTS, score_experts
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.free_riding import LEAST_IDLE
 from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE
@@ -34,9 +34,10 @@ from flcontrib_core.detection.presets import regime_of
 from flcontrib_core.detection.reading import Reading, reading_of
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.laboratory.calibrate import EXPERT_RATE
+from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues
+from flcontrib_core.laboratory.calibrate import EXPERT_RATE, RATES
 from flcontrib_core.laboratory.corpus import AssessedRun, Part, assess_corpus, corpus, kept_runs
-from flcontrib_core.vocabulary import OnProgress, no_progress
+from flcontrib_core.vocabulary import CellState, OnProgress, no_progress
 
 ACCUSED_RATE = 0.004
 """Share of runs in which one expert alone, or one kind of idleness, may accuse an innocent."""
@@ -77,7 +78,43 @@ def refine_on_corpus(
             for run in assess_corpus(runs, place):
                 on_progress(sum(map(len, assessed)), total, run.run_id)
                 assessed[number].append(run)
-        return refine(first, *assessed)
+        return replace(refine(first, *assessed), updates_alone=refine_updates_alone(first, *assessed))
+
+
+def refine_updates_alone(
+    first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[AssessedRun]
+) -> Calibration:
+    """``refine`` for logs without model or validation set: the same runs, read by their updates.
+
+    The tails of the experts that are heard there are fitted anew: their other channels are missing.
+    """
+    heard = {expert.name for expert in UPDATE_EXPERTS}
+    others_thresholds = {name: limit for name, limit in first.thresholds.items() if name not in heard}
+    bare = [[replace(run, history=of_updates(run.history)) for run in runs] for runs in (tuning, others)]
+    return refine(replace(first, thresholds=others_thresholds, honest_runs=(), provenance={}), *bare)
+
+
+def of_updates(history: ContributionHistory) -> ContributionHistory:
+    """The history as a log without model or validation set gives it: no value, no margin, the updates' own channels."""
+    raw = history.channels
+    assert raw is not None
+    unknown = np.full(history.participated.shape, np.nan)
+    state = history.state.copy()
+    state[state == CellState.COMPUTED] = CellState.NOT_COMPUTED
+    return replace(
+        history,
+        values=np.where(state == CellState.NOT_COMPUTED, np.nan, 0.0),
+        state=state,
+        remarks=(EpochRemark((), WithoutValues(NoValues.NO_MODEL)),),
+        channels=replace(
+            raw,
+            solo_margin=unknown,
+            solo_worst_class=unknown,
+            solo_loss=unknown,
+            solo_class_margin=np.full((*history.participated.shape, 0), np.nan),
+            validation_rows=0,
+        ),
+    )
 
 
 def _counts(numbers: dict[str, int], share: float) -> dict[str, int]:
@@ -110,7 +147,7 @@ def _tails_of_new(first: Calibration, runs: list[AssessedRun]) -> dict[str, Thre
     for e, expert in enumerate(new):
         maxima = np.array([float(readings[e].score.max(initial=-np.inf)) for readings in scored])
         counts = np.array([max(1.0, float(readings[e].scored.sum())) for readings in scored])
-        tails[expert.name] = fit_tail(maxima, counts, EXPERT_RATE)
+        tails[expert.name] = fit_tail(maxima, counts, RATES.get(expert.name, EXPERT_RATE))
     return tails
 
 
@@ -215,5 +252,5 @@ def _innocent_run(run: AssessedRun, calibration: Calibration) -> HonestRun:
         regime.participation,
         run.history.epoch_count,
         largest(run.history),
-        largest(replace(run.history, channels=None)),
+        QUIET if run.history.without_values is not None else largest(replace(run.history, channels=None)),
     )

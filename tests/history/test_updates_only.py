@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,13 @@ import pytest
 from flcontrib_core import read_run_log
 from flcontrib_core.auditing import AuditReport, audit
 from flcontrib_core.bundled_files import bundled
+from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.detection.calibration import shipped_calibration
 from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.detection.presets import preset_rates
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.history import AssessSettings, NoValues, assess_contributions, lacking_part, price_of
+from flcontrib_core.laboratory.corpus_calibration import of_updates
 from flcontrib_core.reports.as_json import audit_json
 from flcontrib_core.reports.extract import write_extract
 from flcontrib_core.reports.tables import write_history_tables
@@ -77,9 +81,24 @@ def test_an_honest_run_stays_quiet(tmp_path: Path) -> None:
     assert not audit(without("model.json", tmp_path, "clean-iid.flrun")).detection.alerts
 
 
-def test_its_rate_of_false_alarms_is_not_claimed(audited: AuditReport) -> None:
-    assert audited.detection.false_alarms.runs == 0
-    assert {rate.rate.runs for rate in preset_rates(audited.history)} == {0}
+def test_its_rate_of_false_alarms_is_that_of_logs_read_the_same_way(audited: AuditReport) -> None:
+    own = shipped_calibration().updates_alone
+    assert own is not None
+    assert audited.detection.false_alarms.runs > 100
+    assert {rate.rate.runs for rate in preset_rates(audited.history)} == {audited.detection.false_alarms.runs}
+    unmeasured = replace(shipped_calibration(), updates_alone=None)
+    assert {rate.rate.runs for rate in preset_rates(audited.history, unmeasured)} == {0}
+    assert read_verdicts(audited.history, calibration=unmeasured).false_alarms.runs == 0
+
+
+def test_a_calibration_s_runs_are_stripped_to_what_such_a_log_holds(audited: AuditReport) -> None:
+    whole = audit(read_run_log(bundled("sample_runs") / "two-poisoned.flrun")).history
+    stripped = read_verdicts(of_updates(whole), check_sensitivity=False)
+    own = read_verdicts(audited.history, check_sensitivity=False)
+    assert [(a.client, a.verdict, a.window, a.score) for a in stripped.alerts] == [
+        (a.client, a.verdict, a.window, a.score) for a in own.alerts
+    ]
+    assert stripped.channels_unavailable == own.channels_unavailable
 
 
 def test_every_value_is_unknown_and_says_why(bare: tuple[NoValues, Run], audited: AuditReport, tmp_path: Path) -> None:
