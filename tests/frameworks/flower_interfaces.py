@@ -21,6 +21,8 @@ from flwr.simulation import run_simulation
 
 from flcontrib_core.runs.flower import record
 
+VERDICT = "verdict"
+"""In place of a strategy: the plain mean under a verdict that leaves site-0 out and takes half of site-1's weight."""
 clients = [(f"site-{i}", i + 1) for i in range(3)]
 start = np.zeros(4, np.float32)
 
@@ -45,8 +47,10 @@ def messages(*kinds):
     @server_app.main()
     def main(grid, context):
         for kind in kinds:
-            strategy = getattr(newer, kind)(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
-            assert record(strategy, f"messages-{kind}") is strategy
+            given = {"on_verdict": lambda path: {"site-0": 0.0, "site-1": 0.5}} if kind == VERDICT else {}
+            named = "FedAvg" if kind == VERDICT else kind
+            strategy = getattr(newer, named)(fraction_evaluate=0.0, min_train_nodes=3, min_available_nodes=3)
+            assert record(strategy, f"messages-{kind}", **given) is strategy
             result = strategy.start(grid=grid, initial_arrays=ArrayRecord({"w": Array(start)}), num_rounds=3)
             np.save(f"messages-{kind}-end.npy", result.arrays["w"].numpy())
 

@@ -62,12 +62,21 @@ def test_an_attack_an_impersonation_a_late_joiner_and_a_crash(run_script: RunScr
 
 @pytest.fixture(scope="module")
 def interfaces(run_script_once: RunScript) -> Path:
-    return run_script_once("flower_interfaces.py", "messages-FedAdam-FedAvg", "fit-FedAvg")
+    return run_script_once("flower_interfaces.py", "messages-FedAdam-FedAvg-verdict", "fit-FedAvg")
 
 
 @pytest.mark.parametrize("federation", ["messages-FedAdam", "messages-FedAvg", "fit-FedAvg"])
 def test_both_interfaces_and_a_server_optimiser(interfaces: Path, federation: str) -> None:
     check_tiny_federation(interfaces, federation)
+
+
+def test_a_verdict_takes_weight_from_the_rounds_after_it(interfaces: Path) -> None:
+    run = opened(interfaces / "messages-verdict")
+    assert [e.participants for e in run.epochs] == [(0, 1, 2), (0, 1), (0, 1, 2)], "recorded as they came"
+    # Round 1 as ever, with sizes 1, 2, 3; site-1 alone in round 2, where site-2 fails; then 1 of site-1, 3 of site-2.
+    expected = (1 * 1 + 2 * 2 + 3 * 3) / 6 + (1 + 2) + (1 * (1 + 3) + 3 * (2 + 3)) / 4
+    np.testing.assert_allclose(np.load(interfaces / "messages-verdict-end.npy"), expected, rtol=1e-6)
+    np.testing.assert_allclose(run.epoch_data(3).global_model, expected, rtol=1e-6)
 
 
 @pytest.mark.slow
