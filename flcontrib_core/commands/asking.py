@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flcontrib_core.commands.assessing import JSON, RUN, open_run
-from flcontrib_core.commands.printing import print_json, table
+from flcontrib_core.commands.printing import print_json, say, table
 from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -25,10 +26,15 @@ def _metrics(given: tuple[str, ...]) -> dict[str, str] | None:
 def _show(told: Told, as_json: bool) -> None:
     if as_json:
         epochs = [{"epoch": e.epoch, "asked": e.asked, "answered": e.answered} for e in told.epochs]
-        print_json({"epochs": epochs, "complete": told.complete})
+        voters = {"voters": [asdict(voter) for voter in told.voters]} if told.voters else {}
+        print_json({"epochs": epochs, "complete": told.complete, **voters})
         return
     rows = [[str(e.epoch), str(e.asked), str(e.answered), str(e.asked - e.answered)] for e in told.epochs]
     click.echo(table(["epoch", "asked", "answered", "open"], rows))
+    for voter in told.voters:
+        score = "not known yet" if voter.agreement is None else f"{voter.agreement:.2f}"
+        apart = "; disagrees with all others, left out" if voter.left_out else ""
+        say(f"voter {voter.client}: {voter.rows} rows, agreement {score}{apart}")
 
 
 @click.command(epilog="Example: flcontrib ask run.flrun -o work --metric dice:higher")
@@ -41,19 +47,36 @@ def _show(told: Told, as_json: bool) -> None:
     help="A metric and which way is better, e.g. dice:higher or hd95:lower.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Which coalitions are drawn.")
+@click.option("--voters", is_flag=True, help="The clients answer, each on its own rows; their votes are joined.")
+@click.option("--leave-own-out", is_flag=True, help="With --voters: a client's value comes from the others' votes.")
+@click.option("--trim", type=float, default=0.0, show_default=True, help="With --voters: share cut off at either end.")
 @JSON
-def ask(run: Path, out: Path, metric: tuple[str, ...], seed: int, as_json: bool) -> None:
+def ask(
+    run: Path,
+    out: Path,
+    metric: tuple[str, ...],
+    seed: int,
+    voters: bool,
+    leave_own_out: bool,
+    trim: float,
+    as_json: bool,
+) -> None:
     """Which coalitions to evaluate elsewhere: one JSON-lines file per epoch, weights over participants, no tensors.
 
     Anything may answer: {"id", "weights": {client: w}, "answer": null} asks for the metrics of the model before the
-    epoch plus each client's update times its weight. Write them into "answer" and call tell.
+    epoch plus each client's update times its weight. Write them into "answer" and call tell. With --voters each client
+    writes its answers into a folder of its own; docs/federations.md shows how.
     """
     from flcontrib_core.history.asking import ask as ask_run
     from flcontrib_core.history.asking import need_log
     from flcontrib_core.history.settings import AssessSettings
+    from flcontrib_core.history.voting import VotingRules
 
+    if (leave_own_out or trim) and not voters:
+        raise SettingsError("--leave-own-out and --trim are about votes; add --voters")
     log = need_log(open_run(run, {}))
-    _show(ask_run(log, out, _metrics(metric), AssessSettings(seed=seed)), as_json)
+    voting = VotingRules(leave_own_out, trim) if voters else None
+    _show(ask_run(log, out, _metrics(metric), AssessSettings(seed=seed), voting), as_json)
 
 
 @click.command(epilog="Example: flcontrib tell run.flrun work -o values --report report.html")

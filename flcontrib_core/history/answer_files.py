@@ -47,12 +47,14 @@ class WorkFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def begin(self, run_digest: str, metrics: dict[str, str], seed: int) -> None:
+    def begin(
+        self, run_digest: str, metrics: dict[str, str], seed: int, voting: Mapping[str, Any] | None = None
+    ) -> None:
         """Says what the folder is about; a folder that is about something else is refused."""
         wrong = {name: way for name, way in metrics.items() if way not in DIRECTIONS}
         if wrong or not metrics:
             raise AnswerError(f"metrics {wrong or metrics}: name at least one and which way is better: higher or lower")
-        told = {"run": run_digest, "metrics": metrics, "seed": seed}
+        told = {"run": run_digest, "metrics": metrics, "seed": seed, **({} if voting is None else {"voting": voting})}
         if (self.path / WORK).exists():
             if self._about() != told:
                 raise AnswerError(
@@ -68,6 +70,13 @@ class WorkFolder:
         if about.get("run") != run_digest:
             raise AnswerError(f"{self.path} holds the questions of another run; give the run they were asked about")
         return about["metrics"], about["seed"]
+
+    def voting(self) -> dict[str, Any] | None:
+        """How the clients' votes are joined, where they are asked for them."""
+        rules = self._about().get("voting")
+        if rules is not None and not isinstance(rules, dict):
+            raise AnswerError(f"{self.path / WORK} is not what flcontrib ask writes; ask again in a new folder")
+        return rules
 
     def questions(self, epoch: int, metrics: Sequence[str]) -> list[Question]:
         """The questions of one epoch, each once; none where nothing has been asked yet."""

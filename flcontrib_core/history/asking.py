@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,14 +19,17 @@ from flcontrib_core.history.answer_files import Question, WorkFolder
 from flcontrib_core.history.assembly import assemble_history
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.epoch_work import EpochAnswer
+from flcontrib_core.history.remarks import EpochRemark, FromVotes, HistoryRemark, VotersApart, grouped
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import WalkStep, walk
+from flcontrib_core.history.voting import Panel, VoterAgreement, VotingRules, regressed_values
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.exact import Exact
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.surrogate import Surrogate
+from flcontrib_core.tagged import Others
 from flcontrib_core.vocabulary import CoalitionMatrix, CoalitionWeights, Float32Array, FloatArray, UtilityMatrix
 
 EVERY_METRIC = {"loss": "lower", "accuracy": "higher"}
@@ -50,6 +52,8 @@ class Told:
     epochs: tuple[EpochState, ...]
     history: ContributionHistory | None
     """None while a question is open."""
+    voters: tuple[VoterAgreement, ...] = ()
+    """Where the clients themselves answer: who did, and how far each goes with the others."""
 
     @property
     def complete(self) -> bool:
@@ -139,11 +143,19 @@ class _Epoch:
 
 
 def ask(
-    run: RunLog, folder: Path, metrics: Mapping[str, str] | None = None, settings: AssessSettings | None = None
+    run: RunLog,
+    folder: Path,
+    metrics: Mapping[str, str] | None = None,
+    settings: AssessSettings | None = None,
+    voting: VotingRules | None = None,
 ) -> Told:
-    """Writes what is to be evaluated into a folder, one file per epoch; asking again changes nothing that stands."""
+    """Writes what is to be evaluated into a folder, one file per epoch; asking again changes nothing that stands.
+
+    With ``voting`` the clients answer, each on rows of its own (``vote_with``), and their votes are joined.
+    """
     work = WorkFolder(folder)
-    work.begin(run.digest, dict(metrics or EVERY_METRIC), (settings or AssessSettings()).seed)
+    rules = None if voting is None else asdict(voting)
+    work.begin(run.digest, dict(metrics or EVERY_METRIC), (settings or AssessSettings()).seed, rules)
     return tell(run, folder)
 
 
@@ -155,37 +167,55 @@ def tell(run: RunLog, folder: Path) -> Told:
     work = WorkFolder(folder)
     metrics, seed = work.metrics(run.digest)
     settings = AssessSettings(utilities=tuple(metrics), weight_utility=next(iter(metrics)), seed=seed)
+    rules = work.voting()
+    panel = None if rules is None else Panel(run, folder, tuple(metrics), VotingRules(**rules))
     states: list[EpochState] = []
     answers: dict[int, EpochAnswer] = {}
     known: dict[bytes, FloatArray] = {}
     for step in walk(run):
         epoch = _Epoch(step, tuple(run.clients[i].id for i in step.record.participants), settings)
-        asked, estimate = _settle_epoch(epoch, work, tuple(metrics))
-        states.append(EpochState(step.record.epoch, len(asked), sum(q.answer is not None for q in asked)))
+        asked, answered, estimate = _settle_epoch(epoch, work, tuple(metrics), panel)
+        states.append(EpochState(step.record.epoch, asked, answered))
         if epoch.answers:
             known[_digest(step.start)] = epoch.answers.get(np.zeros(epoch.players, bool).tobytes(), np.empty(0))
         if epoch.end is not None and step.data.global_model is not None:
             known[_digest(step.data.global_model)] = epoch.end
         if estimate is not None and epoch.players:
             answers[step.record.epoch] = _answer_of(epoch, estimate, settings, metrics)
+    voters = () if panel is None else panel.agreements
     complete = all(state.asked == state.answered for state in states)
     if not complete:
-        return Told(tuple(states), None)
+        return Told(tuple(states), None, voters)
     stand_in = _Answers(metrics, known)
     history = assemble_history(run, settings, stand_in, answers, None)  # type: ignore[arg-type]
-    return Told(tuple(states), replace(history, settings={**settings.record(), "source": "ask and tell"}))
+    remarks = history.remarks if panel is None else (*history.remarks, *_remarks_on(panel))
+    recorded = {**settings.record(), "source": "ask and tell", **({} if rules is None else {"voting": rules})}
+    return Told(tuple(states), replace(history, remarks=remarks, settings=recorded), voters)
+
+
+def _remarks_on(panel: Panel) -> tuple[EpochRemark, ...]:
+    """Whose rows the values come from, and whose answers were left out."""
+    rows = sum(voter.rows for voter in panel.voters)
+    said: dict[HistoryRemark, tuple[int, ...]] = {
+        FromVotes(len(panel.voters), rows, panel.rules.trim, panel.rules.leave_own_out): ()
+    }
+    if apart := [a.client for a in panel.agreements if a.left_out]:
+        said[VotersApart(Others.named(apart))] = ()
+    return grouped(said)
 
 
 def _settle_epoch(
-    epoch: _Epoch, work: WorkFolder, utilities: tuple[str, ...]
-) -> tuple[list[Question], ShapleyEstimate | None]:
-    """The epoch's questions after a replay, and its estimate where all of them are answered."""
+    epoch: _Epoch, work: WorkFolder, utilities: tuple[str, ...], panel: Panel | None
+) -> tuple[int, int, ShapleyEstimate | None]:
+    """How many questions the epoch has after a replay, how many are answered, and its estimate where all are."""
     number, record = epoch.step.record.epoch, epoch.step.record
     asked = work.questions(number, utilities)
+    answered = 0
     for question in asked:
-        if question.answer is None:
+        values = _values(question, utilities, panel)
+        if values is None:
             continue
-        values = np.array([question.answer[name] for name in utilities])
+        answered += 1
         if question.of_global:
             epoch.end = values
         else:
@@ -193,8 +223,12 @@ def _settle_epoch(
     wanted: list[Question] = [Question(number, {}, of_global=True)] if record.has_global else []
     estimate: ShapleyEstimate | None = None
     try:
+        if epoch.players and panel is not None and not panel.ready:
+            raise _Outstanding(epoch.first_questions())
         if epoch.players:
             estimate = epoch.replay(utilities)
+            if panel is not None and panel.rules.leave_own_out:
+                estimate = _without_own_votes(epoch, asked, panel, estimate)
     except _Outstanding as outstanding:
         wanted += [epoch.question(coalition) for coalition in outstanding.coalitions]
     here = {question.id for question in asked}
@@ -202,7 +236,39 @@ def _settle_epoch(
     if further:
         asked = [*asked, *further]
         work.write(number, asked)
-    return asked, estimate
+    return len(asked), answered, estimate
+
+
+def _values(question: Question, utilities: tuple[str, ...], panel: Panel | None) -> FloatArray | None:
+    """The answer to a question: as written, or as the voters give it together."""
+    if panel is not None:
+        return panel.answer(question)
+    return None if question.answer is None else np.array([question.answer[name] for name in utilities])
+
+
+def _without_own_votes(epoch: _Epoch, asked: list[Question], panel: Panel, joint: ShapleyEstimate) -> ShapleyEstimate:
+    """Each client's value from the other voters alone; the values then need not add up to the joint increment.
+
+    What the own votes do is the difference of two regressions on the coalitions that were asked for, so that nothing
+    more has to be asked.
+    """
+    if len(panel.voters) < 2:
+        raise AnswerError("without its own vote a client has none; let at least two clients vote")
+    values, empty = joint.values.copy(), np.zeros(epoch.players, bool).tobytes()
+    keys = [_members(question, epoch) for question in asked if not question.of_global]
+    coalitions = np.array([np.frombuffer(key, dtype=bool) for key in keys if key != empty])
+    if epoch.players == 1:
+        return joint
+
+    def regressed(without: str | None) -> FloatArray:
+        told = {_members(q, epoch): panel.answer(q, without) for q in asked if not q.of_global}
+        return regressed_values(coalitions, np.array([told[key] - told[empty] for key in keys if key != empty]))  # type: ignore[operator]
+
+    everybody = regressed(None)
+    for player, client in enumerate(epoch.client_ids):
+        if panel.votes(client):
+            values[player] += regressed(client)[player] - everybody[player]
+    return replace(joint, values=values, method=f"{joint.method}, own votes left out")
 
 
 def _members(question: Question, epoch: _Epoch) -> bytes:
@@ -265,36 +331,6 @@ class _Answers:
 
 def _digest(vector: Float32Array) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(vector, dtype=np.float32).data).digest()
-
-
-def answer_with(run: RunLog, folder: Path, evaluate: Callable[[dict[str, Any]], Mapping[str, float]]) -> int:
-    """Answers every open question with a function of a sub-model's parameters by name; how many there were.
-
-    What anything else that answers has to do too: F(t−1) + Σ w · Δ for the weights of each line (the stored global
-    model for a line with ``"of": "global"``), evaluate it, and write the metrics into ``answer``.
-    """
-    from flcontrib_core.runs.encoding import split_flat
-
-    work = WorkFolder(folder)
-    metrics, _ = work.metrics(run.digest)
-    count = 0
-    for step in walk(run):
-        questions = work.questions(step.record.epoch, tuple(metrics))
-        row_of = {run.clients[i].id: row for row, i in enumerate(step.record.participants)}
-        for position, question in enumerate(questions):
-            if question.answer is not None:
-                continue
-            if question.of_global and step.data.global_model is not None:
-                vector = step.data.global_model
-            else:
-                vector = step.start.astype(np.float32).copy()
-                for client, weight in question.weights.items():
-                    vector += np.float32(weight) * step.data.updates[row_of[client]]
-            told = evaluate(split_flat(vector, run.parameters))
-            questions[position] = replace(question, answer={name: float(told[name]) for name in metrics})
-            count += 1
-        work.write(step.record.epoch, questions)
-    return count
 
 
 def need_log(run: object) -> RunLog:

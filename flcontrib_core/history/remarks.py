@@ -102,9 +102,31 @@ class NotedInLog(Tagged):
     when: str
 
 
+@dataclass(frozen=True)
+class FromVotes(Tagged):
+    """The answers are the clients' own, each on its own rows, weighted by their number."""
+
+    tag: ClassVar[str] = "from-votes"
+    voters: int
+    rows: int
+    trim: float
+    own_left_out: bool
+
+
+@dataclass(frozen=True)
+class VotersApart(Tagged):
+    """The answers of these voters disagree with all others' and were left out."""
+
+    tag: ClassVar[str] = "voters-apart"
+    clients: Others
+
+
+VoteRemark = FromVotes | VotersApart
 DivergedRemark = Diverged | StartDiverged
 LogRemark = OwnWeights | StartedEarlier | SentSeveral | NotedInLog
-HistoryRemark = EstimatorRemark | DivergedRemark | LogRemark | ValuesMissing | WithoutValues | ScheduleEmpty
+HistoryRemark = (
+    EstimatorRemark | DivergedRemark | LogRemark | VoteRemark | ValuesMissing | WithoutValues | ScheduleEmpty
+)
 REMARKS = by_tag(typing.get_args(HistoryRemark))
 """tag -> class, of every remark there is"""
 

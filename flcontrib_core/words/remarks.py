@@ -83,8 +83,20 @@ def remark_phrase(remark: HistoryRemark) -> str:
             return f"no epoch was computed: under these settings {best}"
         case h.OwnWeights() | h.StartedEarlier() | h.SentSeveral() | h.NotedInLog():
             return _log_phrase(remark)
+        case h.FromVotes():
+            return _votes_phrase(remark)
+        case h.VotersApart():
+            answers = "answers of the voter" if remark.clients.count == 1 else "answers of the voters"
+            return f"the {answers} {others(remark.clients)} disagree with all others' and were left out"
         case _:
             return _estimator_phrase(remark)
+
+
+def _votes_phrase(remark: h.FromVotes) -> str:
+    cut = f", without the outermost {percent(remark.trim)} at either end" if remark.trim else ""
+    own = "; a client's own votes do not count for its value" if remark.own_left_out else ""
+    voters = several(remark.voters, "client")
+    return f"evaluated by {voters} on {several(remark.rows, 'row')} of their own, weighted by rows{cut}{own}"
 
 
 def _log_phrase(remark: h.LogRemark) -> str:

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 import flcontrib_core as fl
 from flcontrib_core.cli import flcontrib
 from flcontrib_core.errors import AnswerError
-from flcontrib_core.history.asking import answer_with, ask, fitting_estimator, tell
+from flcontrib_core.history.answering import answer_with
+from flcontrib_core.history.asking import ask, fitting_estimator, tell
 from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.runs import RunLog
 

@@ -38,6 +38,8 @@ MADE: list[HistoryRemark] = [
     h.ValuesMissing(2),
     h.WithoutValues(h.NoValues.NOT_ASKED),
     h.ScheduleEmpty("two-sided-lb", 20),
+    h.FromVotes(8, 400, 0.1, own_left_out=True),
+    h.VotersApart(WHO),
     h.OwnWeights(),
     h.StartedEarlier(WHO),
     h.SentSeveral(WHO),
