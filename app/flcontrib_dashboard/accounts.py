@@ -23,6 +23,7 @@ FILE = "FLCONTRIB_SIGN_IN"
 """Environment variable with the path of the sign-in file; unset: no sign-in."""
 SHORTEST_DIGEST = 8
 LINK_ONLY = "this link opens one run, to be read"
+FOR_OPERATORS = "Auditors read and comment; ask an operator to do this."
 
 
 class NotAllowed(FLContribError):
@@ -153,6 +154,19 @@ def opens(view: str) -> bool:
     return view in READERS_PAGES or not reads_only()
 
 
+def operates() -> bool:
+    """May whoever looks at this page change what is stored?"""
+    account = current()
+    return account is not None and account.role is Role.OPERATOR
+
+
+def operator_button(label: str, *, submits: bool = False, **options: Any) -> bool:
+    """A button, or a form's, that only operators can press: for everybody else it is disabled and says why."""
+    if not operates():
+        options |= {"disabled": True, "help": FOR_OPERATORS}
+    return bool(st.form_submit_button(label, **options) if submits else st.button(label, **options))
+
+
 def your_name() -> str:
     """The name of who signed in; empty without sign-in, where people type it."""
     account = current()
@@ -179,7 +193,7 @@ class Limited:
 
     def __getattr__(self, name: str) -> Any:
         if name in AUDITORS_MAY_NOT[self._part]:
-            raise NotAllowed("auditors read and comment; ask an operator to do this")
+            raise NotAllowed(FOR_OPERATORS)
         found = getattr(self._whole, name)
         return Limited(found, name) if not self._part and name in AUDITORS_MAY_NOT else found
 

@@ -130,7 +130,7 @@ def declared(shown: state.Shown, alert: Alert) -> None:
     with st.form(f"declare-{alert.client}-{first}", border=False):
         text = st.text_input("What happened at the client", max_chars=400, placeholder="new GPU, privacy filter on …")
         by = st.text_input("Declared by", max_chars=100, placeholder="your name")
-        if st.form_submit_button(f"Declare for epochs {numbers.window(first, last)}"):
+        if accounts.operator_button(f"Declare for epochs {numbers.window(first, last)}", submits=True):
             try:
                 state.workspace().alerts.note(shown.entry.digest, alert.client, (first, last), text, by)
             except FLContribError as refused:

@@ -27,6 +27,7 @@ from flcontrib_core.reports import csv_safe, file_name
 from flcontrib_core.words import computed_badge, numbers, without_values, wording
 from flcontrib_core.workspace import RECORDING, RunEntry
 from flcontrib_dashboard import accounts, job_progress, live, selection, state
+from flcontrib_dashboard.addresses import page_file
 from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
 
 PICTURE_SCALE = 2
@@ -260,7 +261,7 @@ def no_report(entry: RunEntry, trail: str) -> None:
             st.code(jobs[0].error, language=None, wrap_lines=True)
     else:
         st.title("This run has not been computed yet")
-    if st.button("Compute", type="primary"):
+    if accounts.operator_button("Compute", type="primary"):
         state.workspace().jobs.submit(entry.digest, AuditSettings().record(), recompute=True)
         st.rerun()
 
@@ -271,7 +272,7 @@ def no_values(shown: state.Shown) -> bool:
     if lacking is None:
         return False
     st.markdown(text_of(without_values(shown.report.history) or ""))
-    if lacking is NoValues.NOT_ASKED and st.button("Compute the values", type="primary"):
+    if lacking is NoValues.NOT_ASKED and accounts.operator_button("Compute the values", type="primary"):
         record = settings_from_record(dict(shown.report.provenance.settings))
         asked = replace(record, assess=replace(record.assess, values=True))
         state.workspace().jobs.submit(shown.entry.digest, asked.record())
@@ -284,7 +285,7 @@ def next_steps(*links: tuple[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="next-steps"):
         st.markdown(":gray[Next]", width="content")
         for view, label in (link for link in links if accounts.opens(link[0])):
-            st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
+            st.page_link(page_file(view), label=label, icon=":material/arrow_forward:")
 
 
 def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
@@ -293,7 +294,7 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
     if entry is None:
         st.title("No run yet")
         st.markdown(wording.EMPTY)
-        if st.button("Load the sample runs", type="primary", help="Six small runs with known truth."):
+        if accounts.operator_button("Load the sample runs", type="primary", help="Six small runs with known truth."):
             state.load_samples()
             st.rerun()
         next_steps(("upload", "Bring in a run"), ("help", "What this tool does"))
@@ -310,7 +311,11 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
     at_work = shown.job or state.active_audit(entry)
     if shown.job is not None:
         st.caption(wording.SO_FAR)
-    elif shown.result.stale and at_work is None and st.button("Recompute with this version", help=wording.STALE):
+    elif (
+        shown.result.stale
+        and at_work is None
+        and accounts.operator_button("Recompute with this version", help=wording.STALE)
+    ):
         state.workspace().jobs.submit(entry.digest, shown.result.settings, recompute=True)
         st.rerun()
     if at_work is not None:

@@ -53,14 +53,21 @@ def card(shown: state.Shown, alert: Alert) -> None:
 def form(review: AlertReview) -> None:
     """One form for what can be said: another state with its reason, a comment, an owner."""
     with st.form(f"decision-{review.alert[:12]}", border=False):
-        wanted = st.pills("State", list(AlertState), default=review.state, format_func=state_name, wrap=True)
+        reads = not accounts.operates()
+        wanted = st.pills(
+            "State", list(AlertState), default=review.state, format_func=state_name, wrap=True, disabled=reads
+        )
         text = st.text_area(
             "Reason or comment", height=70, placeholder="needed for a dismissal; stays in the log", max_chars=4000
         )
         shared = st.checkbox("The client may read this in its extract")
-        owner = st.text_input("Owner", value=review.owner, max_chars=100, placeholder="who looks after it")
+        owner = st.text_input(
+            "Owner", value=review.owner, max_chars=100, placeholder="who looks after it", disabled=reads
+        )
         by = your_name()
-        if st.form_submit_button("Record the decision"):
+        if reads:
+            st.caption("Auditors comment; operators decide.")
+        if st.form_submit_button("Record the comment" if reads else "Record the decision"):
             try:
                 record(review, wanted or review.state, text, owner, by, shared)
             except FLContribError as refused:

@@ -7,7 +7,7 @@ import streamlit as st
 from flcontrib_core.reports import REPRODUCTION
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import Job, JobState
-from flcontrib_dashboard import state
+from flcontrib_dashboard import accounts, state
 
 
 def job_words(job: Job) -> str:
@@ -59,7 +59,7 @@ def follow(job: Job, *, previewed: bool, shown: int | None = None, beside: bool 
         done, total = (now.progress.done, now.progress.total) if now.progress else (0, 1)
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.progress(min(1.0, done / max(total, 1)), text=standing_words(now, shown, beside))
-            if st.button("Cancel", key=f"cancel-{job.id}"):
+            if accounts.operator_button("Cancel", key=f"cancel-{job.id}"):
                 state.workspace().jobs.cancel(job.id)
                 st.rerun()
 

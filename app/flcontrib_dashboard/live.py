@@ -10,6 +10,7 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, wording
 from flcontrib_core.workspace import FOLLOW, Job, JobState, RunEntry, follow_recording, recorder_at_work
 from flcontrib_dashboard import accounts, state
+from flcontrib_dashboard.addresses import page_file
 
 
 def start(folder: str, name: str | None = None) -> str:
@@ -19,21 +20,15 @@ def start(folder: str, name: str | None = None) -> str:
     except FLContribError as refused:
         return str(refused)
     state.remember(run=entry.digest[:16], result=None, client=None, window=None)
-    st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
+    st.switch_page(page_file("overview"), query_params={"run": entry.digest[:16]})
 
 
 def job_of(entry: RunEntry) -> Job | None:
     """The job that follows a recording; one whose process was killed goes on as soon as somebody looks."""
     job = next((j for j in state.jobs_of(entry) if j.kind == FOLLOW), None)
-    if job is not None and job.state is JobState.LOST and state.workspace().impaired is None and may_change():
+    if job is not None and job.state is JobState.LOST and state.workspace().impaired is None and accounts.operates():
         return state.workspace().jobs.resume(job.id)
     return job
-
-
-def may_change() -> bool:
-    """Is it an operator who looks?"""
-    account = accounts.current()
-    return account is not None and account.role is accounts.Role.OPERATOR
 
 
 def stands(job: Job) -> str:
@@ -83,7 +78,7 @@ def line(entry: RunEntry, job: Job) -> None:
         said = wording.SETTLING if ended else wording.AT_WORK if at_work else wording.NOT_AT_WORK
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="recording"):
             st.markdown(f"**{stands(now)}.** {said}")
-            if ended or not may_change():
+            if ended or not accounts.operates():
                 return
             if not now.active:
                 if st.button("Follow it again", type="primary"):

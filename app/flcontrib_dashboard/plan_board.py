@@ -16,7 +16,8 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_core.scheduling import trade_of
 from flcontrib_core.words import numbers, plan_title, price_notes, trade_sentence
 from flcontrib_core.workspace import RunEntry
-from flcontrib_dashboard import controls, selection, state
+from flcontrib_dashboard import accounts, controls, selection, state
+from flcontrib_dashboard.addresses import page_file
 from flcontrib_dashboard.plan_answer import (
     Answer,
     Planned,
@@ -123,7 +124,7 @@ def compute_button(answer: Answer) -> None:
     elif not missing:
         words = "Show this budget's result"
     ready = bool(plan.chosen) and not answer.refusal
-    if st.button(
+    if accounts.operator_button(
         words, type="primary", disabled=not ready, help="Epochs that were computed before are not computed again."
     ):
         submit(answer)
@@ -135,7 +136,7 @@ def submit(answer: Answer) -> None:
     state.workspace().jobs.submit(entry.digest, question(answer))
     state.remember(run=entry.digest[:16], result=None)
     st.session_state.pop("delivery", None)
-    st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
+    st.switch_page(page_file("overview"), query_params={"run": entry.digest[:16]})
 
 
 def watch_measurement(entry: RunEntry) -> None:
@@ -156,13 +157,16 @@ def watch_measurement(entry: RunEntry) -> None:
 def awaiting(entry: RunEntry) -> None:
     """What stands where a run is still being measured, or cannot be."""
     job = state.measuring(entry)
+    if job is None and not accounts.operates():
+        st.markdown(f"This run was not measured yet, and a plan needs that. {accounts.FOR_OPERATORS}")
+        return
     if job is None:
         st.error("This run cannot be measured here: its log is damaged, or nothing can be written.")
         return
     if not job.active and job.error:
         st.markdown("A plan needs the model and the validation set of the log. This is what its measurement said:")
         st.code(job.error, language=None, wrap_lines=True)
-        if st.button("Try again"):
+        if accounts.operator_button("Try again"):
             state.workspace().jobs.resume(job.id)
             st.rerun()
         return

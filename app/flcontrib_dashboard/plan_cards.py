@@ -26,7 +26,7 @@ from flcontrib_core.history import (
 from flcontrib_core.scheduling import Schedule
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import proof_question
-from flcontrib_dashboard import controls, job_progress, state
+from flcontrib_dashboard import accounts, controls, job_progress, state
 from flcontrib_dashboard.plan_answer import Answer, Planned
 
 METHODS = {"anytime": "search", "enumeration": "trying every choice"}
@@ -102,7 +102,9 @@ def prove(answer: Answer) -> None:
         elif known is not None:
             st.caption("The solver ran out of time; the gap above is what it could prove.")
         limit = numbers.seconds(answer.choice.budget.proof_seconds)
-        if st.button("Prove it", help=f"An integer program looks for a better choice, for at most {limit}."):
+        if accounts.operator_button(
+            "Prove it", help=f"An integer program looks for a better choice, for at most {limit}."
+        ):
             jobs.submit(entry.digest, asked, "proof")
             st.rerun(scope="fragment")
         return

@@ -17,7 +17,7 @@ from flcontrib_core.shapley import BUILT_IN, Estimator, RunEstimator, estimator_
 from flcontrib_core.vocabulary import FillPolicy, WeightMode
 from flcontrib_core.words import idle_reason
 from flcontrib_core.workspace import Execution
-from flcontrib_dashboard import controls, state
+from flcontrib_dashboard import accounts, controls, state
 
 MODES = {
     FairnessMode.ONE_SIDED: "One-sided",
@@ -244,8 +244,11 @@ def _draw_reading(c: Any) -> None:
         max_value=256,
         key="workers",
         on_change=_keep_execution,
+        disabled=not accounts.operates(),
         help="Of every job of this workspace. No result depends on it.",
     )
+    if not accounts.operates():
+        return
     c.segmented_control("Engine", ["local", "ray"], key="engine", format_func=str.capitalize, on_change=_keep_execution)
     if st.session_state["engine"] == "ray":
         c.text_input("Ray address", key="address", placeholder="ray://host:10001", on_change=_keep_execution)

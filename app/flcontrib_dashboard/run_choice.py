@@ -8,6 +8,7 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, result_cost, result_label
 from flcontrib_core.workspace import RECORDING, ResultEntry, RunEntry
 from flcontrib_dashboard import accounts, controls, state
+from flcontrib_dashboard.addresses import page_file
 
 WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs", "Paper", "Settings"})
 """Pages that say something whatever run a link names."""
@@ -30,7 +31,7 @@ def choose_run() -> None:
             on_change=lambda: open_run(st.session_state["run-picker"]),
         )
         if (many := len(state.stored_runs())) > len(digests):
-            st.page_link("views/runs.py", label=f"All {numbers.count(many)} runs", icon=":material/folder_open:")
+            st.page_link(page_file("runs"), label=f"All {numbers.count(many)} runs", icon=":material/folder_open:")
     if entry is not None:
         about(entry)
     if accounts.reads_only():
@@ -97,7 +98,7 @@ def pick_result(results: list[ResultEntry], shown: ResultEntry) -> None:
     if accounts.reads_only():
         return
     st.page_link(
-        "views/compare.py",
+        page_file("compare"),
         label="Compare with another result",
         query_params={"run": shown.run_digest[:16], "baseline": others[0], "compared": shown.digest[:16]},
     )
@@ -107,11 +108,16 @@ def about_result(result: ResultEntry) -> None:
     """What the result on screen answers and what it took; it can be named and pinned."""
     st.markdown(f"**{controls.text_of(result_label(result.settings, result.name))}**")
     st.caption(controls.text_of(f"{result_cost(result.remarks)}; {numbers.moment(result.stored_at)}"))
-    name = st.text_input("Name of this result", value=result.name, key=f"name-{result.digest[:16]}", max_chars=80)
+    fixed = not accounts.operates()
+    name = st.text_input(
+        "Name of this result", value=result.name, key=f"name-{result.digest[:16]}", max_chars=80, disabled=fixed
+    )
     if name.strip() != result.name:
         state.workspace().name_result(result, name)
         st.rerun()
-    pinned = st.toggle("Opens first", value=result.pinned, key=f"pin-{result.digest[:16]}-{result.pinned}")
+    pinned = st.toggle(
+        "Opens first", value=result.pinned, key=f"pin-{result.digest[:16]}-{result.pinned}", disabled=fixed
+    )
     if pinned != result.pinned:
         state.workspace().pin_result(result, pinned)
         st.rerun()
@@ -120,7 +126,7 @@ def about_result(result: ResultEntry) -> None:
 def delete_run(entry: RunEntry, place: str = "sidebar") -> None:
     """Deletes a run with everything computed from it, whether it has a result or not; then it is off the screen."""
     sure = st.checkbox("I want to delete this run", key=f"sure-{place}-{entry.digest[:16]}")
-    if st.button("Delete the run", disabled=not sure, key=f"delete-{place}"):
+    if accounts.operator_button("Delete the run", disabled=not sure, key=f"delete-{place}"):
         try:
             for job in state.jobs_of(entry):
                 if job.active:
@@ -133,7 +139,7 @@ def delete_run(entry: RunEntry, place: str = "sidebar") -> None:
             f"{gone.name}: {numbers.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept)}"
         )
         state.forget_run()
-        st.switch_page("views/overview.py")
+        st.switch_page(page_file("overview"))
 
 
 def say_what_was_deleted() -> None:
@@ -162,5 +168,5 @@ def no_such_run(wanted: str) -> None:
     if runs:
         controls.card_title("Runs that are here")
     for entry in runs:
-        st.page_link("views/overview.py", label=controls.text_of(entry.name), query_params={"run": entry.digest[:16]})
+        st.page_link(page_file("overview"), label=controls.text_of(entry.name), query_params={"run": entry.digest[:16]})
     controls.next_steps(("upload", "Bring in a run"), ("help", "What this tool does"))

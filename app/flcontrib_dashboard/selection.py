@@ -16,6 +16,7 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.charts import NOTHING, Following, read_pick
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import state
+from flcontrib_dashboard.addresses import page_file
 
 MOST_IN_LIST = 500
 """Clients in a list to choose from; beyond, the reader types a part of the name."""
@@ -119,7 +120,7 @@ def follow_bar(report: AuditReport) -> Following:
                 width="content",
             )
         if now.client is not None:
-            st.page_link("views/client.py", label="All about this client", icon=":material/person:")
+            st.page_link(page_file("client"), label="All about this client", icon=":material/person:")
         if now != NOTHING:
             st.button("Clear", icon=":material/close:", type="tertiary", key="follow-clear", on_click=clear)
     return now

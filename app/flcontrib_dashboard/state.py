@@ -210,6 +210,8 @@ def measuring(entry: RunEntry) -> Job | None:
     if lacking(entry.digest) is not None:
         return None
     asked = [j for j in jobs_of(entry) if j.kind == "measurement"]
+    if not asked and not accounts.operates():
+        return None
     return asked[0] if asked else workspace().jobs.submit(entry.digest, {}, "measurement")
 
 

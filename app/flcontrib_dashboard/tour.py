@@ -6,6 +6,7 @@ import streamlit as st
 
 from flcontrib_core.words import wording
 from flcontrib_dashboard import accounts, controls, state
+from flcontrib_dashboard.addresses import page_file
 
 STEP = "tour-step"
 
@@ -22,8 +23,8 @@ def begin() -> None:
 
 
 def show() -> None:
-    """The step the reader is at; nothing where it was closed or nothing can be written."""
-    if state.workspace().impaired is None and not is_over():
+    """The step the reader is at; nothing where it was closed, cannot be, or a link opened one run alone."""
+    if not accounts.reads_only() and state.workspace().impaired is None and not is_over():
         with st.container(border=True, gap="xsmall", key="tour"):
             _step()
 
@@ -43,7 +44,7 @@ def _step() -> None:
             st.button("Back", on_click=_move, args=(-1,), key="tour-back")
         if at + 1 < len(wording.TOUR):
             st.button("Next", on_click=_move, args=(1,), key="tour-next")
-        st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
+        st.page_link(page_file(view), label=label, icon=":material/arrow_forward:")
         if st.button("Close the tour", type="tertiary", icon=":material/close:", key="tour-close"):
             state.workspace().preferences.set_tour(accounts.your_name(), over=True)
             st.rerun()

@@ -148,6 +148,15 @@ def test_an_auditor_reads_and_comments_and_does_nothing_else(
     upload = opened(filled.folder, "upload", run)
     assert "Operators bring in runs" in words(upload)
     assert not upload.text_input
+    for view, entry, label in (("overview", "failed", "Compute"), ("scheduler", "failed", "Compute all 3 epochs")):
+        (button,) = [b for b in opened(filled.folder, view, filled.runs[entry]).button if b.label == label]
+        assert button.disabled, "said before the click, not after it"
+        assert button.help == accounts.FOR_OPERATORS
+    evidence = opened(filled.folder, "alerts", run, client=CLIENT, window="5-8")
+    assert {b.label: b.disabled for b in evidence.button if b.label.startswith(("Record the", "Declare"))} == {
+        "Record the comment": False,
+        "Declare for epochs 5–8": True,
+    }
 
 
 @pytest.mark.usefixtures("sign_in")

@@ -366,3 +366,17 @@ def test_the_rebuilt_model_is_drawn_on_overview_with_what_speaks_against_the_log
     assert "Is the log what was meant?" in words(shown)
     assert "W_LABEL_SHIFT" in words(shown)
     assert "Nothing speaks against" not in words(shown)
+
+
+def test_links_lead_to_pages_whichever_script_streamlit_was_started_with(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flcontrib_dashboard.state.MOST_LISTED", 1)  # as with more runs than the list beside a page
+    opened(filled.folder, "overview", filled.runs["report"])
+    shown = AppTest.from_file(str(ENTRY.parents[1] / "streamlit_app.py"), default_timeout=PATIENCE_SECONDS)
+    shown.query_params["run"] = filled.runs["report"].digest[:16]
+    shown.run()
+    assert [e.value for e in shown.exception] == []
+    links = {link.proto.label.replace("\\", ""): link.proto.page for link in shown.get("page_link")}
+    assert links[f"All {len(filled.runs)} runs"] == "runs"
+    assert links["See the evidence"] == "alerts"

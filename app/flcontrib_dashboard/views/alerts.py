@@ -26,6 +26,7 @@ from flcontrib_core.words import (
     visible_shift,
 )
 from flcontrib_dashboard import alert_evidence, client_table, controls, deciding, selection, state
+from flcontrib_dashboard.addresses import page_file
 
 MOST_UNDECIDED = 20
 WORTH_KNOWING = (VerdictKind.NO_VERDICT, VerdictKind.PERSISTENTLY_OPPOSED)
@@ -122,7 +123,7 @@ def card(shown: state.Shown, alert: Alert, decided: str, reviews: Reviews) -> No
         if review is not None and review.steps:
             st.text(numbers.visible(decision_sentence(review)))
         st.page_link(
-            "views/alerts.py",
+            page_file("alerts"),
             label="See the evidence and what speaks against it",
             icon=":material/arrow_forward:",
             query_params={"run": shown.entry.digest[:16], "client": alert.client, "window": window_key(alert)},

@@ -19,6 +19,7 @@ from flcontrib_core.words import (
     verdict_reason,
 )
 from flcontrib_dashboard import client_table, controls, deciding, extracts, selection, state
+from flcontrib_dashboard.addresses import page_file
 
 
 def figures(report: AuditReport, client: str) -> None:
@@ -80,7 +81,7 @@ def findings(shown: state.Shown, client: str, own: list[Alert]) -> None:
             deciding.state_badge(reviews.state(alert))
         st.text(numbers.visible(f"{how_sure(alert).capitalize()}. {decision_sentence(reviews.of(alert))}"))
         st.page_link(
-            "views/alerts.py",
+            page_file("alerts"),
             label="See the evidence and decide",
             icon=":material/arrow_forward:",
             query_params={

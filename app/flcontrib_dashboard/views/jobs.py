@@ -7,7 +7,8 @@ import streamlit as st
 from flcontrib_core.reports import REPRODUCTION
 from flcontrib_core.words import budget, numbers
 from flcontrib_core.workspace import FOLLOW, Job, JobState
-from flcontrib_dashboard import controls, job_progress, live, state
+from flcontrib_dashboard import accounts, controls, job_progress, live, state
+from flcontrib_dashboard.addresses import page_file
 
 MOST_OUTPUT = 20_000
 """Characters of a worker's output on the page; a trace is at its end."""
@@ -70,15 +71,17 @@ def card(job: Job, name: str) -> None:
         if job.state in (JobState.FAILED, JobState.LOST):
             worker_output(job)
         with st.container(horizontal=True):
-            if job.active and st.button("Cancel", key=f"cancel-{job.id}"):
+            if job.active and accounts.operator_button("Cancel", key=f"cancel-{job.id}"):
                 state.workspace().jobs.cancel(job.id)
             again = "Try again" if job.state is JobState.FAILED else "Resume"
-            if job.resumable and st.button(again, key=f"resume-{job.id}"):
+            if job.resumable and accounts.operator_button(again, key=f"resume-{job.id}"):
                 state.workspace().jobs.resume(job.id)
             if job.state is JobState.DONE and job.kind == REPRODUCTION:
-                st.page_link("views/paper.py", label="Open the figure", query_params={"figure": job.settings["figure"]})
+                st.page_link(
+                    page_file("paper"), label="Open the figure", query_params={"figure": job.settings["figure"]}
+                )
             elif job.state is JobState.DONE:
-                st.page_link("views/overview.py", label="Open the result", query_params={"run": job.run_digest[:16]})
+                st.page_link(page_file("overview"), label="Open the result", query_params={"run": job.run_digest[:16]})
 
 
 def worker_output(job: Job) -> None:

@@ -40,6 +40,7 @@ from flcontrib_core.words import (
     why,
 )
 from flcontrib_dashboard import accounts, client_table, controls, deciding, model_card, selection, state, tour
+from flcontrib_dashboard.addresses import page_file
 from flcontrib_dashboard.canvas import Drawn, show_picture
 
 MOST_CARDS = 3
@@ -67,7 +68,7 @@ def cards(shown: state.Shown) -> None:
     with places[-1] if beside else st.container(), st.container(border=True, height="stretch", gap="xsmall"):
         quiet_card(report, set(marked))
     if len(alerts) > MOST_CARDS:
-        st.page_link("views/alerts.py", label=f"All {len(alerts)} alerts", icon=":material/flag:")
+        st.page_link(page_file("alerts"), label=f"All {len(alerts)} alerts", icon=":material/flag:")
 
 
 def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, mode: str, reviews: Reviews) -> None:
@@ -93,7 +94,7 @@ def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, 
         st.text(numbers.visible(decision_sentence(reviews.of(alert))))
     st.text(numbers.visible(why(alert)[0]))
     st.page_link(
-        "views/alerts.py",
+        page_file("alerts"),
         label="See the evidence",
         icon=":material/arrow_forward:",
         query_params={
@@ -207,7 +208,7 @@ def next_card(shown: state.Shown) -> None:
         links.append(("scheduler", "Compute skipped epochs"))
     links.append(("upload", "Bring in your own run") if state.is_sample(shown.entry) else ("report", "Keep the report"))
     for view, label in (link for link in links if accounts.opens(link[0])):
-        st.page_link(f"views/{view}.py", label=label, icon=":material/arrow_forward:")
+        st.page_link(page_file(view), label=label, icon=":material/arrow_forward:")
 
 
 def remarks(report: AuditReport) -> None:

@@ -12,7 +12,8 @@ from flcontrib_core.detection import AlertState, VerdictKind
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, state_name, verdict_name
 from flcontrib_core.workspace import AlertEntry, RunEntry
-from flcontrib_dashboard import client_table, controls, deciding, state
+from flcontrib_dashboard import accounts, client_table, controls, deciding, state
+from flcontrib_dashboard.addresses import page_file
 
 ROWS_AT_ONCE = 200
 
@@ -105,7 +106,7 @@ def actions(chosen: list[Listed]) -> None:
         return
     if len(chosen) == 1 and st.button("Open this run", type="primary"):
         state.remember(run=chosen[0].entry.digest[:16], result=None, client=None, window=None)
-        st.switch_page("views/overview.py")
+        st.switch_page(page_file("overview"))
     left, right = st.columns(2, gap="small")
     with left, st.container(border=True, gap="xsmall"):
         describe(chosen)
@@ -122,7 +123,7 @@ def describe(chosen: list[Listed]) -> None:
         tags = st.text_input("Tags", value=known, placeholder="pilot, ward 3", help="Separated by commas.")
         note = st.text_area("Note", value=one.note if one is not None else "", height=70, max_chars=4000)
         by = deciding.your_name()
-        if not st.form_submit_button("Save"):
+        if not accounts.operator_button("Save", submits=True):
             return
     try:
         for run in chosen:
@@ -147,7 +148,7 @@ def delete(chosen: list[Listed]) -> None:
     controls.card_title("Delete", several)
     st.caption("Removes the stored logs and what was computed from them. The audit log keeps that they were here.")
     sure = st.checkbox(f"I want to delete {several}", key=f"delete-{len(chosen)}-{chosen[0].entry.digest[:8]}")
-    if st.button("Delete", disabled=not sure):
+    if accounts.operator_button("Delete", disabled=not sure):
         for run in chosen:
             try:
                 state.workspace().delete_run(run.entry.digest)

@@ -93,8 +93,7 @@ def showing(mine: bool) -> None:
 
 
 st.title("Settings of this workspace")
-account = accounts.current()
-operates = account is not None and account.role is accounts.Role.OPERATOR
+operates = accounts.operates()
 if not operates:
     st.caption("Operators change them; this account reads.")
 left, right = st.columns(2, gap="small")

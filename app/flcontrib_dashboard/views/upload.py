@@ -15,7 +15,7 @@ from flcontrib_core.runs import table_template
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import RunEntry, recorder_at_work
 from flcontrib_dashboard import accounts, controls, live, model_card, problem_cards, state, table_columns
-from flcontrib_dashboard.addresses import under_base
+from flcontrib_dashboard.addresses import page_file, under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.plan_answer import planned
 from flcontrib_dashboard.plan_board import awaiting, board
@@ -162,7 +162,7 @@ def preflight(entry: RunEntry) -> None:
             state.workspace().jobs.submit(entry.digest, AuditSettings().record())
             state.remember(run=entry.digest[:16], result=None)
             st.session_state.pop("delivery", None)
-            st.switch_page("views/overview.py", query_params={"run": entry.digest[:16]})
+            st.switch_page(page_file("overview"), query_params={"run": entry.digest[:16]})
 
 
 def plan(entry: RunEntry) -> None:
@@ -177,8 +177,7 @@ def plan(entry: RunEntry) -> None:
 
 
 st.title("Bring in a run")
-account = accounts.current()
-if account is None or account.role is not accounts.Role.OPERATOR:
+if not accounts.operates():
     st.caption("Operators bring in runs; this account reads and comments.")
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center", gap="small"):
