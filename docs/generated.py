@@ -70,7 +70,14 @@ class Outcome(FromCode):
     def lines(self) -> list[str]:
         figures = read_paper_figures()
         table = claims_markdown(figures)
-        return [*table, "", *(line for figure in figures.values() for line in self.of_figure(figure))]
+        spent = numbers.seconds(sum(figure.seconds for figure in figures.values()))
+        return [
+            *table,
+            "",
+            f"All of it together took {spent} of CPU.",
+            "",
+            *(line for figure in figures.values() for line in self.of_figure(figure)),
+        ]
 
     def of_figure(self, figure: PaperFigure) -> list[str]:
         """A heading, the drawing, and what was run."""

@@ -49,7 +49,7 @@ def reproduce(
     only_kept: bool = False,
 ) -> Figure | None:
     """One figure. ``folder`` keeps every finished instance, so that an interrupted figure goes on where it was;
-    ``only_kept`` reads it from those alone, None where there are none.
+    ``only_kept`` reads it from those alone, None where there are none, and decides no claim before they are all there.
 
     Raises SettingsError for an unknown name, MissingPart without the data folder.
     """
@@ -60,6 +60,8 @@ def reproduce(
         return None
     figure = recipe.read(stage, found.rows)
     spent = replace(figure.shown, seconds=round(found.seconds, 1), ran=found.instances, planned=len(instances))
+    if found.instances < len(instances):  # a part of the instances decides nothing
+        spent = replace(spent, claims=tuple(replace(claim, holds=None) for claim in spent.claims))
     return replace(figure, shown=replace(spent, seeds=len(stage.repeats)))
 
 
