@@ -129,7 +129,7 @@ def test_the_papers_claims_are_those_of_the_stored_outcome(site: Path) -> None:
     (claims,) = (table for table in tables if "<p>ours</p>" in table)
     rows = [re.findall(r"<td.*?</td>", row, flags=re.S) for row in re.findall(r"<tr.*?</tr>", claims, flags=re.S)]
     said = [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows if row]
-    assert said == expected
+    assert [[cell.replace("’", "'") for cell in row] for row in said] == expected  # Sphinx prints curved marks
     assert page.count('src="_images/') == len(stored)
 
 
