@@ -16,6 +16,7 @@ release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "generated", "executed"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+smartquotes = False  # what is quoted from the code stands as it is there
 exclude_patterns = ["_build"]
 suppress_warnings = ["myst.strikethrough"]
 
