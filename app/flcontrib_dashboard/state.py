@@ -325,6 +325,8 @@ def restore_url() -> None:
             carried[key] = st.query_params[key]
         elif key in carried:
             st.query_params[key] = carried[key]
+    if (token := accounts.link_token()) and "share" not in st.query_params:
+        st.query_params["share"] = token  # a page that a link opened can be loaded again
 
 
 def from_url(key: str, allowed: list[str], default: str) -> str:

@@ -29,6 +29,9 @@ def apply_theme() -> None:
         f":focus-visible {{ outline: 2px solid {p.help} !important; outline-offset: 2px !important; }}",
         # A slider's label is not tied to its slider: greyed out it would be faint text for everybody.
         f'[data-testid="stWidgetLabel"][disabled] p {{ color: {p.secondary} !important; }}',
+        # Streamlit's colours of code have too little contrast with the box it stands in.
+        f'[data-testid="stMarkdownContainer"] code, [data-testid="stCode"] .token {{ color: {p.ink} !important; }}',
+        '[data-testid="stCaptionContainer"] code { background: transparent !important; }',
     ]
     if p is DARK:
         marks = '[kind="primary"], [kind="primaryFormSubmit"], [data-testid="stMultiSelect"] [data-tag]'

@@ -43,6 +43,9 @@ def test_a_link_to_a_run_reads_that_run_and_no_other(
     shared = link(workspace, run)
     shown = opened(filled.folder, view, run, share=shared, client=CLIENT, epoch="3")
     assert not shown.exception
+    del shown.query_params["share"]  # as a click in the navigation does
+    shown.run()
+    assert shared in shown.query_params["share"], "the page can be loaded again"
     assert ("client-03" in words(shown)) or view == "help"
     doing = {"Delete the run", "Compute", "Record the decision", "Take it in", "Make a link", "Save", "Cancel"}
     assert not doing & {b.label for b in shown.button}
