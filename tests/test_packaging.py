@@ -23,6 +23,7 @@ MODULE_OF = {"mlflow-skinny": "mlflow", "rfc3161-client": "rfc3161_client", "sci
 CALLED_BY_OTHERS = {
     "highspy": "PuLP calls it",
     "authlib": "Streamlit signs people in with it",
+    "httpx": "Authlib asks the provider with it",
     "tensorboard": "torch writes its files",
     "pytest": "for tests of a user's own estimators",
 }
