@@ -6,17 +6,16 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from flcontrib_core.bundled_files import bundled
-from tests.hostile_modules import console_script, usual_environment
+from flcontrib_core.execution.children import child_environment, python_command
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[1]
-LOCK = (ROOT / "requirements.lock").read_text()
+LOCK = re.sub(r"^#.*\n", "", (ROOT / "requirements.lock").read_text(), flags=re.MULTILINE)
 UNPINNED = {"setuptools"}  # every environment brings its own; PyTorch names it as a need
 OWN_NETWORK = ["unshare", "--net"]
 ONLY_LOOPBACK = """
@@ -28,8 +27,8 @@ with socket.socket() as probe:  # SIOCSIFFLAGS: loopback up and running
         sys.exit("there is a way out of this network")
     except OSError:
         pass
-for arguments in eval(sys.argv[2]):
-    subprocess.run([sys.executable, sys.argv[1], *arguments], check=True)
+for command in eval(sys.argv[1]):
+    subprocess.run(command, check=True)
 """
 
 
@@ -51,7 +50,10 @@ def test_every_locked_package_has_a_hash_and_the_version_that_is_tested() -> Non
 
 def test_everything_shipped_is_locked() -> None:
     wanted = subprocess.run(
-        [sys.executable, ROOT / "docs" / "supply_chain.py", "requirements"], capture_output=True, text=True, check=True
+        python_command(str(ROOT / "docs" / "supply_chain.py"), "requirements"),
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     names = {plain(re.split(r"[<>=\[ ]", line)[0]) for line in wanted.split()}
     assert len(names) > 15
@@ -72,12 +74,12 @@ def test_the_bill_of_materials_lists_what_is_locked() -> None:
 def test_an_audit_and_its_report_need_no_network(tmp_path: Path) -> None:
     """In a network namespace of its own, in which only loopback exists."""
     run, report = bundled("sample_runs") / "contributions-table.csv", tmp_path / "report.html"
-    commands = [["audit", str(run)], ["report", str(run), "-o", str(report)], ["verify", str(report), str(run)]]
-    script = str(console_script(tmp_path / "bin"))
+    typed = [["audit", str(run)], ["report", str(run), "-o", str(report)], ["verify", str(report), str(run)]]
+    commands = [python_command("-m", "flcontrib_core.cli", *words) for words in typed]
     done = subprocess.run(
-        [*OWN_NETWORK, sys.executable, "-c", ONLY_LOOPBACK, script, repr(commands)],
+        [*OWN_NETWORK, *python_command("-c", ONLY_LOOPBACK, repr(commands))],
         cwd=tmp_path,
-        env=usual_environment(),
+        env=child_environment(),
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,

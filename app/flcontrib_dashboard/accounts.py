@@ -180,7 +180,7 @@ AUDITORS_MAY_NOT: Mapping[str, frozenset[str]] = {
     ),
     "preferences": frozenset({"set_execution", "set_notices", "set_display"}),
     "jobs": frozenset({"submit", "cancel", "resume", "finish"}),
-    "alerts": frozenset({"decide", "assign", "reply", "raise_alerts", "note"}),
+    "alerts": frozenset({"decide", "assign", "reply", "raise_alerts", "note", "mark"}),
     "grants": frozenset({"give", "withdraw", "token", "list"}),
 }
 

@@ -114,7 +114,7 @@ def test_result_that_this_version_cannot_read_says_recompute() -> None:
 
 
 def test_the_progress_and_the_page_never_count_epochs_against_each_other() -> None:
-    job = cast(Job, SimpleNamespace(state=JobState.RUNNING, progress=Progress(29, 36, "", 0.0, 29, 0.0)))
+    job = cast(Job, SimpleNamespace(kind="audit", state=JobState.RUNNING, progress=Progress(29, 36, "", 0.0, 29, 0.0)))
     assert standing_words(job, 3, beside=False) == "29 of 36 epochs, 3 of them shown here"
     assert standing_words(job, 29, beside=False) == "29 of 36 epochs"
     assert standing_words(job, None, beside=True) == "A new result: 29 of 36 epochs"

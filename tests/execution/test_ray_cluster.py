@@ -45,7 +45,7 @@ def test_two_nodes_have_the_bits_of_a_local_assessment_also_when_one_is_killed()
     """In a process of its own: Ray's helpers end with it, whatever happens."""
     pytest.importorskip("ray", reason="Ray is an extra: pip install 'flcontrib[ray]'")
     done = subprocess.run(
-        python_command(Path(__file__).with_name("two_ray_nodes.py")),
+        python_command(str(Path(__file__).with_name("two_ray_nodes.py"))),
         capture_output=True,
         text=True,
         env=child_environment(),

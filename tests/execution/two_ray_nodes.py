@@ -10,6 +10,7 @@ import numpy as np
 import ray
 from ray.cluster_utils import Cluster
 
+from flcontrib_core.execution.children import safe_starts
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
@@ -31,8 +32,9 @@ def same(one: ContributionHistory, other: ContributionHistory) -> bool:
 def main() -> None:
     run = simulate_in_memory(RUN)
     node = {"num_cpus": 1, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    second = cluster.add_node(**node)
+    with safe_starts():
+        cluster = Cluster(initialize_head=True, head_node_args=node)
+        second = cluster.add_node(**node)
     cluster.wait_for_nodes()
     found: dict[str, Any] = {"nodes": len(cluster.list_all_nodes())}
 
@@ -41,7 +43,10 @@ def main() -> None:
         local = assess_contributions(run, settings)
         return same(local, assess_contributions(run, settings, engine="ray", address=cluster.address, **more))
 
-    with ray.init(address=cluster.address, log_to_driver=False):  # joined once: workers start once for all three
+    with (
+        safe_starts(),
+        ray.init(address=cluster.address, log_to_driver=False),
+    ):
         found["equal"] = {name: spread(name, workers=2) for name in ("exact", "surrogate", "gtg")}
     finished: list[int] = []
 

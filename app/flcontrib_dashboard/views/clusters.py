@@ -155,8 +155,8 @@ def marking(shown: state.Shown, found: Separation) -> None:
             kind: st.multiselect(f"Marked as {kind}", names, chosen, format_func=numbers.visible)
             for kind, chosen in lists.items()
         }
-        by = st.text_input("Marked by", max_chars=100, placeholder="your name")
-        if st.form_submit_button("Record the marking"):
+        by = accounts.your_name() or st.text_input("Marked by", max_chars=100, placeholder="your name")
+        if accounts.operator_button("Record the marking", submits=True):
             wanted = {c: kind for kind, clients in picked.items() for c in clients}
             before = {m.client: m.mark for m in marks}
             changed = [c for c in {**before, **wanted} if wanted.get(c) is not before.get(c)]
