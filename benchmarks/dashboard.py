@@ -106,12 +106,14 @@ class Bench:
 
     address: str
     folder: Path
+    sample: RunEntry
     log: RunEntry
     crowd: RunEntry
     unpaid: RunEntry
 
     def url(self, page: str, run: RunEntry | None = None) -> str:
-        return f"{self.address}/{page}" + ("" if run is None else f"?run={run.digest[:16]}")
+        """A page of a run; of the audited sample where none is named: the latest run may have nothing to draw."""
+        return f"{self.address}/{page}?run={(run or self.sample).digest[:16]}"
 
 
 def run(scale: str) -> list[Measurement]:
@@ -133,13 +135,14 @@ def bench() -> Iterator[Bench]:
         folder = Path(place) / "workspace"
         prepare_samples(folder)
         with Workspace(folder) as workspace:
+            sample = next(r for r in workspace.runs() if workspace.results(r.digest, "audit"))
             log = add_log(workspace, Path(place))
             crowd = add_large_table(workspace, Path(place), MANY_CLIENTS, MANY_EPOCHS)
             unpaid = add_unpaid_log(workspace, Path(place))
         port = free_port()
         try:
             with serving(folder, port, Path(place) / "server.txt"):
-                yield Bench(f"http://localhost:{port}", folder, log, crowd, unpaid)
+                yield Bench(f"http://localhost:{port}", folder, sample, log, crowd, unpaid)
         finally:
             cancel_jobs(folder)
 
