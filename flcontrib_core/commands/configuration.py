@@ -60,7 +60,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _section(path: Path, content: dict[str, Any]) -> Mapping[str, Any]:
-    found = content.get("tool", {}).get("flcontrib", {}) if path.name == "pyproject.toml" else content
+    if path.name != "pyproject.toml":
+        return content
+    tools = content.get("tool", {})
+    found = tools.get("flcontrib", {}) if isinstance(tools, dict) else tools
     if not isinstance(found, dict):
         raise SettingsError(f"{path}: tool.flcontrib is not a table of options")
     return found

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flcontrib_core.errors import SettingsError, WorkspaceError
+from flcontrib_core.files import sync
 from flcontrib_core.provenance import canonical_json
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.index import Index
@@ -129,15 +131,26 @@ class Grants:
     def _key(self) -> bytes:
         """The key of this workspace, made when it is first needed; without it no token opens anything."""
         path = self._folder / _KEY
-        try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(secrets.token_bytes(_KEY_BYTES))
-        except FileExistsError:
-            pass
+        if not path.exists():
+            self._make_key(path)
         key = path.read_bytes()
         if len(key) != _KEY_BYTES:
             raise WorkspaceError(f"{path} is no key of {_KEY_BYTES} bytes; remove it, and all tokens and links end")
         return key
+
+    @staticmethod
+    def _make_key(path: Path) -> None:
+        """Written whole under another name first: a kill leaves no half a key, and of two makers the first wins."""
+        partial = path.with_name(f".{_KEY}.{secrets.token_hex(8)}.part")
+        try:
+            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(_KEY_BYTES))
+                file.flush()
+                sync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def _body(grant: Grant) -> dict[str, Any]:

@@ -36,6 +36,15 @@ def link(workspace: Workspace, run: RunEntry, client: str = "") -> str:
     return workspace.grants.give(GrantKind.LINK, role=role, days=3, by=ADA, runs=(run.digest,), client=client)[1]
 
 
+def test_two_that_make_the_key_at_once_hold_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Workspace(tmp_path / "one") as first, Workspace(tmp_path / "one") as second:
+        monkeypatch.setattr(Path, "exists", lambda path: False)  # neither has seen the other's
+        assert first.grants._key() == second.grants._key()
+        monkeypatch.undo()
+    (key,) = (tmp_path / "one").glob("*grants.key*")
+    assert key.stat().st_mode & 0o077 == 0
+
+
 @pytest.mark.parametrize("view", ["overview", "alerts", "clusters", "help", "report", "runs"])
 def test_a_link_to_a_run_reads_that_run_and_no_other(
     filled: Filled, run: RunEntry, workspace: Workspace, view: str

@@ -73,6 +73,13 @@ def test_a_file_that_says_something_else_is_refused(here: Path, text: str, messa
         flcontrib.main(["audit", TABLE], standalone_mode=False)
 
 
+@pytest.mark.parametrize("text", ["tool = 3\n", "[tool]\nflcontrib = 3\n"])
+def test_a_project_file_without_a_table_of_options_is_refused(here: Path, text: str) -> None:
+    (here / "pyproject.toml").write_text(text)
+    with pytest.raises(SettingsError, match=r"tool\.flcontrib is not a table"):
+        flcontrib.main(["audit", TABLE], standalone_mode=False)
+
+
 def test_a_named_workspace_keeps_the_result_however_it_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "flcontrib.toml").write_text('workspace = "by-file"\n')
     assert told("audit", TABLE).exit_code == 0
