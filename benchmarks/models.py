@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from benchmarks import census_images as images
 from benchmarks import census_others as others
+from benchmarks import census_patches as patches
 from benchmarks.measurement import Measurement
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.games.architecture import Architecture
@@ -43,10 +44,10 @@ CENSUS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], bool]] = {
     "MobileNetV3": (lambda: images.mobile(nn.Hardswish, nn.ReLU(), nn.Hardsigmoid()), IMAGE, False),
     "EfficientNet": (lambda: images.mobile(nn.SiLU, nn.SiLU(), nn.Sigmoid()), IMAGE, False),
     "ShuffleNetV2": (images.shufflenet, IMAGE, False),
-    "ConvNeXt": (images.convnext, IMAGE, False),
-    "ViT": (lambda: images.ViT(images.MultiHeadBlock), IMAGE, False),
-    "Swin": (images.Swin, IMAGE, False),
-    "MLP-Mixer": (images.Mixer, IMAGE, False),
+    "ConvNeXt": (patches.convnext, IMAGE, False),
+    "ViT": (lambda: patches.ViT(patches.MultiHeadBlock), IMAGE, False),
+    "Swin": (patches.Swin, IMAGE, False),
+    "MLP-Mixer": (patches.Mixer, IMAGE, False),
     "U-Net": (others.UNet, (1, 16, 16), False),
     "MONAI U-Net": (others.UNet3d, VOLUME, False),
     "DeepLab": (others.DeepLab, IMAGE, False),

@@ -1,6 +1,7 @@
 """What a site does in NVFlare's client API: receive the model, train it on its own rows, send it back."""
 
 import os
+from pathlib import Path
 
 import nvflare.client as flare
 import torch
@@ -8,6 +9,8 @@ from digits_net import Net, site_rows
 
 FLIPS = os.environ.get("FLIPPING_SITE")
 """For the tests: the site that trains on wrong labels in rounds 6 to 12."""
+KEPT = Path(__file__).parents[1] / "models" if os.environ.get("KEEP_MODELS") else None
+"""Where a site keeps what it trained in each round: beside its app's code, in NVFlare's workspace."""
 
 
 def main() -> None:
@@ -29,6 +32,9 @@ def main() -> None:
             torch.nn.functional.cross_entropy(net(x[batch]), labels).backward()
             optimiser.step()
         params = {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
+        if KEPT is not None:
+            KEPT.mkdir(exist_ok=True)
+            torch.save(params, KEPT / f"round_{received.current_round}.pt")
         flare.send(flare.FLModel(params=params, meta={"NUM_STEPS_CURRENT_ROUND": len(batches)}))
 
 

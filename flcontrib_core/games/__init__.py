@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from flcontrib_core.games.submodels import EpochGame as EpochGame
     from flcontrib_core.games.submodels import WholeRunGame as WholeRunGame
     from flcontrib_core.games.submodels import aggregate as aggregate
-    from flcontrib_core.games.task_evaluator import TaskEvaluator as TaskEvaluator
     from flcontrib_core.games.utilities import lower_is_better as lower_is_better
     from flcontrib_core.games.utilities import parse_utility as parse_utility
 

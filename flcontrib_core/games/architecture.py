@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from flcontrib_core.errors import RunLogError
-from flcontrib_core.runs.model_spec import Node, check_model_spec, follow_shapes, normalise_spec, reads_tokens
-from flcontrib_core.runs.operations import OPERATIONS
-from flcontrib_core.runs.operations.record import Parameters, Site
+from flcontrib_core.games.mixtures import as_tensor
+from flcontrib_core.runs.model_spec import (
+    Node,
+    check_model_spec,
+    follow_shapes,
+    normalise_spec,
+    numbers_at_once,
+    reads_tokens,
+    work_per_row,
+)
+from flcontrib_core.runs.operations.record import Parameters
 from flcontrib_core.runs.operations.running import bind_fields, run_nodes
-from flcontrib_core.runs.run_log import ParameterSpec
+from flcontrib_core.runs.run_log import FrozenPart, ParameterSpec
 
 
 @dataclass(frozen=True)
@@ -36,16 +44,29 @@ class Architecture:
     """Where each parameter lies in the flat vector."""
     folds: Mapping[str, int]
     """Rows that each input row became, where windows are folded into the batch."""
+    multiply_adds_per_row: int
+    numbers_per_row: int
+    """Written on the way for one input row."""
+    numbers_at_once: int
+    """Held at a time for one input row."""
+    frozen: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the model has beside the flat vector."""
+    frozen_digest: str | None = None
 
     @classmethod
     def from_spec(
-        cls, spec: Mapping[str, Any], parameters: Sequence[ParameterSpec], classes: int | None
+        cls,
+        spec: Mapping[str, Any],
+        parameters: Sequence[ParameterSpec],
+        classes: int | None,
+        frozen: FrozenPart | None = None,
     ) -> Architecture:
         """Reads model.json against the manifest's parameters. Raises ``RunLogError`` where they do not fit.
 
-        ``classes`` None leaves the shape of the output open.
+        ``classes`` None leaves the shape of the output open. ``frozen``: the part that is not in the flat vector.
         """
-        problems = check_model_spec(spec, parameters, classes, None)
+        known = (*parameters, *(frozen.parameters if frozen else ()))
+        problems = check_model_spec(spec, known, classes, None)
         if problems:
             raise RunLogError(tuple(problems))
         nodes = tuple(normalise_spec(spec))
@@ -55,10 +76,18 @@ class Architecture:
             spans[parameter.name] = slice(position, position + parameter.count)
             position += parameter.count
         input_shape = tuple(spec["input"])
-        values = follow_shapes(nodes, input_shape, parameters, [])
+        values = follow_shapes(nodes, input_shape, known, [])
         shapes = {name: value.shape for name, value in values.items()}
         folds = {name: max(1, value.fold) for name, value in values.items()}
-        return cls(nodes, tuple(parameters), input_shape, shapes, spans, folds)
+        work = work_per_row(nodes, values, Parameters(known))
+        held = numbers_at_once(nodes, values)
+        given = {name: as_tensor(array) for name, array in (frozen.given or {}).items()} if frozen else {}
+        digest = frozen.given_sha256 if frozen else None
+        return cls(nodes, tuple(parameters), input_shape, shapes, spans, folds, *work, held, given, digest)
+
+    def on(self, device: str) -> Architecture:
+        """The same with its frozen part on a device."""
+        return replace(self, frozen={name: tensor.to(device) for name, tensor in self.frozen.items()})
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -93,7 +122,7 @@ class Architecture:
         shape_of = {p.name: p.shape for p in self.parameters}
 
         def tensor_of(name: str) -> Tensor:
-            tensor = vector[self.spans[name]].view(shape_of[name])
+            tensor = self.frozen[name] if name in self.frozen else vector[self.spans[name]].view(shape_of[name])
             if memory_format is None or tensor.ndim != 4:
                 return tensor
             return tensor.contiguous(memory_format=memory_format)
@@ -103,9 +132,4 @@ class Architecture:
 
     def multiply_adds(self, rows: int) -> float:
         """Multiply-adds of one forward pass over ``rows`` rows."""
-        parameters = Parameters(self.parameters)
-        total = 0
-        for node in self.nodes:
-            site = Site(node, [self.shapes[source] for source in node.inputs], parameters)
-            total += OPERATIONS[node.op].cost(site, self.shapes[node.name]) * self.folds[node.name]
-        return float(total) * rows
+        return float(self.multiply_adds_per_row) * rows

@@ -10,14 +10,17 @@ that is not full is filled up by the evaluator.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from flcontrib_core.games.architecture import Architecture
+from flcontrib_core.games.devices import rows_that_fit
 from flcontrib_core.games.feature_major import FeatureMajorExecutor, is_flat
 from flcontrib_core.games.mixtures import Mixture, ParameterChunk
 from flcontrib_core.games.one_by_one import OneByOneExecutor, rows_at_once
+from flcontrib_core.games.task_reader import Reduce
 
 
 class Executor(Protocol):
@@ -45,17 +48,24 @@ class Executor(Protocol):
         ...
 
 
-def choose_executor(architecture: Architecture, x: Tensor) -> Executor:
-    """The fastest executor for this architecture and validation input."""
-    if is_flat(architecture):
+def choose_executor(
+    architecture: Architecture, x: Tensor, reduce: Reduce | None = None, kept: int | None = None
+) -> Executor:
+    """The fastest executor for this architecture and validation input.
+
+    ``reduce``: what is kept of a batch's outputs, ``kept`` numbers per row; None: all of them.
+    """
+    if reduce is None and not architecture.frozen and is_flat(architecture):
         return FeatureMajorExecutor(architecture, x)
     images = len(architecture.input_shape) == 3
+    widest = max(math.prod(shape) * architecture.folds.get(name, 1) for name, shape in architecture.shapes.items())
     return OneByOneExecutor(
         bind=architecture.bind,
         x=x,
-        classes=architecture.classes,
+        classes=architecture.classes if kept is None else kept,
         parameter_count=architecture.parameter_count,
         forward_multiply_adds=architecture.multiply_adds(len(x)),
-        rows=rows_at_once(images, len(x)),
+        rows=rows_that_fit(widest, len(x), rows_at_once(images, architecture.numbers_at_once), x.device),
         channels_last=images,
+        reduce=reduce,
     )

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from flcontrib_core.games.architecture import Architecture
+from flcontrib_core.games.devices import free_bytes
 from flcontrib_core.games.mixtures import Mixture, ParameterBuffers, ParameterChunk
 from flcontrib_core.games.utilities import padded_rows
 from flcontrib_core.runs.model_spec import INPUT, Node
@@ -68,15 +69,18 @@ def is_flat(architecture: Architecture) -> bool:
     )
 
 
-def _sizes(state: int, parameter_count: int) -> tuple[int, int]:
+def _sizes(state: int, parameter_count: int, free: int | None = None) -> tuple[int, int]:
     """(models mixed at once, models run at once) for a widest state and a model of this size.
 
     The first is a multiple of the second, and both of eight unless they are 1: every group is full, so that every
     matrix product has the same shape.
     """
-    fitting = PARAMETER_BYTES // (4 * parameter_count) // 8 * 8
+    fitting = (PARAMETER_BYTES if free is None else free // 4) // (4 * parameter_count) // 8 * 8
     if fitting == 0:
         return 1, 1
+    if free is not None:  # no cache to stay in: as many side by side as the device's memory takes
+        together = min(LARGEST_GROUP, max(1, free // 8 // state) // 8 * 8 or 1, fitting)
+        return together, together
     together = min(LARGEST_GROUP, max(8, STATE_BYTES // state // 16 * 16), fitting)
     if state >= ALONE_BYTES:
         together = 1
@@ -94,8 +98,9 @@ class FeatureMajorExecutor:
         exact = all(OPERATIONS[node.op].exact for node in architecture.nodes)
         columns = self.rows if exact else padded_rows(self.rows)
         state = 4 * columns * max(architecture.shapes[node.name][0] for node in architecture.nodes)
-        self.chunk, self.together = _sizes(state, max(1, architecture.parameter_count))
-        blocks = math.ceil(self.together * state / BLOCK_BYTES)
+        free = free_bytes(x.device)
+        self.chunk, self.together = _sizes(state, max(1, architecture.parameter_count), free)
+        blocks = math.ceil(self.together * state / (BLOCK_BYTES if free is None else max(1, free // 8)))
         self.block_rows = columns if blocks == 1 else padded_rows(math.ceil(columns / blocks))
         features = F.pad(x.reshape(self.rows, -1).T, (0, columns - self.rows))  # (features, columns)
         self._x = [features[:, a : a + self.block_rows].contiguous() for a in range(0, columns, self.block_rows)]

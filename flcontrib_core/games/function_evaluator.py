@@ -36,6 +36,9 @@ class FunctionEvaluator(Evaluator):
 
     cacheable = False
     has_logits = False
+    classifies = False
+    _losses = None
+    models_at_once = 1
 
     def __init__(self, evaluate: Evaluate, metrics: Mapping[str, str], *, validation_rows: int = 0) -> None:
         wrong = {name: way for name, way in metrics.items() if way not in _DIRECTIONS}
@@ -76,6 +79,11 @@ class FunctionEvaluator(Evaluator):
         """Refused: nothing is known of the function but its answers."""
         raise MissingPart("a function's gradient cannot be taken; use another estimator than gradient, e.g. auto")
 
+    @property
+    def smooth_utility(self) -> str:
+        """None that anything is known of."""
+        return ""
+
     def mixture(self, base: Float32Array, updates: Float32Array) -> Mixture:
         return Mixture(as_tensor(np.asarray(base, np.float32)), as_tensor(np.asarray(updates, np.float32)))
 
@@ -90,13 +98,6 @@ class FunctionEvaluator(Evaluator):
                     vector += weight * update
             values[row] = self._values_of(vector)
         return values, None
-
-    def solo_changes(self, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
-        """(n,) how much each update alone worsens the first metric, and (n,) NaN: there are no groups of rows."""
-        alone = np.vstack([np.zeros((1, mixture.players)), np.eye(mixture.players)])
-        values = self.evaluate_mixture(mixture, alone)[0][:, 0]
-        turned = 1.0 if self.utilities[0] in self.lower_is_better else -1.0
-        return (values[1:] - values[0]) * turned, np.full(mixture.players, np.nan)
 
     def values_of_logits(self, logits: LogitTensor) -> UtilityMatrix:
         raise LookupError("an own function gives numbers, not outputs")

@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from flcontrib_core.runs.mapped import in_blocks
+
 _COLUMNS = 1 << 14
 """Parameters mixed per product: the base is written first and added to, and should still be in cache then."""
 
@@ -66,6 +68,8 @@ class Mixture:
     updates: Tensor
     """(players, P)"""
     products: dict[tuple[str, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
+    sources: tuple[NDArray[Any], ...] = ()
+    """The arrays that base and updates are views of: large ones are let go of as they are read."""
 
     @property
     def players(self) -> int:
@@ -83,8 +87,7 @@ class MixedChunk:
 
     def form(self, span: slice, out: Tensor) -> None:
         base, updates = self.mixture.base[span], self.mixture.updates[:, span]
-        for start in range(0, len(base), _COLUMNS):
-            part = slice(start, start + _COLUMNS)
+        for part in in_blocks(len(base), _COLUMNS, *self.mixture.sources):
             # addmm broadcasts the base over the models: eq. (fl_sub_model) for the whole chunk.
             torch.addmm(base[part], self.weights, updates[:, part], out=out[:, part])
 

@@ -19,22 +19,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from flcontrib_core.games.function_evaluator import FunctionEvaluator
 from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.games.sketches import (
     UpdateDistance,
     blocks_of,
+    copied_updates,
     largest_cosine_to_earlier,
     mean_cosine_to_the_others,
     repeated_updates,
     sketch_updates,
+    unit_rows,
     update_distance,
 )
+from flcontrib_core.games.solo_changes import group_changes, solo_changes
 from flcontrib_core.games.submodels import OpaqueEpochGame, gram_matrix
+from flcontrib_core.runs.mapped import in_blocks
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
 
 _SKETCHES_IN_MEMORY = 256 << 20
+_HASHED = 1 << 22
 _PER_CLIENT = (
     "solo_margin",
     "solo_worst_class",
@@ -45,6 +49,17 @@ _PER_CLIENT = (
     "last_step_cosine",
     "twin_cosine",
 )
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """F(t−1) − F(t−2), in slices: the difference of two large models is no third one."""
+
+    now: Float32Array
+    before: Float32Array
+
+    def __getitem__(self, block: slice) -> Float32Array:
+        return np.asarray(self.now[block] - self.before[block])
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,7 @@ class EpochObservation:
 def observe_epoch(
     game: OpaqueEpochGame,
     epoch: int,
-    last_step: Float32Array | None,
+    last_step: Float32Array | LastStep | None,
     seed: int,
     *,
     base_logits: LogitTensor | None = None,
@@ -94,14 +109,17 @@ def observe_epoch(
     (adaptive singletons are exactly these), else n + 1 models are evaluated.
     """
     evaluator, players = game.evaluator, game.players
-    if not evaluator.has_logits:
+    if not evaluator.classifies:
         return _observe_utility(game, observe_updates(game.updates, epoch, last_step, seed, game.gram()))
     if base_logits is None or solo_logits is None:
         alone = np.vstack([np.zeros((1, players)), np.eye(players)])
         logits = evaluator.evaluate_mixture(game.mixture, alone, keep_logits=True)[1]
         assert logits is not None
         base_logits, solo_logits = logits[0], logits[1:]
-    margin, class_margin, class_loss, loss = _solo_changes(base_logits, solo_logits, evaluator.validation.y)
+    y, groups = evaluator.validation.y, evaluator.row_groups
+    margin, class_margin, class_loss, loss = solo_changes(base_logits, solo_logits, y)
+    if groups is not None:
+        class_loss = np.hstack([class_loss, group_changes(base_logits, solo_logits, y, groups)])
     return replace(
         observe_updates(game.updates, epoch, last_step, seed, game.gram()),
         validation_rows=evaluator.validation_rows,
@@ -118,14 +136,17 @@ def _observe_utility(game: OpaqueEpochGame, seen: EpochObservation) -> EpochObse
     It stands for the loss and, with the opposite sign, for the margin. The worst class is the worst group of rows
     where the task has groups, and unknown where it has none.
     """
-    assert isinstance(game.evaluator, FunctionEvaluator)
     harm, worst = game.evaluator.solo_changes(game.mixture)
     rows = game.evaluator.validation_rows
     return replace(seen, validation_rows=rows, solo_margin=-harm, solo_loss=harm, solo_worst_class=worst)
 
 
 def observe_updates(
-    updates: Float32Array, epoch: int, last_step: Float32Array | None, seed: int, gram: FloatArray | None = None
+    updates: Float32Array,
+    epoch: int,
+    last_step: Float32Array | LastStep | None,
+    seed: int,
+    gram: FloatArray | None = None,
 ) -> EpochObservation:
     """What the updates (n, P) alone look like; what they do to the model stays NaN, with no class and no row.
 
@@ -154,46 +175,20 @@ def observe_updates(
 
 
 def _fingerprints(updates: Float32Array) -> np.ndarray:
-    digests = b"".join(hashlib.sha256(np.ascontiguousarray(row).data).digest() for row in updates)
-    return np.frombuffer(digests, dtype=np.uint8).reshape(len(updates), 32)
-
-
-def _solo_changes(
-    base: LogitTensor, solo: LogitTensor, y: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """(n,) margin, (n, classes) margin and loss change per class, (n,) loss change."""
-    if base.shape[1] == 1:  # a single logit is a pair of logits, one of which is 0
-        base, solo = (np.concatenate([np.zeros_like(z), z], axis=-1) for z in (base, solo))
-    classes = base.shape[1]
-    before_margin, before_loss = _margins_and_losses(base, y)
-    of_class = np.zeros((len(y), classes))
-    of_class[np.arange(len(y)), y] = 1.0
-    rows = np.where(of_class.any(axis=0), of_class.sum(axis=0), np.nan)
-    margins, losses = np.empty((len(solo), classes)), np.empty((len(solo), classes))
-    total = np.empty((len(solo), 2))
-    for player, logits in enumerate(solo):
-        margin, loss = _margins_and_losses(logits, y)
-        margins[player] = np.einsum("v,vk->k", margin - before_margin, of_class) / rows
-        losses[player] = np.einsum("v,vk->k", loss - before_loss, of_class) / rows
-        total[player] = np.mean(margin - before_margin), np.mean(loss - before_loss)
-    return total[:, 0], margins, losses, total[:, 1]
-
-
-def _margins_and_losses(logits: Float32Array, y: IntArray) -> tuple[FloatArray, FloatArray]:
-    """(V, K) -> (V,) true-class logit centred over classes, (V,) cross-entropy; NaN for a diverged model."""
-    z = logits.astype(np.float64)
-    if not np.isfinite(z).all():
-        return np.full(len(y), np.nan), np.full(len(y), np.nan)
-    of_truth = z[np.arange(len(y)), y]
-    highest = z.max(axis=1)
-    return of_truth - z.mean(axis=1), np.log(np.exp(z - highest[:, None]).sum(axis=1)) - (of_truth - highest)
+    digests = []
+    for row in updates:
+        digest = hashlib.sha256()
+        for block in in_blocks(len(row), _HASHED, row):
+            digest.update(np.ascontiguousarray(row[block]).data)
+        digests.append(digest.digest())
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(updates), 32)
 
 
 def _spread(updates: Float32Array, norm: FloatArray) -> FloatArray:
     """1 / (P Σ u⁴): 1 where all parameters move alike, 1/3 for isotropic noise, far less for real updates."""
     fourth = np.zeros(len(updates))
     scale = np.where(norm > 0, norm, np.nan)[:, None]
-    for block in blocks_of(updates.shape[1]):
+    for block in blocks_of(updates.shape[1], updates):
         squared = np.square(updates[:, block] / scale)
         fourth += np.einsum("ij,ij->i", squared, squared)
     return np.asarray(1.0 / (updates.shape[1] * fourth))
@@ -221,11 +216,12 @@ def _twins(gram: FloatArray, norm: FloatArray) -> tuple[FloatArray, IntArray]:
     return np.where(known.any(axis=1), best, np.nan), np.where(known.any(axis=1), closest, -1)
 
 
-def _cosine_to(direction: Float32Array | None, updates: Float32Array, norm: FloatArray) -> FloatArray:
+def _cosine_to(direction: Float32Array | LastStep | None, updates: Float32Array, norm: FloatArray) -> FloatArray:
     if direction is None:
         return np.full(len(updates), np.nan)
     dot, squared = np.zeros(len(updates)), 0.0
-    for block in blocks_of(updates.shape[1]):
+    read = (direction.now, direction.before) if isinstance(direction, LastStep) else (direction,)
+    for block in blocks_of(updates.shape[1], updates, *read):
         step = direction[block].astype(np.float64)
         dot += np.einsum("ij,j->i", updates[:, block], step)
         squared += float(np.einsum("j,j", step, step))
@@ -234,12 +230,15 @@ def _cosine_to(direction: Float32Array | None, updates: Float32Array, norm: Floa
 
 
 def assemble_channels(
-    run: RunLog, observations: Mapping[int, EpochObservation], distance: UpdateDistance | None = None
+    run: RunLog,
+    observations: Mapping[int, EpochObservation],
+    distance: UpdateDistance | None = None,
+    before: RawChannels | None = None,
 ) -> RawChannels:
     """All epochs side by side, with each client's own direction, repeats and copies.
 
     ``observations`` by epoch; it may load them when asked (each is asked for once, plus once per group of clients
-    whose sketches fit in memory together). Epochs that are missing stay NaN.
+    whose sketches fit in memory together). Missing epochs stay NaN. ``before``: of the same run when it was shorter.
     """
     shape = (run.epoch_count + 1, len(run.clients))
     per_client = {name: np.full(shape, np.nan) for name in _PER_CLIENT}
@@ -257,11 +256,11 @@ def assemble_channels(
         class_margin[epoch, members] = seen.solo_class_margin
         rows, dimensions = seen.validation_rows, seen.sketch.shape[1]
         prints = [row.tobytes() for row in seen.fingerprint]
-        copy_of[epoch, members] = _copies(members, prints, seen.norm)
+        copy_of[epoch, members] = copied_updates(members, prints, seen.norm, seen.sketch)
         twin_of[epoch, members] = [0 if row < 0 else 1 + members[row] for row in seen.twin]
         fingerprints |= {(epoch, client): print_ for client, print_ in zip(members, prints, strict=True)}
     own, closest, repeats = _across_epochs(
-        run, observations, per_client["norm"], fingerprints, distance or update_distance(run)
+        run, observations, per_client["norm"], fingerprints, distance or update_distance(run), before
     )
     bit_equal = np.zeros(shape, dtype=bool)
     for epoch, client in np.argwhere(repeats > 0).tolist():
@@ -287,24 +286,13 @@ def assemble_channels(
     )
 
 
-def _copies(members: list[int], prints: list[bytes], norm: FloatArray) -> list[int]:
-    """1 + position of the first other participant with the same bytes, 0 = none. Zero updates copy nobody."""
-    holders: dict[bytes, list[int]] = {}
-    for client, mine, size in zip(members, prints, norm, strict=True):
-        if size > 0:
-            holders.setdefault(mine, []).append(client)
-    return [
-        next((1 + other for other in holders.get(mine, []) if other != client), 0) if size > 0 else 0
-        for client, mine, size in zip(members, prints, norm, strict=True)
-    ]
-
-
 def _across_epochs(
     run: RunLog,
     observations: Mapping[int, EpochObservation],
     norm: FloatArray,
     fingerprints: Mapping[tuple[int, int], bytes],
     distance: UpdateDistance,
+    before: RawChannels | None,
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """(T + 1, clients) own cosine, closest earlier one and repeated epoch; a bounded group of sketches is in memory."""
     own, closest = np.full(norm.shape, np.nan), np.full(norm.shape, np.nan)
@@ -325,12 +313,25 @@ def _across_epochs(
             if len(epochs) < 2:
                 continue
             directions = np.array(sketches.pop(client), dtype=np.float32)  # (k, dimensions)
-            own[epochs, client] = mean_cosine_to_the_others(directions)
-            closest[epochs, client] = largest_cosine_to_earlier(directions)
+            rows = unit_rows(directions)
+            own[epochs, client] = mean_cosine_to_the_others(rows)
+            known = _known(before, norm, client)  # of what looks back at earlier epochs alone
+            first = int(np.searchsorted(epochs, known))
+            closest[epochs, client] = largest_cosine_to_earlier(rows, first)
+            if known and before is not None and before.closest_own_cosine is not None:
+                closest[:known, client] = before.closest_own_cosine[:, client]
+                repeats[:known, client] = before.repeat_of[:, client]
             sizes = norm[epochs, client]
-            for earlier, later in repeated_updates(client, epochs, sizes, directions, fingerprints, distance):
+            for earlier, later in repeated_updates(client, epochs, sizes, directions, fingerprints, distance, first):
                 repeats[later, client] = earlier
     return own, closest, repeats
+
+
+def _known(before: RawChannels | None, norm: FloatArray, client: int) -> int:
+    """Rows that an earlier reading of the same growing run has of this client."""
+    if before is None or before.closest_own_cosine is None:
+        return 0
+    return int(np.array_equal(before.norm[:, client], norm[: len(before.norm), client], True)) * len(before.norm)
 
 
 def _groups_of_clients(updates: IntArray, observations: Mapping[int, EpochObservation]) -> Iterator[list[int]]:
@@ -338,8 +339,7 @@ def _groups_of_clients(updates: IntArray, observations: Mapping[int, EpochObserv
     if not len(observations):
         return
     first = observations[min(observations)].sketch
-    group: list[int] = []
-    taken = 0
+    group, taken = list[int](), 0
     for client, count in enumerate(updates.tolist()):
         size = count * first.shape[1] * first.itemsize
         if group and taken + size > _SKETCHES_IN_MEMORY:

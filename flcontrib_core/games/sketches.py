@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from flcontrib_core.runs.mapped import in_blocks
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import Float32Array, FloatArray, IntArray
 
@@ -20,15 +21,17 @@ _NORM_SLACK = 2 * REPEAT_DISTANCE
 _SKETCH_SLACK = 4 * REPEAT_DISTANCE
 """What may pass as a candidate: half precision and the sketch itself can only bring updates apart by less."""
 _BLOCK = 1 << 18
+_FEW_MAGNITUDES = 16
+_FEW_SHARE = 0.25
+"""Fewer magnitudes than either (two at least) are few: an update of a small dense model has one for each parameter."""
 
 UpdateDistance = Callable[[int, int, int], float]
 """(client position, earlier epoch, later epoch) -> ‖Δ − Δ'‖ / max(‖Δ‖, ‖Δ'‖)"""
 
 
-def blocks_of(length: int) -> Iterator[slice]:
-    """Parameter positions in pieces that are cheap to turn into float64."""
-    for start in range(0, length, _BLOCK):
-        yield slice(start, start + _BLOCK)
+def blocks_of(length: int, *arrays: Float32Array) -> Iterator[slice]:
+    """Parameter positions in pieces that are cheap to turn into float64; ``arrays``: what is read in these pieces."""
+    yield from in_blocks(length, _BLOCK, *arrays)
 
 
 def sketch_updates(updates: Float32Array, seed: int, dimensions: int = SKETCH_DIMENSIONS) -> np.ndarray:
@@ -44,8 +47,8 @@ def sketch_updates(updates: Float32Array, seed: int, dimensions: int = SKETCH_DI
     else:
         rng = np.random.default_rng([seed, length, dimensions])
         total = np.zeros((players, dimensions))
-        for start in range(0, length, dimensions):
-            part = updates[:, start : start + dimensions]
+        for columns in in_blocks(length, dimensions, updates):
+            part = updates[:, columns]
             width = part.shape[1]
             sign = 1.0 - 2.0 * rng.integers(0, 2, dimensions, dtype=np.int8)[:width].astype(np.float32)
             turn = int(rng.integers(dimensions))
@@ -67,7 +70,7 @@ def update_distance(run: RunLog) -> UpdateDistance:
     def distance(client: int, earlier: int, later: int) -> float:
         first, second = update(client, earlier), update(client, later)
         sums = np.zeros(3)
-        for block in blocks_of(len(first)):
+        for block in blocks_of(len(first), first, second):
             a, b = first[block].astype(np.float64), second[block].astype(np.float64)
             sums += [float(np.einsum("j,j", v, v)) for v in (a - b, a, b)]
         return float(np.sqrt(sums[0] / max(sums[1], sums[2]))) if max(sums[1], sums[2]) > 0 else 0.0
@@ -75,24 +78,38 @@ def update_distance(run: RunLog) -> UpdateDistance:
     return distance
 
 
-def mean_cosine_to_the_others(directions: Float32Array) -> FloatArray:
-    """(k,) mean over the other rows of the dot product; the rows have unit length up to half precision."""
+def unit_rows(directions: Float32Array) -> FloatArray:
+    """The rows with unit length in float64; as they are stored they have it up to half precision."""
     rows = directions.astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def mean_cosine_to_the_others(rows: FloatArray) -> FloatArray:
+    """(k,) mean over the other rows of the dot product of unit rows."""
     return np.asarray((np.einsum("ij,j->i", rows, rows.sum(axis=0)) - 1.0) / (len(rows) - 1))
 
 
-def largest_cosine_to_earlier(directions: Float32Array) -> FloatArray:
-    """(k,) largest dot product of each row with the rows before it; NaN for the first.
+def largest_cosine_to_earlier(rows: FloatArray, first: int = 0) -> FloatArray:
+    """(k,) largest dot product of each unit row with the rows before it; NaN for the first, and before ``first``.
 
     Rounded to six digits, so that the bits do not depend on how a matrix library splits its sums.
     """
-    rows = directions.astype(np.float64)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     largest = np.full(len(rows), np.nan)
-    for position in range(1, len(rows)):
+    for position in range(max(1, first), len(rows)):
         largest[position] = np.round(np.max(rows[:position] @ rows[position]), 6)
     return largest
+
+
+def few_valued(direction: Float32Array) -> bool:
+    """Whether the update consists of a few magnitudes only, as a step of Adam or a compressed update does.
+
+    Signs of a gradient stay the same while the model moves, so that honest clients send such updates again and again,
+    bit for bit even. Magnitudes are counted in bins of one per cent: half precision cannot tell more apart.
+    """
+    sizes = np.abs(direction[direction != 0]).astype(np.float64)
+    distinct = len(np.unique(np.round(100.0 * np.log(sizes))))
+    return distinct < _FEW_MAGNITUDES and distinct <= max(2.0, _FEW_SHARE * len(sizes))
 
 
 def repeated_updates(
@@ -102,22 +119,42 @@ def repeated_updates(
     directions: Float32Array,
     fingerprints: Mapping[tuple[int, int], bytes],
     distance: UpdateDistance,
+    first: int = 0,
 ) -> Iterator[tuple[int, int]]:
-    """(earlier, later) epochs of repeated updates, the earliest original for each.
+    """(earlier, later) epochs of repeated updates from position ``first`` on, the earliest original for each.
 
     An update within 10⁻³ of another has nearly its norm and its sketch; only what passes both is read again, and
-    bit-equal updates not even that.
+    bit-equal updates not even that. Of updates with a few magnitudes nothing is said (``few_valued``).
     """
-    for position in range(1, len(epochs)):
+    for position in range(max(1, first), len(epochs)):
         ratio = norm[:position] / norm[position]
         close = np.flatnonzero(np.abs(ratio - 1.0) <= _NORM_SLACK)
         if not len(close):
             continue
         gap = directions[close] - directions[position]
         close = close[np.einsum("ij,ij->i", gap, gap) <= _SKETCH_SLACK**2]
+        if not len(close) or few_valued(directions[position]):
+            continue
         later = int(epochs[position])
         for earlier in epochs[close].tolist():
             same = fingerprints[earlier, client] == fingerprints[later, client]
             if same or distance(client, earlier, later) < REPEAT_DISTANCE:
                 yield earlier, later
                 break
+
+
+def copied_updates(members: list[int], prints: list[bytes], norm: FloatArray, sketch: np.ndarray) -> list[int]:
+    """1 + position of the first other participant with the same bytes, 0 = none.
+
+    Zero updates copy nobody, nor do those of a few magnitudes: sites that hold one class send the same signs.
+    """
+    holders: dict[bytes, list[int]] = {}
+    for client, mine, size in zip(members, prints, norm, strict=True):
+        if size > 0:
+            holders.setdefault(mine, []).append(client)
+    copies = [0] * len(members)
+    for row, (client, mine) in enumerate(zip(members, prints, strict=True)):
+        others = [other for other in holders.get(mine, []) if other != client]
+        if others and not few_valued(sketch[row].astype(np.float32)):
+            copies[row] = 1 + others[0]
+    return copies

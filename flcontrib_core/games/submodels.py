@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.games.evaluator import Evaluator, one_thread
-from flcontrib_core.games.mixtures import as_tensor
+from flcontrib_core.games.mixtures import Mixture, as_tensor
+from flcontrib_core.runs.mapped import in_blocks, room
 from flcontrib_core.vocabulary import (
     CoalitionMatrix,
     CoalitionWeights,
@@ -27,6 +29,8 @@ from flcontrib_core.vocabulary import (
     WeightMode,
 )
 
+EvaluateMixture: TypeAlias = Callable[[Mixture, FloatArray, bool], tuple[UtilityMatrix, LogitTensor | None]]
+"""(mixture, Λ, whether logits are kept) -> values and logits of base + Λ·updates."""
 _BLOCK = 1 << 18
 """Parameters per step where float64 copies of the updates are needed."""
 _WHOLE_RUN_BYTES = 256 << 20
@@ -65,10 +69,9 @@ def aggregate(base: Float32Array, updates: Float32Array, data_sizes: Sequence[fl
     if len(updates) == 0:
         return np.array(base, dtype=np.float32)
     weights = coalition_weights(np.ones((1, len(updates)), dtype=bool), data_sizes)[0]
-    result = np.empty(len(base), dtype=np.float32)
+    result: Float32Array = room(len(base))
     with one_thread():
-        for start in range(0, len(base), _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in in_blocks(len(base), _BLOCK, base, updates, result):
             step = torch.from_numpy(weights) @ torch.from_numpy(updates[:, block].astype(np.float64))
             result[block] = base[block] + step.numpy()
     return result
@@ -78,8 +81,8 @@ def gram_matrix(updates: Float32Array) -> FloatArray:
     """ΔΔᵀ in float64, (players, players), in blocks of parameters."""
     gram = torch.zeros(len(updates), len(updates), dtype=torch.float64)
     with one_thread():
-        for start in range(0, updates.shape[1], _BLOCK):
-            block = torch.from_numpy(updates[:, start : start + _BLOCK].astype(np.float64))
+        for columns in in_blocks(updates.shape[1], _BLOCK, updates):
+            block = torch.from_numpy(updates[:, columns].astype(np.float64))
             gram += block @ block.T
     return gram.numpy()
 
@@ -89,6 +92,7 @@ class OpaqueEpochGame:
 
     ``base`` (P,) is F(t−1), ``updates`` (players, P) the Δ_i in the players' order. ``empty_value`` (utilities,) is
     v(F_prev) where it is already known: v(F(t)) of one epoch serves as the empty coalition of the next.
+    ``evaluate_mixture`` stands in for the evaluator's own where sub-models are evaluated elsewhere.
     Utilities may have any sign and are never clipped.
     """
 
@@ -101,6 +105,7 @@ class OpaqueEpochGame:
         weights: WeightMode = WeightMode.ADAPTIVE,
         empty_value: FloatArray | None = None,
         federation_size: float | None = None,
+        evaluate_mixture: EvaluateMixture | None = None,
     ) -> None:
         if len(data_sizes) != len(updates) or any(size <= 0 for size in data_sizes):
             raise SettingsError(
@@ -114,6 +119,7 @@ class OpaqueEpochGame:
         self.federation_size = federation_size
         self._empty_value = empty_value
         self.mixture = evaluator.mixture(base, updates)
+        self._evaluate_mixture = evaluate_mixture or evaluator.evaluate_mixture
 
     @property
     def players(self) -> int:
@@ -128,7 +134,7 @@ class OpaqueEpochGame:
         """v(F_prev), (utilities,): given, or evaluated once."""
         if self._empty_value is not None:
             return np.asarray(self._empty_value, dtype=np.float64)
-        values, _ = self.evaluator.evaluate_mixture(self.mixture, np.zeros((1, self.players)))
+        values, _ = self._evaluate_mixture(self.mixture, np.zeros((1, self.players)), False)
         return np.asarray(values[0])
 
     def weights(self, coalitions: CoalitionMatrix) -> CoalitionWeights:
@@ -140,6 +146,11 @@ class OpaqueEpochGame:
 
     def evaluate(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
         return self.absolute(coalitions) - self.empty_values
+
+    @property
+    def smooth_utility(self) -> str:
+        """The utility whose gradient can be taken."""
+        return self.evaluator.smooth_utility
 
     def gram(self) -> FloatArray:
         return self._gram
@@ -165,7 +176,7 @@ class OpaqueEpochGame:
         return slopes
 
     def _absolute(self, coalitions: CoalitionMatrix, keep_logits: bool) -> tuple[UtilityMatrix, LogitTensor | None]:
-        values, logits = self.evaluator.evaluate_mixture(self.mixture, self.weights(coalitions), keep_logits)
+        values, logits = self._evaluate_mixture(self.mixture, self.weights(coalitions), keep_logits)
         # The empty coalition is F_prev itself, whose value may come from the epoch before: exactly that, so u(∅) = 0.
         values[~coalitions.any(axis=1)] = self.empty_values
         return values, logits
@@ -198,10 +209,11 @@ def epoch_game(
     evaluator: Evaluator,
     weights: WeightMode = WeightMode.ADAPTIVE,
     federation_size: float | None = None,
+    evaluate_mixture: EvaluateMixture | None = None,
 ) -> OpaqueEpochGame:
     """One epoch's game: with outputs where the evaluator gives them, else with utilities alone."""
     kind = EpochGame if evaluator.has_logits else OpaqueEpochGame
-    return kind(base, updates, data_sizes, evaluator, weights, federation_size=federation_size)
+    return kind(base, updates, data_sizes, evaluator, weights, None, federation_size, evaluate_mixture)
 
 
 class WholeRunGame:

@@ -22,14 +22,16 @@ value NaN for *every* utility, so that a diverged model is never mistaken for a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.vocabulary import LOWER_IS_BETTER, IntArray, LogitTensor, UtilityMatrix
+from flcontrib_core.runs.tasks import CLASSIFICATION, TARGETS
+from flcontrib_core.vocabulary import LOWER_IS_BETTER, FloatArray, IntArray, LogitTensor, UtilityMatrix
 
 if TYPE_CHECKING:
     import torch
@@ -37,10 +39,10 @@ if TYPE_CHECKING:
     _PerRow = Callable[[], torch.Tensor]
 
 KNOWN_UTILITIES = ("loss", "accuracy", "macro-f1", "worst-class-recall", "demographic-parity-gap")
+DEFAULT_UTILITIES = ("loss", "accuracy")
+"""What is measured where nobody asks for anything else; on another task they stand for that task's own metrics."""
 _NEED_PREDICTIONS = frozenset(KNOWN_UTILITIES[2:])
 _NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-# Longest first, so that no name hides behind a shorter one; names hold hyphens, hence the closed list.
-_NAME = re.compile("|".join(sorted(KNOWN_UTILITIES, key=len, reverse=True)))
 _CELLS_AT_ONCE = 1 << 20
 """Logits read per step (4 MiB of float32), so that temporaries stay in cache and memory stays bounded."""
 _ROW_MULTIPLE = 32
@@ -63,7 +65,13 @@ class Term:
     name: str
 
 
-def parse_utility(expression: str) -> tuple[Term, ...]:
+@cache
+def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    # Longest first, so that no name hides behind a shorter one; names hold hyphens, hence the closed list.
+    return re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
+
+
+def parse_utility(expression: str, names: tuple[str, ...] = KNOWN_UTILITIES) -> tuple[Term, ...]:
     """Which known utilities does this expression add up, with which coefficients?
 
     >>> parse_utility("0.7*loss - 0.3*accuracy")
@@ -85,9 +93,9 @@ def parse_utility(expression: str) -> tuple[Term, ...]:
                 raise _unreadable(expression, text, number.end(), "'*' and a name after the number")
             sign *= float(number.group())
             position = number.end() + 1
-        name = _NAME.match(text, position)
+        name = _any_of(names).match(text, position)
         if not name:
-            raise _unreadable(expression, text, position, f"one of {', '.join(KNOWN_UTILITIES)}")
+            raise _unreadable(expression, text, position, f"one of {', '.join(names)}")
         terms.append(Term(sign, name.group()))
         position = name.end()
     if not all(np.isfinite(t.coefficient) for t in terms):
@@ -102,16 +110,52 @@ def _unreadable(expression: str, text: str, position: int, expected: str) -> Set
     )
 
 
-def lower_is_better(expression: str) -> bool:
+def mixing(utilities: Sequence[Sequence[Term]]) -> tuple[tuple[str, ...], FloatArray]:
+    """The names that utilities are made of, and the linear map (names, utilities) that makes them."""
+    parts = tuple(dict.fromkeys(term.name for of_one in utilities for term in of_one))
+    mix = np.zeros((len(parts), len(utilities)))
+    for number, of_one in enumerate(utilities):
+        for term in of_one:
+            mix[parts.index(term.name), number] += term.coefficient
+    return parts, mix
+
+
+def lower_is_better(utility: str | Sequence[Term], lower: Container[str] = LOWER_IS_BETTER) -> bool:
     """Is the smaller value of this utility the better model?
 
     A combination is turned the way the larger sum of absolute coefficients pulls (ties: lower is better), whatever
     the order of its terms: ``0.7*loss+0.3*accuracy`` is lower-is-better, ``accuracy-0.1*loss`` is not.
     """
     pull = 0.0
-    for term in parse_utility(expression):
-        pull += term.coefficient if term.name in LOWER_IS_BETTER else -term.coefficient
+    for term in parse_utility(utility) if isinstance(utility, str) else utility:
+        pull += term.coefficient if term.name in lower else -term.coefficient
     return pull >= 0.0
+
+
+def utilities_of(task: str, asked: Sequence[str]) -> tuple[str, ...]:
+    """The utilities that are meant on a log of this task.
+
+    What holds for classification by default stands for the task's own: all its metrics for the usual utilities, the
+    first one for the loss alone. A task that nobody knows has what it is asked for.
+    """
+    if task == CLASSIFICATION or task not in TARGETS:
+        return tuple(asked)
+    names = tuple(TARGETS[task].metrics)
+    if tuple(asked) == DEFAULT_UTILITIES:
+        return names
+    meant = tuple(names[0] if name == "loss" and name not in names else name for name in asked)
+    for name in meant:
+        parse_utility(name, names)
+    return tuple(dict.fromkeys(meant))
+
+
+def lower_of(task: str, utilities: Sequence[str]) -> frozenset[str]:
+    """Those of a task's utilities whose smaller value is the better model."""
+    if task == CLASSIFICATION or task not in TARGETS:
+        return frozenset(name for name in utilities if lower_is_better(name))
+    ways = TARGETS[task].metrics
+    lower = {name for name, way in ways.items() if way == "lower"}
+    return frozenset(u for u in utilities if lower_is_better(parse_utility(u, tuple(ways)), lower))
 
 
 class UtilityReader:
@@ -135,13 +179,7 @@ class UtilityReader:
             raise SettingsError("no utility was requested; name at least one, e.g. loss")
         self.utilities = tuple(utilities)
         self.classes = classes
-        terms = [parse_utility(u) for u in self.utilities]
-        self._parts = tuple(dict.fromkeys(t.name for of_one in terms for t in of_one))
-        # (parts, utilities): the utilities are this linear map of their parts.
-        self._mix = np.zeros((len(self._parts), len(self.utilities)))
-        for number, of_one in enumerate(terms):
-            for term in of_one:
-                self._mix[self._parts.index(term.name), number] += term.coefficient
+        self._parts, self._mix = mixing([parse_utility(u) for u in self.utilities])
         if "demographic-parity-gap" in self._parts and group is None:
             raise SettingsError(
                 "demographic-parity-gap needs the sensitive attribute of each validation row; "
@@ -167,6 +205,11 @@ class UtilityReader:
         self._groups: list[torch.Tensor] = []
         if group is not None and "demographic-parity-gap" in self._parts:
             self._groups = [torch.from_numpy(np.flatnonzero(group == g)).to(device) for g in np.unique(group)]
+
+    @property
+    def lower_is_better(self) -> frozenset[str]:
+        """The utilities whose smaller value is the better model."""
+        return lower_of(CLASSIFICATION, self.utilities)
 
     def read(self, logits: torch.Tensor) -> UtilityMatrix:
         """(models, classes, padded rows) float32, feature-major -> (models, utilities) float64."""

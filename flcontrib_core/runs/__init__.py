@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from flcontrib_core.runs.contribution_table import table_template as table_template
     from flcontrib_core.runs.encoding import split_flat as split_flat
     from flcontrib_core.runs.flower import record as record
+    from flcontrib_core.runs.import_folders import FolderGlance as FolderGlance
+    from flcontrib_core.runs.import_folders import holds_tensor_files as holds_tensor_files
+    from flcontrib_core.runs.import_folders import import_apart as import_apart
     from flcontrib_core.runs.import_table import TableGlance as TableGlance
     from flcontrib_core.runs.import_table import glance_apart as glance_apart
     from flcontrib_core.runs.model_spec import INPUT as INPUT

@@ -40,6 +40,7 @@ from flcontrib_core.runs.shape_checks import (
     validation_faults,
 )
 from flcontrib_core.runs.strict_json import whole_lines
+from flcontrib_core.runs.tasks import CLASSIFICATION, output_of_row, targets_of
 from flcontrib_core.runs.tensors import Block, TensorLayout, is_pickled
 
 MANIFEST, EPOCHS, MODEL = "manifest.json", "epochs.jsonl", "model.json"
@@ -139,7 +140,8 @@ class BundleReader:
                 self._findings.refuse(
                     "E_HASH", f"{MANIFEST}:files", f"no sha256 of {name}", "one for each file written once"
                 )
-        if VALIDATION in self._parts and manifest.content.get("classes") is None:
+        needed = targets_of(manifest.task).needs_classes
+        if VALIDATION in self._parts and needed and manifest.content.get("classes") is None:
             self._findings.refuse(
                 "E_MANIFEST", f"{MANIFEST}:classes", "none", "the number of classes of the validation set"
             )
@@ -154,9 +156,12 @@ class BundleReader:
         )
         tokens = reads_tokens(self._nodes) if self._nodes else None
         size = self._parts.container.sizes.get(VALIDATION, 0)
-        self._parts.lay_out(VALIDATION, lambda layout: validation_faults(layout, size, tokens))
+        task = manifest.task if manifest else CLASSIFICATION
+        self._parts.lay_out(VALIDATION, lambda layout: validation_faults(layout, size, tokens, task))
         if self._nodes and parameters and manifest:
-            for problem in check_model_spec(self._model, parameters, manifest.classes, self._validation_shape()):
+            known = (*parameters, *(manifest.frozen.parameters if manifest.frozen else ()))
+            outputs = self._outputs_of_a_row(manifest)
+            for problem in check_model_spec(self._model, known, outputs, self._validation_shape()):
                 self._findings.add(problem)
         for index, record in enumerate(self.records):
             if record.file is not None and record.file not in self._parts:
@@ -179,9 +184,16 @@ class BundleReader:
 
         return faults
 
-    def _validation_shape(self) -> tuple[int, ...] | None:
-        x = self._parts.layouts[VALIDATION].get("x") if VALIDATION in self._parts.layouts else None
-        return x.shape if x is not None else None
+    def _validation_shape(self, name: str = "x") -> tuple[int, ...] | None:
+        tensor = self._parts.layouts[VALIDATION].get(name) if VALIDATION in self._parts.layouts else None
+        return tensor.shape if tensor is not None else None
+
+    def _outputs_of_a_row(self, manifest: Manifest) -> int | tuple[int, ...] | None:
+        """What the model must give for one row."""
+        if manifest.task == CLASSIFICATION:
+            return manifest.classes
+        y = self._validation_shape("y")
+        return None if y is None else output_of_row(manifest.task, manifest.classes, y)
 
     def read_values(self) -> None:
         """Every number once: hashes, finiteness, labels."""
@@ -205,7 +217,7 @@ class BundleReader:
                 self._parts.stream(INITIAL, _refuse_nonfinite)
         if VALIDATION in self._parts.layouts and not self._known_from_before(VALIDATION):
             with self._parts.faults_of(VALIDATION):
-                values = ValidationValues(manifest.classes, self._vocabulary(manifest))
+                values = ValidationValues(manifest.classes, self._vocabulary(manifest), manifest.task)
                 self._parts.stream(VALIDATION, values.take)
                 if found := values.problems():
                     raise RunLogError(tuple(found))
@@ -241,7 +253,8 @@ class BundleReader:
 
     def _vocabulary(self, manifest: Manifest) -> int | None:
         """How many token numbers does the smallest embedding know?"""
-        shapes = {spec.name: spec.shape for spec in manifest.parameters}
+        frozen = manifest.frozen.parameters if manifest.frozen else ()
+        shapes = {spec.name: spec.shape for spec in (*manifest.parameters, *frozen)}
         names = [node.fields["weight"] for node in self._nodes if node.op == "embedding"]
         return min((shapes[name][0] for name in names if shapes.get(name)), default=None)
 
@@ -293,6 +306,8 @@ class BundleReader:
             origin=origin,
             manifest=manifest.content,
             notes=manifest.notes,
+            task=manifest.task,
+            frozen=manifest.frozen,
             casts=_casts(parts.layouts),
         )
 

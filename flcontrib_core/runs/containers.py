@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import platform
 import stat
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.limits import MAX_ENTRIES
@@ -21,6 +22,8 @@ from flcontrib_core.runs.problems import MAX_PROBLEMS, problem, refusal, shown
 
 MAX_FOLDERS = 16
 """How deep a run directory is listed."""
+PORTABLE = slice(2, None)
+"""What of a file's signature is the same on every machine that mounts it: its size and time."""
 GROWING = "epochs.jsonl"
 """The one file that is appended to while a run is being recorded."""
 
@@ -130,6 +133,7 @@ class DirectoryContainer:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._compared = slice(None)
         self._sizes: dict[str, int] = {}
         self._signatures: dict[str, tuple[int, ...]] = {}
         problems: list[Problem] = []
@@ -190,7 +194,8 @@ class DirectoryContainer:
             raise unreadable(self._path / name, bad) from bad
         status = os.fstat(handle)
         grown = name == GROWING and _signature(status)[:2] == self._signatures[name][:2]
-        if not stat.S_ISREG(status.st_mode) or not (grown or _signature(status) == self._signatures[name]):
+        same = _signature(status)[self._compared] == self._signatures[name][self._compared]
+        if not stat.S_ISREG(status.st_mode) or not (grown or same):
             os.close(handle)
             raise changed(name)
         return handle
@@ -226,6 +231,26 @@ class DirectoryContainer:
 
     def close(self) -> None:
         """Nothing is held open between reads."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_path": self._path.absolute(), "_machine": platform.node()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process; on another machine the same file has another device and number."""
+        elsewhere = state.pop("_machine") != platform.node()
+        self.__dict__.update(state, _compared=PORTABLE if elsewhere else state["_compared"])
+
+
+class OneFileContainer(DirectoryContainer):
+    """One file of a run directory, without a listing of the others."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._compared = path, slice(None)
+        try:
+            status = os.lstat(path / name)
+        except OSError as bad:
+            raise unreadable(path / name, bad) from bad
+        self._sizes, self._signatures = {name: status.st_size}, {name: _signature(status)}
 
 
 class MemoryContainer:

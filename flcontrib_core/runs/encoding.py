@@ -18,6 +18,7 @@ from flcontrib_core.errors import SettingsError
 from flcontrib_core.runs.manifest import NUMBER_TYPES
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Truth, Validation
+from flcontrib_core.runs.tasks import CLASSIFICATION
 from flcontrib_core.vocabulary import Float32Array
 
 MANIFEST = "manifest.json"
@@ -108,7 +109,7 @@ def narrowed(row: Float32Array, dtype: str) -> np.ndarray:
 
 def validation_bytes(validation: Validation) -> bytes:
     """validation.safetensors."""
-    tensors = {"x": np.ascontiguousarray(validation.x), "y": validation.y}
+    tensors = {"x": np.ascontiguousarray(validation.x), "y": np.ascontiguousarray(validation.y)}
     return save(tensors if validation.group is None else {**tensors, "group": validation.group})
 
 
@@ -126,9 +127,10 @@ def manifest_record(
     clients: Sequence[Client], parameters: Sequence[ParameterSpec], files: Mapping[str, str], **optional: Any
 ) -> dict[str, Any]:
     """manifest.json as a mapping; optional keys that are None are left out. Version 2 only where a key needs it."""
+    other_task = optional.get("task") not in (None, CLASSIFICATION)
     return {
         "format": "flrun",
-        "version": 2 if any(optional.get(key) is not None for key in _VERSION_TWO_KEYS) else 1,
+        "version": 2 if other_task or any(optional.get(key) is not None for key in _VERSION_TWO_KEYS) else 1,
         **{key: value for key, value in optional.items() if value is not None},
         "clients": [{"id": c.id, "data_size": c.data_size} for c in clients],
         "parameters": [{"name": p.name, "shape": list(p.shape)} for p in parameters],

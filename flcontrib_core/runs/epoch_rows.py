@@ -7,19 +7,23 @@ weighted mean of a client's rows with the sum of their weights gives every sub-m
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from flcontrib_core.runs.mapped import in_blocks, room
 from flcontrib_core.runs.problems import Findings, shown
 from flcontrib_core.vocabulary import Float32Array
 
 VERSION_TWO_KEYS = ("weights", "start_epoch")
 """Keys of an epoch's line that only version 2 knows."""
-_BLOCK = 1 << 18
+MAX_WEIGHT = 1e100
+"""And its inverse the least: sums of weights stay inside what a number holds, with all their digits."""
+_BLOCK = 1 << 22
+"""Numbers that are averaged at a time."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,14 @@ class EpochRows:
         order = {client: place for place, client in enumerate(dict.fromkeys(self.clients))}
         if len(order) == len(self.clients):
             return updates
-        mixing = np.zeros((len(order), len(self.clients)))
-        for row, (client, weight) in enumerate(zip(self.clients, self.weights, strict=True)):
-            mixing[order[client], row] = weight
-        mixing /= mixing.sum(axis=1, keepdims=True)
-        merged = np.empty((len(order), updates.shape[1]), dtype=np.float32)
-        for begin in range(0, updates.shape[1], _BLOCK):
-            block = updates[:, begin : begin + _BLOCK].astype(np.float64)
-            merged[:, begin : begin + _BLOCK] = np.einsum("cr,rp->cp", mixing, block)
+        places = np.array([order[client] for client in self.clients])
+        weights = np.array(self.weights) / np.array(self.client_weights())[places]
+        merged: Float32Array = room((len(order), updates.shape[1]))
+        for columns in in_blocks(updates.shape[1], max(1, _BLOCK // len(self.clients)), updates, merged):
+            block = weights[:, None] * updates[:, columns]
+            sums = np.zeros((len(order), block.shape[1]))
+            np.add.at(sums, places, block)
+            merged[:, columns] = sums
         return merged
 
 
@@ -103,19 +107,18 @@ class RowReader:
         if not any(key in content for key in VERSION_TWO_KEYS) and len(set(clients)) == len(clients):
             return None
         default = {client: float(size) for client, size in sizes.items()}
-        given = self._values(content, "weights", clients, where)
-        weights = self._weights(given, clients, where)
-        started = self._values(content, "start_epoch", clients, where)
-        starts = self._starts(started, clients, epoch, where)
+        rows = Counter(clients)
+        weights = self._weights(self._values(content, "weights", rows, where), clients, where)
+        starts = self._starts(self._values(content, "start_epoch", rows, where), rows, epoch, where)
         return EpochRows(
             clients,
             weights or tuple(default[client] for client in clients),
-            starts,
+            tuple(per_row(starts, clients)),
             "weights" in content,
         )
 
     def _values(
-        self, content: Mapping[str, Any], key: str, clients: tuple[int, ...], where: str
+        self, content: Mapping[str, Any], key: str, counts: Counter[int], where: str
     ) -> dict[int, list[Any]] | None:
         """client -> one value per row; None where the line has none or they cannot be used."""
         code = "E_WEIGHTS" if key == "weights" else "E_START_EPOCH"
@@ -133,7 +136,7 @@ class RowReader:
                     "E_PARTICIPANTS:unknown", f"{where}: {key}", f"{shown(name)}, not in the manifest"
                 )
                 continue
-            rows = max(clients.count(client), 1)
+            rows = max(counts[client], 1)
             if isinstance(value, list) and len(value) != rows:
                 at, told = f"{where}: {key} of {shown(name)}", f"{len(value)} numbers"
                 self._findings.refuse(code, at, told, f"one number, or {rows}: one for each of its rows")
@@ -159,17 +162,16 @@ class RowReader:
         return tuple(float(value) for value in per_row(given, clients))
 
     def _starts(
-        self, given: dict[int, list[Any]] | None, clients: tuple[int, ...], epoch: int, where: str
-    ) -> tuple[int, ...]:
+        self, given: dict[int, list[Any]] | None, counts: Counter[int], epoch: int, where: str
+    ) -> dict[int, Any]:
         told = given or {}
         for client, values in told.items():
             for value in values:
                 if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < epoch:
                     at = f"{where}: start_epoch of {shown(self._name(client))}"
                     self._findings.refuse("E_START_EPOCH", at, shown(value), f"an epoch from 0 to {epoch - 1}")
-        usual: dict[int, list[Any]] = {client: [epoch - 1] * clients.count(client) for client in clients}
-        return tuple(per_row({**usual, **told}, clients))
+        return {**dict.fromkeys(counts, epoch - 1), **told}
 
 
 def _is_weight(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 1 / MAX_WEIGHT <= value <= MAX_WEIGHT

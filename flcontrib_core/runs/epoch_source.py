@@ -9,6 +9,7 @@ import numpy as np
 
 from flcontrib_core.runs.containers import Container
 from flcontrib_core.runs.log_checks import EpochFacts
+from flcontrib_core.runs.mapped import LARGE, in_blocks, room
 from flcontrib_core.runs.run_log import EpochData, EpochRecord, ParameterSpec, Validation
 from flcontrib_core.runs.shape_checks import INITIAL, VALIDATION
 from flcontrib_core.runs.tensors import Tensor, TensorLayout, read_tensors, stream_columns, view_tensor
@@ -63,7 +64,7 @@ class BundleSource:
         for spec in self.parameters:
             begins[spec.name] = total
             total += spec.count
-        found = np.empty(min(last, total) - first, dtype=np.float32)
+        found: Float32Array = room(min(last, total) - first)
         layout = self.layouts[INITIAL]
         stream = self.container.open(INITIAL)
         try:
@@ -89,8 +90,13 @@ class BundleSource:
         if record.participants:
             updates = tensors["updates"]
             if record.epoch in self.kept_rows:
-                updates = updates[list(self.kept_rows[record.epoch])]
+                updates = _rows(updates, self.kept_rows[record.epoch])
         return EpochData(updates, tensors.get("global"))
+
+    def global_model(self, record: EpochRecord) -> Float32Array:
+        """The server's model after an epoch whose file stores it, without the epoch's updates."""
+        assert record.file is not None
+        return self._read(record.file, ["global"])["global"]
 
     def validation(self) -> Validation | None:
         """The validation set, if the log has one."""
@@ -106,9 +112,10 @@ class BundleSource:
         mapped = self.container.map(file)
         if mapped is not None:
             view = memoryview(mapped)
-            return {name: view_tensor(view, layout, tensor) for name, tensor in wanted.items()}
+            if not any(tensor.dtype in ("F16", "BF16") and 4 * tensor.count >= LARGE for tensor in wanted.values()):
+                return {name: view_tensor(view, layout, tensor) for name, tensor in wanted.items()}
         arrays = {
-            name: np.empty(tensor.shape, dtype=np.int64 if tensor.dtype == "I64" else np.float32)
+            name: room(tensor.shape, np.int64 if tensor.dtype == "I64" else np.float32)
             for name, tensor in wanted.items()
         }
         stream = self.container.open(file)
@@ -122,3 +129,11 @@ class BundleSource:
     def close(self) -> None:
         """Lets go of the container."""
         self.container.close()
+
+
+def _rows(updates: Float32Array, kept: Sequence[int]) -> Float32Array:
+    """These rows alone."""
+    found: Float32Array = room((len(kept), updates.shape[1]))
+    for block in in_blocks(updates.shape[1], 1 << 18, updates, found):
+        found[:, block] = updates[list(kept), block]
+    return found

@@ -26,9 +26,9 @@ import numpy as np
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.runs.identities import NameOfNode
 from flcontrib_core.runs.inputs import NO_REPLY, as_array
-from flcontrib_core.runs.live_recording import LONGEST_REASON, LiveRecording, OnError
+from flcontrib_core.runs.live_recording import LiveRecording, OnError
 from flcontrib_core.runs.problems import refusal
-from flcontrib_core.runs.replies import Reply
+from flcontrib_core.runs.replies import LONGEST_REASON, Reply
 from flcontrib_core.runs.run_log import Truth
 from flcontrib_core.runs.verdicts import OnVerdict
 

@@ -18,6 +18,8 @@ MOST_TABLE_BYTES = 8 << 20
 _ROUND = re.compile(
     r"(?:^|[_\-. ])(?:round|rnd|epoch|iteration|iter|step|version|runde|r|e|t)[_\-. ]*0*(\d{1,6})(?=$|[_\-. ])", re.I
 )
+_HIDDEN = (".", "__MACOSX")
+"""What file systems and archivers put beside people's files."""
 _NUMBER = re.compile(r"^0*(\d{1,6})$")
 _SERVER = {"global", "server", "aggregate", "aggregated", "fl"}
 _FIRST = {"initial", "init", "start", "f0"}
@@ -56,12 +58,14 @@ def read_layout(folder: Path) -> Layout:
     """Looks at every file below the folder; nothing is opened but small tables of counts."""
     layout = Layout()
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    files = [p for p in files if not any(part.startswith(_HIDDEN) for part in p.relative_to(folder).parts)]
     if len(files) > MOST_FILES:
         raise refusal("E_IMPORT:cost", str(folder), f"{len(files)} files", f"at most {MOST_FILES}")
-    for path in files:
-        relative = path.relative_to(folder)
-        if path.suffix.lower() in TENSORS:
-            _place(layout, path, relative)
+    named = [(path, *_words(path.relative_to(folder))) for path in files if path.suffix.lower() in TENSORS]
+    common = set.intersection(*(set(said) for _, _, said in named)) if named else set()
+    for path, number, said in named:
+        # A folder around everything (a job's name) tells nobody from anybody.
+        _place(layout, path, number, [word for word in said if word not in common] or said)
     for path in files:
         if path.suffix.lower() in (".json", ".csv") and path.stat().st_size <= MOST_TABLE_BYTES:
             counts = _counts(path)
@@ -69,11 +73,11 @@ def read_layout(folder: Path) -> Layout:
     return layout
 
 
-def _place(layout: Layout, path: Path, relative: Path) -> None:
-    parts = [*relative.parts[:-1], relative.stem]
+def _words(relative: Path) -> tuple[int | None, list[str]]:
+    """The round that a path tells, and the words in it that say something."""
     number: int | None = None
     words: list[str] = []
-    for part in parts:
+    for part in [*relative.parts[:-1], relative.stem]:
         found = _ROUND.search(part)
         if found is not None:
             number = int(found[1])
@@ -82,20 +86,22 @@ def _place(layout: Layout, path: Path, relative: Path) -> None:
             number = int(part)
             continue
         words.append(part.strip(" _-."))
-    said = [word for word in words if word and not _tokens(word) <= _GENERIC]
+    return number, [word for word in words if word and not _tokens(word) <= _GENERIC]
+
+
+def _place(layout: Layout, path: Path, number: int | None, said: Sequence[str]) -> None:
     tokens = set().union(*map(_tokens, said)) if said else set()
     if tokens & _FIRST and number in (None, 0):
         layout.initial = path
     elif number is None:
         layout.unclear.append(path)
-    elif not said or (tokens - _GENERIC) <= _SERVER:
-        layout.servers[number] = path
     else:
-        name = _client_name(said)
-        if (number, name) in layout.clients:
-            layout.unclear.append(path)
+        if not said or (tokens - _GENERIC) <= _SERVER:
+            taken = layout.servers.setdefault(number, path)
         else:
-            layout.clients[number, name] = path
+            taken = layout.clients.setdefault((number, _client_name(said)), path)
+        if taken != path:
+            layout.unclear.append(path)
 
 
 def _tokens(word: str) -> set[str]:

@@ -8,6 +8,7 @@ asked of the reader's own checks, so that a refusal is the one the reader would 
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,12 +16,14 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from flcontrib_core.runs import encoding
 from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.runs.limits import MAX_DATA_SIZE
 from flcontrib_core.runs.manifest import is_count, read_clients, read_parameters
 from flcontrib_core.runs.model_nodes import parse_spec, reads_tokens
 from flcontrib_core.runs.problems import EnoughProblems, Findings, refusal, shown
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Validation
+from flcontrib_core.runs.tasks import CLASSIFICATION, targets_of
 from flcontrib_core.vocabulary import Float32Array, IntArray
 
 Numbers = Any
@@ -74,17 +77,19 @@ def as_size(value: Any, where: str) -> int:
 
 
 def as_clients(clients: Iterable[Any]) -> tuple[Client, ...]:
-    """Clients from ``(id, size)`` pairs, ``{"id": …, "data_size": …}`` mappings or ``Client`` values."""
+    """Clients from ``(id, size)`` pairs, id → size, ``{"id": …, "data_size": …}`` mappings or ``Client`` values."""
     entries: list[dict[str, Any]] = []
-    for given in clients:
+    for given in clients.items() if isinstance(clients, Mapping) else clients:
         identity: Any
         size: Any
         if isinstance(given, Client):
             identity, size = given.id, given.data_size
         elif isinstance(given, Mapping):
             identity, size = given.get("id"), given.get("data_size")
-        else:
+        elif isinstance(given, tuple | list) and len(given) == 2:
             identity, size = given
+        else:
+            raise refusal("E_CLIENT_SIZE", f"clients[{len(entries)}]", shown(given), "an id with its number of rows")
         entries.append({"id": identity, "data_size": as_plain(size)})
     findings = Findings()
     with suppress(EnoughProblems):
@@ -147,7 +152,7 @@ def _flatten_named(values: Mapping[str, Numbers], parameters: Sequence[Parameter
     return np.concatenate(pieces)
 
 
-def as_validation(given: Any, model: Any) -> Validation:
+def as_validation(given: Any, model: Any, task: str = CLASSIFICATION) -> Validation:
     """The validation set from ``(x, y)``, ``(x, y, group)`` or a ``Validation``, in the format's types."""
     x, y, group = (given.x, given.y, given.group) if isinstance(given, Validation) else (*given, None)[:3]
     features = as_array(x)
@@ -156,7 +161,31 @@ def as_validation(given: Any, model: Any) -> Validation:
         features = features.astype(np.int64)
     else:
         features = as_float32(features, "validation, 'x'")
-    return Validation(features, _as_labels(y, "y"), None if group is None else _as_labels(group, "group"))
+    targets = as_array(y)
+    if "F32" in targets_of(task).dtypes and (targets.dtype.kind == "f" or task == "regression"):
+        targets = as_float32(targets, "validation, 'y'")
+    else:
+        targets = _as_labels(targets, "y")
+    return Validation(features, targets, None if group is None else _as_labels(group, "group"))
+
+
+def opening_contents(
+    initial: Float32Array | None,
+    parameters: Sequence[ParameterSpec],
+    model: Mapping[str, Any] | None,
+    validation: Any | None,
+    task: str,
+) -> dict[str, bytes]:
+    """The files of a run that are written once, as far as they are given."""
+    contents: dict[str, bytes] = {}
+    if initial is not None:
+        contents[encoding.INITIAL] = encoding.initial_bytes(initial, parameters)
+    if model is not None:
+        contents[encoding.MODEL] = encoding.json_bytes(model, indent=1, strict=False)
+        model = json.loads(contents[encoding.MODEL])
+    if validation is not None:
+        contents[encoding.VALIDATION] = encoding.validation_bytes(as_validation(validation, model, task))
+    return contents
 
 
 def _as_labels(values: Numbers, name: str) -> IntArray:
@@ -175,19 +204,33 @@ def as_model(module: Any, validation: Any | None) -> dict[str, Any]:
     from flcontrib_core.runs.trace import trace_module
 
     x = validation.x if isinstance(validation, Validation) else validation[0]
-    return trace_module(copy.deepcopy(module).cpu(), torch.as_tensor(as_array(x)[:1]))
+    row = torch.as_tensor(as_array(x)[:1])
+    _sent_through(module, row)
+    return trace_module(copy.deepcopy(module).cpu(), row)
 
 
-def as_classes(classes: int | None, model: Any, validation: Any | None) -> int | None:
+def _sent_through(module: Any, row: Any) -> Any:
+    """The module's answer to one row; refused in words where it takes none of this kind."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            return copy.deepcopy(module).cpu().eval()(row)
+    except Exception as fault:  # broad: any module may stand here, and it says in its own way what it cannot take
+        where, found = "validation, 'x'", f"{row.dtype} {list(row.shape)}: {type(fault).__name__}: {fault}"[:300]
+        raise refusal("E_MODEL_SHAPE:rows", where, found) from fault
+
+
+def as_classes(classes: int | None, model: Any, validation: Any | None, task: str | None = None) -> int | None:
     """The number of classes: as given, or as many as a torch module has logits, or as the labels show."""
-    if classes is not None or validation is None:
+    if classes is not None or validation is None or not targets_of(task or CLASSIFICATION).needs_classes:
         return as_plain(classes)  # type: ignore[no-any-return]
     x, y = (validation.x, validation.y) if isinstance(validation, Validation) else validation[:2]
     if hasattr(model, "state_dict"):
         import torch
 
-        with torch.no_grad():
-            return int(copy.deepcopy(model).cpu().eval()(torch.as_tensor(as_array(x)[:1])).shape[-1])
+        outputs = _sent_through(model, torch.as_tensor(as_array(x)[:1]))
+        return int(outputs.shape[1 if task == "segmentation" else -1])
     return max(int(as_array(y).max(initial=0)) + 1, 2)
 
 

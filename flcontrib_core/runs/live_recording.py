@@ -31,6 +31,7 @@ from flcontrib_core.runs.limits import MAX_METRICS
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.runs.replies import (
+    LONGEST_REASON,
     Arrays,
     Reply,
     ReplyUpdates,
@@ -44,7 +45,6 @@ from flcontrib_core.runs.run_log import Client
 from flcontrib_core.runs.verdicts import OnVerdict, Verdicts
 from flcontrib_core.runs.write_behind import WriteBehind
 
-LONGEST_REASON = 500
 WORTH_SAYING = 0.5
 """Seconds from which training is told that it waited for the recording."""
 _OTHER_FOLDERS = ("E_OTHER_RUN", "E_NOT_EMPTY", "E_IN_USE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER")
@@ -82,7 +82,7 @@ class LiveRecording:
         on_verdict: OnVerdict | None = None,
         **options: Any,
     ) -> None:
-        """``options``: what ``RunRecorder`` takes beside (model, validation, classes, name, truth, dtype)."""
+        """``options``: what ``RunRecorder`` takes beside (model, validation, classes, task, name, dtype …)."""
         if on_error not in ("log", "raise"):
             raise SettingsError(f"on_error must be 'log' or 'raise', not {on_error!r}")
         self.path = Path(path)
@@ -92,7 +92,7 @@ class LiveRecording:
         self._identities = Identities(names)
         self._raise = on_error == "raise"
         model, validation = options.get("model"), options.get("validation")
-        options["classes"] = as_classes(options.get("classes"), model, validation)
+        options["classes"] = as_classes(options.get("classes"), model, validation, options.get("task"))
         if hasattr(model, "state_dict"):
             # Now, and not in the writing thread: while torch traces one module, calls of any module are taken for its
             # own, also those of a training that goes on meanwhile.
@@ -113,7 +113,7 @@ class LiveRecording:
         atexit.register(self.close)
 
     def sent(self, arrays: Arrays, nodes: Sequence[str]) -> None:
-        """A round begins: this model goes to these nodes."""
+        """A round begins: this model goes to these nodes; their list may grow until the replies are in."""
         if self._asked is not None:  # some frameworks skip the aggregation of a round without clients
             self.received([], {}, None, {})
         self.end_round()
@@ -122,7 +122,7 @@ class LiveRecording:
             self._identities.resume(_nodes_before(self.path))
         self._round += 1
         self._before = dict(arrays)
-        self._asked = list(nodes)
+        self._asked = nodes
 
     def received(
         self, replies: Sequence[Reply], errors: Mapping[str, str], after: Arrays | None, metrics: Mapping[str, Any]
@@ -160,9 +160,10 @@ class LiveRecording:
         if not self._verdicts.asked_for:
             return answers
         self._tell_of(self._behind.wait())
-        passed, self._factors = self._verdicts.apply(answers, lambda answer: self._shown(node_of(answer)), lighter)
-        if self._factors:
-            told = ", ".join(f"{client} × {factor:g}" for client, factor in sorted(self._factors.items()))
+        passed, applied = self._verdicts.apply(answers, lambda answer: self._shown(node_of(answer)), lighter)
+        self._factors |= applied  # some frameworks hand over one answer at a time
+        if applied:
+            told = ", ".join(f"{client} × {factor:g}" for client, factor in sorted(applied.items()))
             logger.warning("%s: weights in round %d: %s", self.path, self._round, told)
         return passed
 
@@ -175,14 +176,15 @@ class LiveRecording:
         """No more metrics of the last round will come: it becomes part of the run."""
         metrics, self._metrics = self._metrics, {}
         self._behind.submit(lambda: self._append(metrics), large=False)
-        error, self._behind.error = self._behind.error, None
-        if error is not None and self._raise:
-            raise error
+        self._tell_error()
 
     def finish(self) -> None:
         """Ends the last round and returns when all of it is written; training may go on afterwards."""
         self.end_round()
         self._behind.wait()
+        self._tell_error()
+
+    def _tell_error(self) -> None:
         error, self._behind.error = self._behind.error, None
         if error is not None and self._raise:
             raise error
@@ -303,7 +305,7 @@ class LiveRecording:
         for client in sorted(named.keys() - known.keys()):
             known[client] = sizes.get(client, 1)
             recorder.add_client(client, known[client])
-        unusable = {c: why for c, r in named.items() if (why := _unusable(r, finished.before, recorder))}
+        unusable = {c: why for c, r in named.items() if (why := r.fault(finished.before, recorder.parameter_names))}
         order = [c for c in known if c in named and c not in unusable]  # replies come in any order
         updates = ReplyUpdates({c: named[c].arrays for c in order}, finished.before, recorder.parameter_names)
         own = own_weights({c: named[c] for c in order})
@@ -330,16 +332,6 @@ class LiveRecording:
 
 def _part(arrays: Arrays, recorder: RunRecorder) -> Arrays:
     return {name: arrays[name] for name in recorder.parameter_names}
-
-
-def _unusable(reply: Reply, before: Arrays, recorder: RunRecorder) -> str | None:
-    """Why this reply is no model of the federation's shape."""
-    for name in recorder.parameter_names:
-        found = reply.arrays.get(name)
-        if found is None or found.dtype.kind not in "fiu" or found.shape != before[name].shape:
-            what = "no tensor" if found is None else f"{found.dtype} of shape {found.shape}"
-            return f"reply not recorded: {what} for {name!r}, expected shape {before[name].shape}"[:LONGEST_REASON]
-    return None
 
 
 def _nodes_before(path: Path) -> dict[str, str]:

@@ -20,7 +20,8 @@ from flcontrib_core.runs.limits import (
 )
 from flcontrib_core.runs.model_nodes import MAX_EXTENT, MAX_RANK
 from flcontrib_core.runs.problems import Findings, shown
-from flcontrib_core.runs.run_log import Client, DishonestTruth, LogNote, ParameterSpec, Truth
+from flcontrib_core.runs.run_log import Client, DishonestTruth, FrozenPart, LogNote, ParameterSpec, Truth
+from flcontrib_core.runs.tasks import CLASSIFICATION
 
 WHERE = "manifest.json"
 VERSION = 2
@@ -46,6 +47,8 @@ class Manifest:
     dtype: str | None = None
     """How the updates are stored, where the log says so."""
     notes: tuple[LogNote, ...] = ()
+    task: str = CLASSIFICATION
+    frozen: FrozenPart | None = None
 
 
 def is_count(value: object, low: int, high: int) -> bool:
@@ -93,9 +96,11 @@ def read_manifest(content: Any, default_name: str, findings: Findings) -> Manife
         if not isinstance(content.get(key, kind()), kind):
             findings.refuse("E_MANIFEST", f"{WHERE}:{key}", shown(content[key]), words)
     dtype = content.get("dtype") if content["version"] > 1 else None
-    if dtype is not None and dtype not in NUMBER_TYPES:
+    if dtype is not None and (not isinstance(dtype, str) or dtype not in NUMBER_TYPES):
         findings.refuse("E_MANIFEST", f"{WHERE}:dtype", shown(dtype), " or ".join(NUMBER_TYPES))
         dtype = None
+    # What version 1 says here was never read.
+    task = content.get("task", CLASSIFICATION) if content["version"] > 1 else CLASSIFICATION
     classes = content.get("classes")
     if classes is not None and not is_count(classes, 1, MAX_CLASSES):
         findings.refuse("E_MANIFEST", f"{WHERE}:classes", shown(classes), "an integer of at least 1")
@@ -112,6 +117,8 @@ def read_manifest(content: Any, default_name: str, findings: Findings) -> Manife
         version=content["version"],
         dtype=dtype,
         notes=read_notes(content.get("notes", []), clients, findings) if content["version"] > 1 else (),
+        task=task if isinstance(task, str) else CLASSIFICATION,
+        frozen=_read_frozen(content.get("frozen"), findings) if content["version"] > 1 else None,
     )
 
 
@@ -153,12 +160,13 @@ def read_clients(entries: object, findings: Findings) -> tuple[Client, ...]:
     return tuple(clients) if len(findings.errors) == before else ()
 
 
-def read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec, ...]:
+def read_parameters(
+    entries: object, findings: Findings, where: str = f"{WHERE}:parameters", fewest: int = 1
+) -> tuple[ParameterSpec, ...]:
     """Names and shapes in the order of the flat vector; none where one has a fault or all are too large."""
-    where = f"{WHERE}:parameters"
-    if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_TENSORS:
+    if not isinstance(entries, list) or not fewest <= len(entries) <= MAX_TENSORS:
         found = f"{len(entries)} parameters" if isinstance(entries, list) else shown(entries)
-        findings.refuse("E_MANIFEST", where, found, f"a list of 1 to {MAX_TENSORS} tensors")
+        findings.refuse("E_MANIFEST", where, found, f"a list of {fewest} to {MAX_TENSORS} tensors")
         return ()
     parameters: dict[str, ParameterSpec] = {}
     for position, entry in enumerate(entries):
@@ -179,6 +187,18 @@ def read_parameters(entries: object, findings: Findings) -> tuple[ParameterSpec,
         findings.refuse("E_MODEL_SIZE", where, f"{total} parameters", f"at most {most} on this machine")
         return ()
     return tuple(parameters.values())
+
+
+def _read_frozen(content: object, findings: Findings) -> FrozenPart | None:
+    if content is None:
+        return None
+    digest = content.get("sha256") if isinstance(content, dict) else 0
+    if not isinstance(content, dict) or not (digest is None or is_sha256(digest)):
+        expected = 'an object with "parameters" and, for a base that all clients share, its sha256'
+        findings.refuse("E_MANIFEST", f"{WHERE}:frozen", shown(content), expected)
+        return None
+    listed = read_parameters(content.get("parameters", []), findings, f"{WHERE}:frozen.parameters", fewest=0)
+    return FrozenPart(listed, None if digest is None else str(digest).lower())
 
 
 def _read_files(entries: object, findings: Findings) -> dict[str, str]:

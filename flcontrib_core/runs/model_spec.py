@@ -26,7 +26,15 @@ from flcontrib_core.runs.model_nodes import (
     token_values,
 )
 from flcontrib_core.runs.operations import OPERATIONS
-from flcontrib_core.runs.operations.record import MAX_ACTIVATION, DoesNotFit, Parameters, Shape, Site
+from flcontrib_core.runs.operations.record import (
+    MAX_ACTIVATION,
+    MAX_AT_ONCE,
+    MAX_WORK,
+    DoesNotFit,
+    Parameters,
+    Shape,
+    Site,
+)
 from flcontrib_core.runs.problems import problem
 from flcontrib_core.runs.run_log import ParameterSpec
 
@@ -37,8 +45,10 @@ __all__ = [
     "check_model_spec",
     "follow_shapes",
     "normalise_spec",
+    "numbers_at_once",
     "output_name",
     "reads_tokens",
+    "work_per_row",
 ]
 
 SHARED = 0
@@ -57,12 +67,13 @@ class Value:
 def check_model_spec(
     spec: Mapping[str, Any],
     parameters: Sequence[ParameterSpec],
-    classes: int | None,
+    classes: int | tuple[int, ...] | None,
     validation_shape: Sequence[int] | None,
 ) -> list[Problem]:
     """What is wrong with this architecture for these parameters? An empty list when it can be run.
 
-    ``classes`` None leaves the number of logits open; ``validation_shape`` is the whole shape (V, …) of ``x``.
+    ``classes``: how many logits a row has, or the shape of its output; None leaves it open. ``validation_shape`` is
+    the whole shape (V, …) of ``x``.
 
     >>> check_model_spec({"input": [3], "layers": [{"op": "linear", "weight": "w"}]},
     ...                  [ParameterSpec("w", (2, 3))], 2, (100, 3))
@@ -87,9 +98,14 @@ def check_model_spec(
             )
         )
     values = follow_shapes(nodes, features, parameters, problems)
+    if not problems:
+        problems += _cost_problems(nodes, values, Parameters(parameters))
     output = values.get(nodes[-1].name)
-    if output is not None and (output.fold != 1 or (classes is not None and output.shape != (classes,))):
-        wanted = "one output per row" if classes is None else f"{classes} logits (manifest.json:classes)"
+    shape = (classes,) if isinstance(classes, int) else classes
+    if output is not None and (output.fold != 1 or (shape is not None and output.shape != shape)):
+        wanted = "one output per row" if shape is None else f"shape {list(shape)}, as the targets have it"
+        if isinstance(classes, int):
+            wanted = f"{classes} logits (manifest.json:classes)"
         rows = "" if output.fold == 1 else f" for {output.fold or 'no'} rows per input row"
         found = f"an output of shape {list(output.shape)}{rows}"
         problems.append(_misfit(_where(nodes[-1]), DoesNotFit(found, wanted)))
@@ -112,6 +128,39 @@ def follow_shapes(
         except DoesNotFit as misfit:
             problems.append(_misfit(_where(node), misfit))
     return values
+
+
+def numbers_at_once(nodes: Sequence[Node], values: Mapping[str, Value]) -> int:
+    """Numbers of one input row that are held at a time: a value is let go after its last reader."""
+    held = {name: math.prod(value.shape) * max(value.fold, 1) for name, value in values.items()}
+    last = {source: position for position, node in enumerate(nodes) for source in node.inputs}
+    now = most = held[INPUT]
+    for position, node in enumerate(nodes):
+        now += held[node.name]
+        most = max(most, now)
+        now -= sum(held[source] for source in set(node.inputs) if last[source] == position)
+    return most
+
+
+def work_per_row(nodes: Sequence[Node], values: Mapping[str, Value], parameters: Parameters) -> tuple[int, int]:
+    """Multiply-adds of one input row, and the numbers that are written for it on the way."""
+    multiply_adds = written = 0
+    for node in nodes:
+        value = values[node.name]
+        site = Site(node, [values[source].shape for source in node.inputs], parameters)
+        multiply_adds += OPERATIONS[node.op].cost(site, value.shape) * max(value.fold, 1)
+        written += math.prod(value.shape) * max(value.fold, 1)
+    return multiply_adds, written
+
+
+def _cost_problems(nodes: Sequence[Node], values: Mapping[str, Value], parameters: Parameters) -> list[Problem]:
+    """Would running it once for a single row already take more than a model may?"""
+    found = []
+    if (held := numbers_at_once(nodes, values)) > MAX_AT_ONCE:
+        found.append((f"{held} numbers held at a time for one row", f"at most {MAX_AT_ONCE}"))
+    if (work := sum(work_per_row(nodes, values, parameters))) > MAX_WORK:
+        found.append((f"{work} multiply-adds and numbers written for one row", f"at most {MAX_WORK}"))
+    return [problem("E_MODEL_SIZE", "model.json", told, expected) for told, expected in found]
 
 
 def _check_tokens(node: Node, whole: set[str]) -> None:

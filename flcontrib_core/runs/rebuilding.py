@@ -50,3 +50,11 @@ def last_model(path: Path, initial: Float32Array, sizes: Mapping[str, int]) -> F
         finally:
             stream.close()
     return model.astype(np.float32)
+
+
+def same_model(flat: Float32Array, last: Float32Array, initial: Float32Array, dtype: str) -> bool:
+    """Is this the last model, up to the rounding of the updates as they are stored?"""
+    if dtype == "float32":
+        return bool(np.allclose(flat, last, rtol=1e-5, atol=1e-6))
+    moved = np.linalg.norm(last - initial)
+    return bool(np.linalg.norm(flat - last) <= 2.0**-7 * moved + 1e-6 * np.sqrt(len(flat)))

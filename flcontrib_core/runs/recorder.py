@@ -20,7 +20,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-import numpy as np
 from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError
@@ -28,17 +27,27 @@ from flcontrib_core.runs import encoding
 from flcontrib_core.runs.bundle_reader import check_opening
 from flcontrib_core.runs.bundle_writer import write_bundle
 from flcontrib_core.runs.claims import IdentityClaim
-from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
+from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST
 from flcontrib_core.runs.epoch_lines import EpochLines
 from flcontrib_core.runs.epoch_rows import uses_version_two
-from flcontrib_core.runs.inputs import EpochOptions, Numbers, as_classes, as_metrics, as_model, as_validation, flatten
+from flcontrib_core.runs.frozen import frozen_record
+from flcontrib_core.runs.inputs import (
+    EpochOptions,
+    Numbers,
+    as_classes,
+    as_metrics,
+    as_model,
+    flatten,
+    opening_contents,
+)
 from flcontrib_core.runs.manifest import VERSION, read_notes
 from flcontrib_core.runs.problems import Findings, refusal
-from flcontrib_core.runs.rebuilding import last_model
+from flcontrib_core.runs.rebuilding import last_model, same_model
 from flcontrib_core.runs.roster import Roster
 from flcontrib_core.runs.run_folder import RunFolder
 from flcontrib_core.runs.run_log import Truth
 from flcontrib_core.runs.shape_checks import epoch_size_faults
+from flcontrib_core.runs.tasks import CLASSIFICATION
 from flcontrib_core.vocabulary import Float32Array
 
 _NO_HASH_YET = "0" * 64
@@ -56,11 +65,12 @@ class RunRecorder:
     ``truth``: who was dishonest and when, for labelled runs. ``created``: an ISO time; leave it out where the bytes
     must be reproducible. ``durable=False`` skips the syncs (a simulation can be run again). ``dtype``: how updates are
     stored; ``"float16"`` and ``"bfloat16"`` halve the log, whose models are then what the rounded updates add up to.
+    ``task``: 'regression', 'multi-label', 'segmentation', 'language' or another word, where targets are not one class
+    per row. ``frozen``: tensors by name that nobody trains, kept as a digest; by default all that a torch module has
+    beside ``parameters``. ``local``: the same for a part that every client keeps for itself, kept as its shapes.
 
-    To go on after a crash, train on from ``last_model()`` at ``next_epoch``.
-
-    Raises ``RunLogError`` with a code, the place, what was found and what to do; what the reader would refuse later is
-    refused when the recorder is made, and in ``epoch``, by the reader's own checks.
+    To go on after a crash, train on from ``last_model()`` at ``next_epoch``. Raises ``RunLogError`` with what to do;
+    what the reader would refuse later is refused when the recorder is made, and in ``epoch``, by the reader's checks.
     """
 
     def __init__(
@@ -79,17 +89,21 @@ class RunRecorder:
         created: str | None = None,
         durable: bool = True,
         dtype: str = "float32",
+        task: str = CLASSIFICATION,
+        frozen: Mapping[str, Any] | None = None,
+        local: Mapping[str, Any] | None = None,
     ) -> None:
         self.path = Path(path)
         self._dtype = encoding.checked_dtype(dtype)
-        classes = as_classes(classes, model, validation)
-        if hasattr(model, "state_dict"):
-            parameters = model.state_dict() if parameters is None else parameters
-            model = as_model(model, validation)
+        classes = as_classes(classes, model, validation, task)
+        module = model if hasattr(model, "state_dict") else None
+        if module is not None:
+            parameters = module.state_dict() if parameters is None else parameters
+            model = as_model(module, validation)
         self._roster = Roster(clients, parameters)
         given = parameters if initial is None and isinstance(parameters, Mapping) else initial
         initial = None if given is None else flatten(given, self._roster.parameters, "initial model")
-        contents = self._contents(initial, model, validation)
+        contents = opening_contents(initial, self._roster.parameters, model, validation, task)
         manifest = encoding.manifest_record(
             self._roster.clients,
             self._roster.parameters,
@@ -97,9 +111,10 @@ class RunRecorder:
             name=name,
             created=created,
             source=dict(source) if source is not None else None,
-            task="classification" if classes is not None else None,
+            task=task if task != CLASSIFICATION or classes is not None else None,
             classes=classes,
             dtype=None if dtype == "float32" else dtype,
+            frozen=frozen_record(frozen, local, module, self.parameter_names),
             truth=None if truth is None else encoding.truth_record(truth),
         )
         check_opening({**contents, MANIFEST: encoding.json_bytes(manifest, indent=1, strict=False)})
@@ -114,15 +129,7 @@ class RunRecorder:
         if INITIAL not in contents and not self._folder.holds_a_run:
             raise refusal("E_MISSING:argument", "initial model", "none", "F⁰, the model of epoch 0")
         self._folder.require_room(self._roster.total * (encoding.stored_bytes(dtype) + 4))
-        self._folder.claim()
-        try:
-            if self._folder.holds_a_run:
-                self._reopen(manifest, initial)
-            else:
-                self._begin(manifest, contents)
-        except BaseException:
-            self.close()
-            raise
+        self._claim(manifest, contents, initial)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -272,11 +279,8 @@ class RunRecorder:
 
     def goes_on_from(self, model: Numbers) -> bool:
         """Is this the model the recorded epochs ended with, up to the rounding of what is stored?"""
-        flat, last = flatten(model, self._roster.parameters, "model"), self.last_model()
-        if self._dtype == "float32":
-            return bool(np.allclose(flat, last, rtol=1e-5, atol=1e-6))
-        moved = np.linalg.norm(last - self._initial())
-        return bool(np.linalg.norm(flat - last) <= 2.0**-7 * moved + 1e-6 * np.sqrt(len(flat)))
+        flat = flatten(model, self._roster.parameters, "model")
+        return same_model(flat, self.last_model(), self._initial(), self._dtype)
 
     def _initial(self) -> Float32Array:
         return flatten(load_file(self.path / INITIAL), self._roster.parameters, INITIAL)
@@ -290,19 +294,13 @@ class RunRecorder:
         target = Path(path) if path is not None else self.path.with_name(self.path.name + ".flrun")
         return write_bundle(self.path, [*self._hashes, EPOCHS], target, compress=compress)
 
-    def _contents(
-        self, initial: Float32Array | None, model: Mapping[str, Any] | None, validation: Any | None
-    ) -> dict[str, bytes]:
-        """The files that are written once, as far as the caller gave them."""
-        contents: dict[str, bytes] = {}
-        if initial is not None:
-            contents[INITIAL] = encoding.initial_bytes(initial, self._roster.parameters)
-        if model is not None:
-            contents[MODEL] = encoding.json_bytes(model, indent=1, strict=False)
-            model = json.loads(contents[MODEL])
-        if validation is not None:
-            contents[VALIDATION] = encoding.validation_bytes(as_validation(validation, model))
-        return contents
+    def _claim(self, manifest: dict[str, Any], contents: Mapping[str, bytes], initial: Float32Array | None) -> None:
+        self._folder.claim()
+        try:
+            self._reopen(manifest, initial) if self._folder.holds_a_run else self._begin(manifest, contents)
+        except BaseException:
+            self.close()
+            raise
 
     def _begin(self, manifest: dict[str, Any], contents: Mapping[str, bytes]) -> None:
         self._folder.truncate(0)
@@ -316,12 +314,14 @@ class RunRecorder:
         """Continues a recorded run: the same federation, an unbroken text, the last epoch's tensors in place."""
         text = (self.path / MANIFEST).read_bytes()
         recorded = json.loads(text)
-        for key in ("clients", "parameters", "classes", "truth", "dtype", "frozen"):
+        for key in ("clients", "parameters", "classes", "truth", "dtype", "task", "frozen"):
             if key in given and recorded.get(key) != given[key]:
                 raise _other_run(self.path, key)
         self._folder.remove_leftovers()
         self._hashes = {**recorded["files"], MANIFEST: encoding.sha256(text)}
         self._resume_lines()
+        if self.next_epoch > 1 and given["files"].get(INITIAL) == recorded["files"].get(INITIAL):
+            self._folder.tell_goes_on(self.next_epoch)
         for file, content in given["files"].items():
             if recorded["files"].get(file) != content and not (file == INITIAL and self.goes_on_from(initial)):
                 raise _other_run(self.path, file)

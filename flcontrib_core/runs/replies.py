@@ -16,6 +16,9 @@ from flcontrib_core.vocabulary import Float32Array
 ROUNDING = 1e-6
 """Relative to the model's largest number: a server model this close to the weighted mean is the weighted mean."""
 
+LONGEST_REASON = 500
+"""Characters of a reason that the log keeps."""
+
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -28,6 +31,15 @@ class Reply:
     """The name it gave, if any."""
     arrays: Arrays
     weight: Any
+
+    def fault(self, before: Arrays, names: Sequence[str]) -> str | None:
+        """Why this is no model of the federation's shape; None where it is."""
+        for name in names:
+            found = self.arrays.get(name)
+            if found is None or found.dtype.kind not in "fiu" or found.shape != before[name].shape:
+                what = "no tensor" if found is None else f"{found.dtype} of shape {found.shape}"
+                return f"reply not recorded: {what} for {name!r}, expected shape {before[name].shape}"[:LONGEST_REASON]
+        return None
 
 
 class ReplyUpdates(Mapping[str, Float32Array]):

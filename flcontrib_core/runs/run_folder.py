@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from flcontrib_core.errors import FileNotWritten
 from flcontrib_core.runs import encoding
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALIDATION
 from flcontrib_core.runs.problems import refusal
 
 _PARTIAL = ".partial"
+logger = logging.getLogger("flcontrib")
+
+
+@contextmanager
+def _named_fault(path: Path) -> Iterator[None]:
+    """What the system refuses has a name of ours, and says what still holds."""
+    try:
+        yield
+    except OSError as fault:
+        raise FileNotWritten(
+            f"{path} cannot be written: {fault.strerror or fault}; every epoch before is whole. Free some space "
+            "or mend the disk, then record the epoch again: a recorder opened on the folder goes on at its end"
+        ) from fault
 
 
 class RunFolder:
@@ -41,6 +57,12 @@ class RunFolder:
 
     def claim(self) -> None:
         """Opens the folder for one recorder: an empty or new one, or one that holds a run."""
+        with _named_fault(self.path):
+            self._claim()
+
+    def _claim(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise refusal("E_NOT_EMPTY", str(self.path), "a file of this name")
         if not self.holds_a_run:
             (self.path / "epochs").mkdir(parents=True, exist_ok=True)
             ours = {"epochs", EPOCHS, INITIAL, MODEL, VALIDATION}
@@ -59,6 +81,10 @@ class RunFolder:
             self._log.close()
             self._log = None
 
+    def tell_goes_on(self, epoch: int) -> None:
+        """Somebody who runs a script twice should know that its epochs are added to those of the first time."""
+        logger.warning("%s goes on at epoch %d: train on from last_model(), or record elsewhere", self.path, epoch)
+
     def remove_leftovers(self) -> None:
         """Removes what a crash left half written."""
         for leftover in [*self.path.glob(f".*{_PARTIAL}"), *self.path.glob(f"epochs/.*{_PARTIAL}")]:
@@ -66,7 +92,10 @@ class RunFolder:
 
     def write(self, name: str, pieces: Iterable[encoding.Piece]) -> str:
         """Temporary name, sync, rename: the file is either absent or whole. Returns the sha256 of its content."""
-        target = self.path / name
+        with _named_fault(self.path / name):
+            return self._write(self.path / name, pieces)
+
+    def _write(self, target: Path, pieces: Iterable[encoding.Piece]) -> str:
         partial = target.with_name(f".{target.name}{_PARTIAL}")
         digest = hashlib.sha256()
         try:
@@ -86,6 +115,10 @@ class RunFolder:
 
     def append(self, line: bytes) -> None:
         """Appends a line to epochs.jsonl, or nothing of it."""
+        with _named_fault(self.path / EPOCHS):
+            self._append(line)
+
+    def _append(self, line: bytes) -> None:
         assert self._log is not None
         before = (self.path / EPOCHS).stat().st_size
         try:

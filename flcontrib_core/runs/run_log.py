@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,6 +18,10 @@ import numpy as np
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.runs.epoch_rows import EpochRows
+from flcontrib_core.runs.labels import DishonestTruth as DishonestTruth
+from flcontrib_core.runs.labels import LogNote as LogNote
+from flcontrib_core.runs.labels import Truth as Truth
+from flcontrib_core.runs.tasks import CLASSIFICATION
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray
 
 
@@ -40,6 +44,18 @@ class ParameterSpec:
     def count(self) -> int:
         """How many numbers it holds."""
         return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class FrozenPart:
+    """Names and shapes of what the log does not hold."""
+
+    parameters: tuple[ParameterSpec, ...]
+    sha256: str | None
+    """Of its numbers; None where every client keeps a part of its own, and any will do."""
+    given: Mapping[str, Float32Array] | None = None
+    """The numbers, where somebody gave them."""
+    given_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -124,43 +140,14 @@ class Validation:
 
     x: np.ndarray
     """(V, …) float32, or int64 when the first op is an embedding"""
-    y: IntArray
+    y: np.ndarray
+    """(V,) int64, a class per row; another task's targets have a shape, and maybe a type, of their own."""
     group: IntArray | None
 
     @property
     def rows(self) -> int:
         """V, the number of rows."""
         return len(self.y)
-
-
-@dataclass(frozen=True)
-class DishonestTruth:
-    """A label: who was dishonest, when and how. For labelled runs only."""
-
-    client: str
-    windows: tuple[tuple[int, int], ...]
-    """Inclusive, 1-based."""
-    attack: str
-    strength: float | None
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What a labelled run says about itself. Nothing that decides an alert may read it."""
-
-    dishonest: tuple[DishonestTruth, ...]
-
-
-@dataclass(frozen=True)
-class LogNote:
-    """A fact that somebody declared about a client and wrote into the log: 'new scanner'."""
-
-    client: str
-    epochs: tuple[int, int]
-    """Inclusive, 1-based."""
-    text: str
-    by: str
-    when: str
 
 
 class EpochSource(Protocol):
@@ -207,6 +194,9 @@ class RunLog:
     manifest: dict[str, Any] = field(default_factory=dict)
     notes: tuple[LogNote, ...] = ()
     """What operators and clients wrote into the log about themselves."""
+    task: str = CLASSIFICATION
+    frozen: FrozenPart | None = None
+    """What the model has beside the parameters, where the log names it."""
     casts: tuple[str, ...] = ()
     """Files whose tensors were stored in 16 bits and are read as float32, for provenance."""
 

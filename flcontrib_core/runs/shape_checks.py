@@ -10,6 +10,7 @@ from flcontrib_core.errors import Problem
 from flcontrib_core.runs.limits import MAX_VALIDATION_BYTES, most_epoch_bytes
 from flcontrib_core.runs.problems import problem, shown
 from flcontrib_core.runs.run_log import Client, EpochRecord, ParameterSpec
+from flcontrib_core.runs.tasks import CLASSIFICATION, IGNORED, targets_of
 from flcontrib_core.runs.tensors import FLOAT_TYPES, Block, Tensor, TensorLayout, wrong_dtype
 
 INITIAL = "initial.safetensors"
@@ -88,7 +89,9 @@ def _float_faults(layout: TensorLayout, where: str) -> list[Problem]:
     ]
 
 
-def validation_faults(layout: TensorLayout, size: int, tokens: bool | None) -> list[Problem]:
+def validation_faults(
+    layout: TensorLayout, size: int, tokens: bool | None, task: str = CLASSIFICATION
+) -> list[Problem]:
     """``tokens``: must ``x`` be integers (embedding first) or float32? None where the log has no architecture."""
     problems: list[Problem] = []
     x, y, group = (layout.get(name) for name in ("x", "y", "group"))
@@ -108,19 +111,28 @@ def validation_faults(layout: TensorLayout, size: int, tokens: bool | None) -> l
         problems.append(problem("E_VALID_EMPTY", f"{VALIDATION}:x", f"shape {list(x.shape)}"))
     elif len(x.shape) < 2:
         problems.append(_features("x", f"shape {list(x.shape)}", "rows and features"))
-    for numbers in (y, group):
+    for numbers in (y, group) if task == CLASSIFICATION else (group,):
         if numbers is not None and (numbers.dtype != "I64" or numbers.shape != (rows,)):
             problems.append(_label(numbers.name, f"{numbers.dtype} {list(numbers.shape)}", f"I64 [{rows}]"))
-    return problems
+    return problems + (_target_faults(y, rows, task) if task != CLASSIFICATION else [])
+
+
+def _target_faults(y: Tensor, rows: int, task: str) -> list[Problem]:
+    rule = targets_of(task)
+    if y.dtype in rule.dtypes and y.shape[:1] == (rows,) and len(y.shape) in (rule.ranks or (len(y.shape),)):
+        return []
+    dimensions = f" in {' or '.join(map(str, rule.ranks))} dimensions" if rule.ranks else ""
+    expected = f"{' or '.join(rule.dtypes)} [{rows}, …]{dimensions} for {task}"
+    return [problem("E_LABEL:targets", f"{VALIDATION}:y", f"{y.dtype} {list(y.shape)}", expected)]
 
 
 class ValidationValues:
     """Looks for the first unusable label and the first unusable feature while the file streams by."""
 
-    def __init__(self, classes: int | None, vocabulary: int | None) -> None:
+    def __init__(self, classes: int | None, vocabulary: int | None, task: str = CLASSIFICATION) -> None:
         """``vocabulary``: rows of the smallest embedding that ``x`` indexes; None when ``x`` is not an index."""
-        # A single logit still tells two classes apart.
-        self._labels = None if classes is None else max(classes, 2)
+        self._rule = targets_of(task)
+        self._labels = self._rule.labels(classes)
         self._vocabulary = vocabulary
         self._first: dict[str, Problem] = {}
 
@@ -130,8 +142,14 @@ class ValidationValues:
         if name in self._first or name == "group":
             return
         if name == "y":
-            if self._labels is not None:
+            if values.dtype == np.float32 and not np.isfinite(values).all():
+                self._note(block, ~np.isfinite(values), lambda v: _label("y", v, "finite targets"))
+            elif self._labels is not None:
                 bad = (values < 0) | (values >= self._labels)
+                if self._rule.ignores:
+                    bad &= values != IGNORED
+                if self._rule.binary:
+                    bad |= values != np.trunc(values)
                 self._note(block, bad, lambda v: _label("y", v, f"labels 0 … {(self._labels or 0) - 1}"))
         elif values.dtype == np.float32:
             self._note(block, ~np.isfinite(values), lambda v: _features("x", v, "finite features"))

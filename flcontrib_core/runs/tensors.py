@@ -17,6 +17,7 @@ import numpy as np
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import ByteStream
 from flcontrib_core.runs.limits import MAX_HEADER_BYTES, MAX_TENSORS, PIECE_BYTES
+from flcontrib_core.runs.mapped import let_go
 from flcontrib_core.runs.model_nodes import MAX_RANK
 from flcontrib_core.runs.problems import MAX_PROBLEMS, refusal, shown
 from flcontrib_core.runs.strict_json import parse_json
@@ -28,6 +29,8 @@ _BYTES = {
 FLOAT_TYPES = ("F32", "F16", "BF16")
 """What a model tensor may be stored as; the last two are cast to float32 and that is recorded."""
 _SHORT_HEADER, _MOST_KNOWN = 1024, 64
+_LET_GO = 1 << 24
+"""Numbers after which those of an array in a file are given back to it."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,8 @@ def read_tensors(stream: ByteStream, layout: TensorLayout, into: Mapping[str, np
     for block in stream_blocks(stream, layout):
         name = block.tensor.name
         if name in into:
+            if filled[name] // _LET_GO != (filled[name] + block.values.size) // _LET_GO:
+                let_go(into[name])
             into[name][filled[name] : filled[name] + block.values.size] = block.values.reshape(-1)
             filled[name] += block.values.size
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from flcontrib_core.errors import RunLogError
-from flcontrib_core.runs.containers import ByteStream, changed, unreadable
+from flcontrib_core.runs.containers import PORTABLE, ByteStream, changed, unreadable
 from flcontrib_core.runs.limits import PIECE_BYTES, most_expanded
 from flcontrib_core.runs.problems import refusal, shown
 from flcontrib_core.runs.zip_directory import ZipEntry, read_zip_directory
@@ -30,6 +31,7 @@ class ZipContainer:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._handle: int | None = None
+        self._compared = slice(None)
         self._signature: tuple[int, ...] = ()
         handle = self._open()
         try:
@@ -54,10 +56,10 @@ class ZipContainer:
             status = os.fstat(self._handle)
         except OSError as bad:
             raise unreadable(self._path, bad) from bad
-        signature = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        if self._signature and signature != self._signature:
+        signature: tuple[int, ...] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if self._signature and signature[self._compared] != self._signature[self._compared]:
             raise changed(self._path.name)
-        self._signature = signature
+        self._signature = self._signature or signature
         return self._handle
 
     def bound_passes(self, passes: int, why: str) -> None:
@@ -84,7 +86,11 @@ class ZipContainer:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_handle": None}
+        return {**self.__dict__, "_handle": None, "_path": self._path.absolute(), "_machine": platform.node()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        elsewhere = state.pop("_machine") != platform.node()
+        self.__dict__.update(state, _compared=PORTABLE if elsewhere else state["_compared"])
 
 
 class _EntryStream:

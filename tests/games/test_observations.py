@@ -11,9 +11,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from flcontrib_core.games import observations as module_under_test
+from flcontrib_core.games import solo_changes as solo
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.observations import EpochObservation, assemble_channels, observe_epoch
-from flcontrib_core.games.sketches import sketch_updates
+from flcontrib_core.games.sketches import few_valued, repeated_updates, sketch_updates
 from flcontrib_core.games.submodels import EpochGame
 from flcontrib_core.runs.run_log import RunLog, Validation
 from flcontrib_core.runs.trace import parameters_of
@@ -73,10 +74,8 @@ def test_a_single_logit_counts_as_a_pair() -> None:
     logit = rng.standard_normal((1, 20, 1)).astype(np.float32)
     base = np.zeros((20, 1), dtype=np.float32)
     y = rng.integers(0, 2, 20)
-    single = module_under_test._solo_changes(base, logit, y)
-    pair = module_under_test._solo_changes(
-        np.zeros((20, 2), np.float32), np.concatenate([np.zeros_like(logit), logit], axis=2), y
-    )
+    single = solo.solo_changes(base, logit, y)
+    pair = solo.solo_changes(np.zeros((20, 2), np.float32), np.concatenate([np.zeros_like(logit), logit], axis=2), y)
     for one, two in zip(single, pair, strict=True):
         np.testing.assert_array_equal(one, two)
     np.testing.assert_allclose(single[0], np.mean(np.where(y == 1, 0.5, -0.5) * logit[0, :, 0]), rtol=1e-6)
@@ -211,6 +210,32 @@ def test_repeats_and_copies_are_found_exactly() -> None:
     copies[6, 2], copies[6, 3] = 1 + 3, 1 + 2
     assert np.array_equal(channels.copy_of, copies)
     assert np.isnan(channels.own_cosine[2, 2])
+
+
+def test_steps_of_signs_have_few_values_and_gradients_many() -> None:
+    rng = np.random.default_rng(5)
+    for length in (42, 900, 20_000):
+        gradient = rng.standard_normal((1, length)).astype(np.float32)
+        first_of_adam = 0.01 * gradient / (np.abs(gradient) + 1e-8)
+        largest = np.where(np.abs(gradient) >= np.sort(np.abs(gradient))[0, -5], first_of_adam, 0)
+        quantised = np.round(gradient * 40) / 40
+        for update, few in ((gradient, False), (first_of_adam, True), (largest, True), (quantised, False)):
+            assert few_valued(sketch_updates(update, 3)[0].astype(np.float32)) is few
+    assert not few_valued(np.array([0.5, -0.5, 0.3, -0.3, 0.4, -0.4], dtype=np.float32))  # two opposite classes
+
+
+def test_signs_sent_again_are_no_repeat_and_a_gradient_is() -> None:
+    rng = np.random.default_rng(6)
+    shape = (1, 60)
+    for update, repeats in (
+        (0.01 * np.sign(rng.standard_normal(shape)).astype(np.float32), 0),
+        (rng.standard_normal(shape).astype(np.float32), 1),
+    ):
+        prints = {(1, 0): b"a", (2, 0): b"a"}
+        both = sketch_updates(np.vstack([update, update]), 3).astype(np.float32)
+        norm = np.ones(2)
+        pairs = list(repeated_updates(0, np.array([1, 2]), norm, both, prints, lambda *_: 1.0))
+        assert len(pairs) == repeats
 
 
 def test_only_candidates_are_read_again() -> None:

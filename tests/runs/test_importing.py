@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,15 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 
 from flcontrib_core.commands.importing import import_
 from flcontrib_core.errors import RunLogError
-from flcontrib_core.runs import ContributionTable, RunLog, read_run_log
+from flcontrib_core.runs import ContributionTable, RunLog, holds_tensor_files, import_apart, read_run_log
 from flcontrib_core.runs.import_layout import read_layout
 from flcontrib_core.runs.import_table import ForeignTable
 from flcontrib_core.runs.importing import Understanding, import_folder
+from flcontrib_core.words import folder_understood
 
 SITES = {"site-a": 120, "site-b": 60, "site-c": 20}
 ROUNDS = 4
@@ -214,6 +217,50 @@ def test_a_dry_run_says_what_it_understood_and_writes_nothing(federation: Federa
     assert json.loads(told.stdout)["understood"]["clients"] == list(SITES)
     assert "understood:" in told.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def zipped(federation: Federation, tmp_path: Path) -> Path:
+    """A zip of a folder of models, as a Mac makes it."""
+    with zipfile.ZipFile(tmp_path / "wards.zip", "w") as archive:
+        for number in range(ROUNDS):
+            for site in SITES:
+                content = save(federation.models[number][site])
+                archive.writestr(f"wards/round_{number + 1}/{site}.safetensors", content)
+                archive.writestr(f"__MACOSX/wards/round_{number + 1}/._{site}.safetensors", b"\0")
+        archive.writestr("wards/initial.safetensors", save(federation.servers[0]))
+        archive.writestr("wards/counts.json", json.dumps(SITES))
+        archive.writestr("wards/run.sh", b"exit 1")
+    return tmp_path / "wards.zip"
+
+
+def test_a_zip_of_a_folder_is_looked_at_before_it_is_a_log(
+    federation: Federation, zipped: Path, tmp_path: Path
+) -> None:
+    assert holds_tensor_files(zipped)
+    seen = import_apart(zipped, "wards.zip")
+    assert (seen.problems, seen.understood["kind"], seen.understood["data_sizes"]) == ((), "models", SITES)
+    sentences = " ".join(folder_understood(seen.understood))
+    assert "4 rounds, 1 to 4, which become epochs 1 to 4." in sentences
+    assert "Data sizes: site-a 120, site-b 60, site-c 20." in sentences
+    told = CliRunner().invoke(import_, [str(zipped), "-o", str(tmp_path / "run"), "--json"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["understood"] == seen.understood
+    assert the_same_federation(tmp_path / "run", federation).name == "wards"
+
+
+def test_a_zip_with_code_or_a_way_out_is_refused_in_its_own_words(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
+        hostile = io.BytesIO()
+        torch.save({"w": torch.ones(3), "x": Hostile(tmp_path / "ran")}, hostile)
+        archive.writestr("a_round_1.pt", hostile.getvalue())
+    (problem,) = import_apart(tmp_path / "bad.zip", "bad.zip", target=tmp_path / "run").problems
+    assert (problem.code, problem.where) == ("E_IMPORT", "a_round_1.pt")
+    with zipfile.ZipFile(tmp_path / "out.zip", "w") as archive:
+        archive.writestr("../a_round_1.npz", b"")
+    assert not holds_tensor_files(tmp_path / "out.zip")
+    assert import_apart(tmp_path / "out.zip", "out.zip").problems[0].code.startswith("E_ZIP")
+    assert not any((tmp_path / name).exists() for name in ("ran", "run", "a_round_1.npz"))
 
 
 # ---- refusals

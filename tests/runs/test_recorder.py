@@ -210,6 +210,8 @@ def test_wrong_epochs_are_refused_and_leave_no_trace(tmp_path: Path, call: Any, 
         ({"clients": [("\ud800", 1)]}, "E_CLIENT_ID"),
         ({"clients": [("é", 1), ("e\u0301", 1)]}, "E_CLIENT_DUP"),
         ({"clients": [("a", 1.5)]}, "E_CLIENT_SIZE"),
+        ({"clients": ["a", "b"]}, "E_CLIENT_SIZE"),
+        ({"model": torch.nn.Linear(4, 2), "validation": (np.ones((2, 3)), np.array([0, 1]))}, "E_MODEL_SHAPE"),
         ({"clients": [{"id": "a", "data_size": 2**60}]}, "E_CLIENT_SIZE"),
         ({"parameters": [("w", (2, 3)), ("w", (2,))]}, "E_MANIFEST"),
         ({"parameters": []}, "E_MANIFEST"),
@@ -229,6 +231,23 @@ def test_wrong_federations_are_refused_before_a_folder_exists(
         recorder(tmp_path / "r", **changes)
     assert refusal_code(error) == code
     assert not (tmp_path / "r").exists()
+
+
+def test_clients_by_name_and_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    with recorder(tmp_path / "r", clients=dict(CLIENTS)) as rec:
+        assert [(c["id"], c["data_size"]) for c in rec.manifest["clients"]] == CLIENTS
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunLogError, match="a file of this name") as error:
+        recorder(tmp_path / "file")
+    assert refusal_code(error) == "E_NOT_EMPTY"
+
+
+def test_a_script_that_is_run_again_hears_that_it_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with recorder(tmp_path / "r") as rec:
+        rec.epoch(np.ones((3, 8)))
+    assert not caplog.records
+    with recorder(tmp_path / "r"):
+        assert "goes on at epoch 2: train on from last_model()" in caplog.text
 
 
 def test_reopening_continues_at_the_next_epoch(tmp_path: Path) -> None:

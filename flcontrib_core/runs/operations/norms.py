@@ -48,11 +48,20 @@ def _twice(site: Site, result: Shape) -> int:
     return 2 * math.prod(result)
 
 
+def _batch_norm(torch: Any, inputs: list[Any], f: Fields) -> Any:
+    x, mean, var, eps = inputs[0], f["mean"], f["var"], f["eps"]
+    if not mean.requires_grad:
+        return torch.nn.functional.batch_norm(x, mean, var, f["weight"], f["bias"], training=False, eps=eps)
+    # torch's own refuses a gradient with respect to running statistics, which updates move like any parameter
+    over = (-1, *[1] * (x.dim() - 2))
+    y = (x - mean.reshape(over)) / torch.sqrt(var.reshape(over) + eps)
+    y = y if f["weight"] is None else y * f["weight"].reshape(over)
+    return y if f["bias"] is None else y + f["bias"].reshape(over)
+
+
 BATCH_NORM = Operation(
     "batch_norm",
-    run=lambda torch, inputs, f: torch.nn.functional.batch_norm(
-        inputs[0], f["mean"], f["var"], f["weight"], f["bias"], training=False, eps=f["eps"]
-    ),
+    run=_batch_norm,
     fields={"mean": WEIGHT, "var": WEIGHT, **_AFFINE},
     shape=_channelwise("mean", "var", "weight", "bias"),
     traced=(

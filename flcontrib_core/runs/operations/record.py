@@ -21,6 +21,10 @@ MAX_EXTENT = 2**31 - 1
 """Largest integer any field may hold; sizes are capped again, jointly, by the shape check."""
 MAX_ACTIVATION = 1 << 24
 """Numbers that one input row may become anywhere inside the model."""
+MAX_AT_ONCE = 1 << 26
+"""Numbers of one input row that may be held at a time while the model runs."""
+MAX_WORK = 1 << 38
+"""Multiply-adds and numbers written for one input row: forty times what the largest vision transformers ask for."""
 MAX_SCRATCH = 1 << 28
 """Numbers that one operation may need beside its result for one row (the unfolded windows of a convolution)."""
 MAX_CONSTANTS = 1 << 16
