@@ -33,9 +33,11 @@ from flcontrib_core.runs.run_log import RunLog
 
 COUNTS = {
     "small": {"plain/*": 1, "changing/any/*": 1, "attacked/any/*": 1},
-    "full": {"plain/*": 12, "changing/*": 1, "attacked/*": 2, "mixed/*": 20},
+    "full": {"plain/*": 12, "changing/rare-class/*": 75, "changing/*": 1, "attacked/*": 2, "mixed/*": 20},
 }
 PEER_COUNTS = {"small": {"plain/any": 2, "attacked/any/*": 1}, "full": {"plain/*": 6, "attacked/*": 1}}
+FIRST_RUN = 300
+"""Number of each group's first run: no rule was made on runs from here on; the calibration counts its rates below."""
 PEER_RATE = 0.01
 """Share of plain honest runs of the *tuning* part in which a peer's rule may accuse somebody; sets its threshold."""
 SILENT = -1e9
@@ -83,7 +85,7 @@ ATTACKS: tuple[tuple[str, tuple[str, ...], float | None], ...] = (
 def corpus_rows(scale: str) -> list[Measurement]:
     """Every figure of the corpus at this scale."""
     with _folder() as folder:
-        runs = assess_corpus(corpus("report", COUNTS[scale]), folder / "histories")
+        runs = assess_corpus(corpus("report", COUNTS[scale], first=FIRST_RUN), folder / "histories")
         return rows_of(score_corpus(runs))
 
 
@@ -133,7 +135,7 @@ def peer_rows(scale: str) -> list[Measurement]:
     """What the peers' rules find at one accused innocent in a hundred plain runs, each with a threshold of its own."""
     with _folder() as folder:
         tuning = list(map_corpus(peer_answers, corpus("tuning", PEER_COUNTS[scale], "plain/*"), folder / "peers"))
-        report = list(map_corpus(peer_answers, corpus("report", PEER_COUNTS[scale]), folder / "peers"))
+        report = list(map_corpus(peer_answers, corpus("report", PEER_COUNTS[scale], first=FIRST_RUN), folder / "peers"))
     rows = []
     for rule in tuning[0][1]["scores"]:
         highest = np.array([max(answer["scores"][rule], default=-np.inf) for _, answer in tuning])

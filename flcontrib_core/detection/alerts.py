@@ -17,7 +17,7 @@ from flcontrib_core.detection.arguments import (
 )
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.channels import CHANNEL_NAMES, SKIPPED_FIRST_EPOCHS
-from flcontrib_core.detection.class_mix import class_moves
+from flcontrib_core.detection.class_mix import BEARS_MOST, class_moves
 from flcontrib_core.detection.evidence import window_numbers
 from flcontrib_core.detection.exact_checks import ExactFinding
 from flcontrib_core.detection.facts import (
@@ -130,7 +130,8 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     scores = channel_evidence(channels, window.client, window.start, window.end, reading.model)
     moves = class_moves(history, channels, window.client, rows, explained)
     mix_changed = moves is not None and moves.mix_changed(scores, numbers.harm_measured)
-    harmful = numbers.harm_measured and worse_inside(scores) and not window.expert.asks_only
+    scattered = numbers.one_class_alone and moves is not None and moves.concentration < BEARS_MOST
+    harmful = numbers.harm_measured and worse_inside(scores) and not window.expert.asks_only and not scattered
     kind = _window_kind(persistent, mix_changed, harmful)
     reasons: list[Reason] = []
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:

@@ -36,6 +36,9 @@ SKIPPED_FIRST_EPOCHS = 2
 """The first steps of a training are unlike all others, for every client."""
 MAD_TO_DEVIATION = 1.4826
 CLIP = 8.0
+BETWEEN = 0.5
+"""Share of the participants' spread that counts as noise, beside what a client changes from one participation to the
+next. The spread alone grows with the attack itself where several attack, and hides it among very different clients."""
 MOST_CLASSES = 32
 """Classes that the worst-class channel follows one by one; with more it reads the largest rise of a class's loss."""
 
@@ -47,7 +50,7 @@ class ChannelRecipe:
     peer_quantile: float
     """Which quantile of the *other* participants is the epoch's origin."""
     squash: bool
-    """Divide by the local robust scale and take arcsinh (heavy-tailed losses), or stay in natural units."""
+    """Divide by the local robust noise and take arcsinh (heavy-tailed losses), or stay in natural units."""
     smallest_deviation: float
     largest_deviation: float
     """Limits of the run-pooled deviation, so that a quiet run does not turn rounding into evidence."""
@@ -240,7 +243,8 @@ def _on_common_scale(cells: FloatArray, recipe: ChannelRecipe, errors: FloatArra
     slope = np.ones_like(cells)
     scale = np.ones((len(cells), 1))
     if recipe.squash:
-        scale = _local_scale(cells)[:, None]
+        spread = _pooled(np.abs(cells - _row_median(cells)))
+        scale = np.hypot(BETWEEN * spread, _pooled(_steps(relative)))[:, None]
         slope = 1.0 / (scale * np.sqrt(1.0 + (relative / scale) ** 2))
         relative = np.arcsinh(relative / scale)
     centred = relative - column_median(relative)
@@ -277,12 +281,21 @@ def others_quantile(cells: FloatArray, quantile: float) -> FloatArray:
     return np.where((count >= 2) & np.isfinite(cells), mixed, np.nan)
 
 
-def _local_scale(cells: FloatArray, reach: int = 4) -> FloatArray:
-    """(E,) robust deviation of the participants around their epoch's median, pooled over ± ``reach`` epochs."""
-    distance = np.abs(cells - _row_median(cells))
-    beyond = np.full((reach, cells.shape[1]), np.nan)
+def _steps(relative: FloatArray) -> FloatArray:
+    """(E, m) how far each cell is from the client's one before, as the deviation of a single one; NaN for the first."""
+    steps = np.full(relative.shape, np.nan)
+    last = np.full(relative.shape[1], np.nan)
+    for t, row in enumerate(relative):
+        steps[t] = np.abs(row - last) / np.sqrt(2.0)
+        last = np.where(np.isfinite(row), row, last)
+    return steps
+
+
+def _pooled(distance: FloatArray, reach: int = 4) -> FloatArray:
+    """(E,) robust deviation from the participants' distances (E, m), pooled over ± ``reach`` epochs."""
+    beyond = np.full((reach, distance.shape[1]), np.nan)
     near = np.lib.stride_tricks.sliding_window_view(np.vstack([beyond, distance, beyond]), 2 * reach + 1, axis=0)
-    pooled = _row_median(near.reshape(len(cells), -1))[:, 0]
+    pooled = _row_median(near.reshape(len(distance), -1))[:, 0]
     scale = MAD_TO_DEVIATION * np.where(np.isnan(pooled), 0.0, pooled)
     informative = scale[scale > 0]
     typical = float(np.median(informative)) if informative.size else 1.0

@@ -25,10 +25,14 @@ from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 LEAST_SHARE_UP = 0.25
 """Share of the per-class movement that must point up."""
-CLEAR_MOVE = 3.0
+BALANCED = 0.4
+"""… from which, where no value is known, only a changed mix is seen, however far direction and spread moved with it."""
+CLEAR_MOVE, CLEAR_IN_BALANCE = 3.0, 2.0
 """Standard errors by which the most helped and the most hurt class must have moved."""
 LARGEST_CONCENTRATION = 0.8
 """Share of the downward movement that one class may bear, where there are more than two: else it is a target."""
+BEARS_MOST = 0.6
+"""Share of the downward movement that a class must bear for its suffering alone to be harm."""
 LARGEST_SIZE_RATIO = 4.0
 LARGEST_TURN = 3.0
 """log Bayes factor of the own direction: honest drift keeps a client's direction, an attack turns it."""
@@ -76,10 +80,14 @@ class ClassMoves:
         turn = evidence.get(OWN_DIRECTION) or 0.0
         harmful = harm_measured and all((evidence.get(name) or 0.0) > LARGEST_HARM for name in (VALUE, MARGIN))
         harmful &= turn > SETTLED
-        return not harmful and (
+        clear = min(self.clear_up, self.clear_down)
+        if harmful or self.size_ratio >= LARGEST_SIZE_RATIO:
+            return False
+        if evidence.get(VALUE) is None and self.share_up >= BALANCED and clear > CLEAR_IN_BALANCE:
+            return True
+        return (
             self.share_up >= LEAST_SHARE_UP
-            and min(self.clear_up, self.clear_down) > CLEAR_MOVE
-            and self.size_ratio < LARGEST_SIZE_RATIO
+            and clear > CLEAR_MOVE
             and (len(self.moves) == 2 or self.concentration < LARGEST_CONCENTRATION)
             and turn < LARGEST_TURN
             and (evidence.get(SPREAD) or 0.0) < LARGEST_NOISE

@@ -25,6 +25,9 @@ from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
 INTERVAL = 1.96
 MATERIAL = 0.25
 """Share of the others' usual value that a harm must reach."""
+NEXT_TO_NOTHING = 0.1
+"""Share of the run's usual effect of a step below which, in a model that has converged, a harm is nothing."""
+FEW_ROWS = 100
 CLEARLY_BELOW = 3.0
 """Standard errors by which a single class must suffer: it is the worst of several."""
 
@@ -69,6 +72,8 @@ class WindowNumbers:
     """Mean change of the validation loss by the client's own step alone; None where it was not evaluated."""
     usual_solo_loss: float | None
     """The same of the usual other participant of these epochs."""
+    run_solo_loss: float
+    """Median over the whole run of what any client's step alone does to the validation loss, in absolute terms."""
     solo_helps: bool
     """Does its own step alone measurably lower the validation loss?"""
     mean_margin: float | None
@@ -85,16 +90,28 @@ class WindowNumbers:
     def harm_measured(self) -> bool:
         """Was harm measured inside? Only then may a window be called one of suspected poisoning.
 
-        The values decide where their interval does; where it covers zero, or there are fewer than two of them, the
-        solo margin or a class that suffers does. A small or compressed update dilutes the mean, which the values show
-        as harm; so harm must be material beside what the others' values are, and the client's own step alone must
-        neither help nor do better than the usual other participant's.
+        The values decide where there are two of them; where there are fewer, the solo margin does, or a class that
+        suffers while the step as a whole raises the loss. A small or compressed update dilutes the mean, which the
+        values show as harm; so harm must be material beside what the others' values are, and the client's own step
+        alone must neither help nor do better than the usual other participant's. Without values, what a step does to
+        a few validation rows measures nothing.
         """
-        if self.mean_inside is not None and self.half_width is not None and abs(self.mean_inside) > self.half_width:
-            measured = self.mean_inside > 0
+        if self.mean_inside is not None and self.half_width is not None:
+            measured = self.mean_inside > self.half_width
         else:
-            measured = self.margin is not None or self.worst_class is not None or self.harmful_once
-        return measured and not self.step_helps and not self.immaterial
+            suffers = self.worst_class is not None and (self.solo_loss is None or self.solo_loss > 0)
+            measured = self.margin is not None or suffers or self.harmful_once
+        return measured and not self.step_helps and not self.immaterial and not self.too_few_rows
+
+    @property
+    def too_few_rows(self) -> bool:
+        """Is there no value, and are there too few validation rows for a step's effect on them to say anything?"""
+        return self.mean_inside is None and self.validation_rows is not None and self.validation_rows < FEW_ROWS
+
+    @property
+    def one_class_alone(self) -> bool:
+        """Is the harm that of a class, and neither the values' nor the mean margin's?"""
+        return self.half_width is None and self.margin is None and self.worst_class is not None
 
     @property
     def harmful_once(self) -> bool:
@@ -116,10 +133,13 @@ class WindowNumbers:
 
     @property
     def immaterial(self) -> bool:
-        """Is the mean harm next to nothing beside the others' values?"""
-        if self.mean_inside is None or self.usual_value is None:
+        """Is the mean harm next to nothing beside the others' values, or, without values, beside what steps do?"""
+        if self.mean_inside is not None and self.usual_value is not None:
+            return self.mean_inside < MATERIAL * self.usual_value
+        if self.mean_inside is not None or self.solo_loss is None or self.usual_solo_loss is None:
             return False
-        return self.mean_inside < MATERIAL * self.usual_value
+        least = max(MATERIAL * abs(self.usual_solo_loss), NEXT_TO_NOTHING * self.run_solo_loss)
+        return self.solo_loss - self.usual_solo_loss < least
 
 
 def window_numbers(
@@ -187,13 +207,20 @@ def _solo(history: ContributionHistory, inside: BoolArray, client: int) -> dict[
     own = np.full(1, np.nan) if raw is None else raw.solo_loss[inside, client]
     seen = np.isfinite(own)
     if raw is None or not seen.any():
-        return {"solo_loss": None, "usual_solo_loss": None, "solo_helps": False, "mean_margin": None}
+        return {
+            "solo_loss": None,
+            "usual_solo_loss": None,
+            "run_solo_loss": 0.0,
+            "solo_helps": False,
+            "mean_margin": None,
+        }
     usual = others_quantile(raw.solo_loss[inside], 0.5)[seen, client]
     usual = usual[np.isfinite(usual)]
     half = _half_width(own[seen])
     return {
         "solo_loss": float(own[seen].mean()),
         "usual_solo_loss": float(usual.mean()) if len(usual) else None,
+        "run_solo_loss": float(np.nanmedian(np.abs(raw.solo_loss))),
         "solo_helps": half is not None and float(own[seen].mean()) + half < 0,
         "mean_margin": float(raw.solo_margin[inside, client][seen].mean()),
     }

@@ -29,8 +29,14 @@ Departure: the measured rule says 1 %. Honest clients that train with Adam and h
 below that in late epochs; nobody but a free rider sends nothing at all."""
 FADING_SHARE = 0.05
 SIGN_LIKE_SPREAD = 0.5
-"""Spread above which all parameters move by about the same amount, as one step of Adam makes them (± its rate). Honest
-clients repeat such updates by chance (equal signs); there a repeat must be of one original, twice in a row."""
+"""Spread above which all parameters move by about the same amount, as few steps of Adam make them (± its rate). Honest
+clients repeat such updates by chance (equal signs): there only a repeat bit for bit counts."""
+STEADY_COSINE = 0.9998
+"""Where the usual update of the others is as close as this to one of their own earlier ones, training hardly changes
+from epoch to epoch, and a near repeat tells nothing."""
+FEW_COORDINATES = 50
+"""An update that lives on fewer parameters than this points along the last step by chance now and then; such a copy
+must be seen twice in a row."""
 COPY_COSINE = 0.997
 COPY_AHEAD_OF_PEERS = 0.2
 """A copy of the last global step is this much closer to it than all other participants of the epoch but one."""
@@ -109,18 +115,19 @@ def _zero(norm: FloatArray, participated: BoolArray) -> BoolArray:
 
 
 def _true_repeats(raw: RawChannels, participated: BoolArray) -> BoolArray:
-    """(T + 1, m) repeats, without those that sign-like updates produce by chance: near, but not bit for bit."""
+    """(T + 1, m) repeats, without near ones that honest training produces: sign-like updates, a model at rest.
+
+    Updates with a few magnitudes only were left out before (``games.sketches.few_valued``).
+    """
     repeats: BoolArray = (raw.repeat_of > 0) & participated
-    doubtful = repeats & (np.nan_to_num(raw.spread) > SIGN_LIKE_SPREAD)
-    if raw.repeat_bit_equal is not None:
-        doubtful &= ~raw.repeat_bit_equal
-    for i in np.flatnonzero(doubtful.any(axis=0)):
-        epochs = np.flatnonzero(participated[:, i])
-        source = raw.repeat_of[epochs, i]
-        for place in np.flatnonzero(doubtful[epochs, i]):
-            beside = source[max(0, place - 1) : place + 2]
-            repeats[epochs[place], i] = (beside == source[place]).sum() > 1
-    return repeats
+    near = repeats if raw.repeat_bit_equal is None else repeats & ~raw.repeat_bit_equal
+    explained = np.nan_to_num(raw.spread) > SIGN_LIKE_SPREAD
+    if raw.closest_own_cosine is not None:
+        for i in np.flatnonzero(near.any(axis=0)):
+            others = np.delete(raw.closest_own_cosine, i, axis=1)
+            others = others[np.isfinite(others)]
+            explained[:, i] |= bool(len(others)) and float(np.median(others)) >= STEADY_COSINE
+    return repeats & ~(near & explained)
 
 
 def _copies_last_step(raw: RawChannels, participated: BoolArray) -> BoolArray:
@@ -142,6 +149,11 @@ def _copies_last_step(raw: RawChannels, participated: BoolArray) -> BoolArray:
         own = np.where(np.isfinite(raw.closest_own_cosine), raw.closest_own_cosine, -1.0)
         with np.errstate(invalid="ignore"):
             close &= cosine > own
+    sparse = np.nan_to_num(raw.spread) * raw.sketch_dimensions < FEW_COORDINATES
+    for i in np.flatnonzero((close & sparse).any(axis=0)):
+        for stretch in _stretches(close[:, i], participated[:, i]):
+            if len(stretch) == 1:
+                close[stretch[0], i] &= ~sparse[stretch[0], i]
     return close
 
 

@@ -40,6 +40,9 @@ LOUD = 0.9
 FADED = 1.7
 """A client that has learned its rows by heart fades: its updates are small already before the stretch, or the stretch
 goes on to its last participation."""
+RESEMBLES = 0.5
+"""Share of the others' usual closest cosine to an own earlier update from which updates have a direction: after a
+change of data an honest client's point away from its old ones and are like each other; noise is like nothing."""
 TEST = 3.0
 """Standard errors from which a direction or a help is measured."""
 NEGLIGIBLE_HELP = 0.05
@@ -175,11 +178,21 @@ def _excused(kind: IdleKind, raw: RawChannels, participated: BoolArray, stretch:
         peer, own = raw.peer_cosine[rows, i], raw.own_cosine[rows, i]
         directed = float(np.mean(peer)) > NO_COSINE and _standard_errors(peer) > TEST
         directed |= float(np.median(own)) > OWN_COSINE and _standard_errors(own) > TEST
-        return directed or float(np.nanmedian(smaller[rows])) < -LOUD
+        return directed or _resembles_itself(raw, rows, i) or float(np.nanmedian(smaller[rows])) < -LOUD
     took_part = np.flatnonzero(participated[:, i] & np.isfinite(smaller))
     before, after = took_part[took_part < rows[0]], took_part[took_part > rows[-1]]
     fades_out = bool(len(before)) and not len(after)
     return fades_out or bool((smaller[before[-1:]] > FADED).any())
+
+
+def _resembles_itself(raw: RawChannels, rows: list[int], client: int) -> bool:
+    """Are the stretch's updates, from the second on, like an earlier one, about as much as the others' are?"""
+    if raw.closest_own_cosine is None:
+        return False
+    own = raw.closest_own_cosine[rows[1:], client]
+    usual = others_quantile(raw.closest_own_cosine, 0.5)[rows[1:], client]
+    known = np.isfinite(own) & np.isfinite(usual)
+    return bool(known.any()) and float(np.median(own[known])) > RESEMBLES * float(np.median(usual[known]))
 
 
 def _helps(raw: RawChannels, rows: list[int], client: int) -> bool:

@@ -26,12 +26,14 @@ CLOSER, CLOSEST = 4.0, 6.0
 NEAREST = 1e-6
 """1 − cosine below which two updates are one, up to rounding."""
 FEWEST_MEETINGS = 2
-CHANGED = 1.0
-"""Shift of the own direction, in deviations, from which a client is no longer itself."""
+CHANGED, CLEARLY_TURNED = 1.25, 3.0
+"""Shift of the own direction, in deviations, from which a client is no longer itself, and from which that is sure."""
 STEP_CHANGED = 3.0
 """log Bayes factor from which the margin, size or spread of its own steps says the same."""
 THROUGHOUT = 0.8
 """Share of its meetings with the others from which a client is alike all the time: there is no self to compare with."""
+DEPARTS = 1.8
+"""Factor by which one of two that are alike must depart more from its own rest to be the one that copied."""
 CLEARLY = 2.0
 """Standard errors from which a step is worse than anybody's."""
 ALIKE = "alike"
@@ -82,6 +84,7 @@ def find_alike(
     partners = _partners(excess, closest)
     assert history.channels is not None
     roles = {s: _role(s, excess, channels, history.channels, partners) for s in found}
+    roles = {s: _by_departure(s, role, history, channels, excess, partners) for s, role in roles.items()}
     return tuple(_finding(history, s, roles, closest, (s.total - limit.level) / limit.scale) for s in found)
 
 
@@ -131,14 +134,66 @@ def _role(
         return Role.ITSELF if copied or pair else Role.THROUGHOUT
     if not channels.available(OWN_DIRECTION):
         return Role.ITSELF
-    own = channels.of(OWN_DIRECTION)[:, i]
+    turn = _turn(channels, i, alike)
+    if turn is None:
+        return Role.THROUGHOUT
+    return Role.CHANGED if turn > CHANGED or _step_changed(channels, i, alike, STEP_CHANGED) else Role.ITSELF
+
+
+def _turn(channels: Channels, client: int, alike: BoolArray) -> float | None:
+    """Shift of the own direction inside, in deviations; None where there is no outside."""
+    own = channels.of(OWN_DIRECTION)[:, client]
     rows = alike[channels.epochs]
     inside, outside = own[rows], own[~rows]
     inside, outside = inside[np.isfinite(inside)], outside[np.isfinite(outside)]
-    if not len(inside) or len(outside) < 2:
-        return Role.THROUGHOUT
-    turned = float(inside.mean() - np.median(outside)) > CHANGED
-    return Role.CHANGED if turned or _step_changed(channels, i, np.flatnonzero(rows)) else Role.ITSELF
+    return float(inside.mean() - np.median(outside)) if len(inside) and len(outside) >= 2 else None
+
+
+def _by_departure(
+    stretch: Stretch,
+    role: Role,
+    history: ContributionHistory,
+    channels: Channels,
+    excess: FloatArray,
+    partners: dict[int, set[int]],
+) -> Role:
+    """The role once more, by what the members' steps did apart from the stretch: those of the copied one did the same.
+
+    Who departs clearly more than those it is alike with copied them, also where most of its updates are copies and so
+    its direction looks steady. Who departs clearly less, turned little and whose steps did not change was copied.
+    """
+    i = stretch.client
+    alike = excess[:, i] > 0
+    own = _departure(history, i, alike)
+    theirs = [d for p in partners[i] if (d := _departure(history, p, alike)) is not None]
+    if own is None or not theirs or role is Role.THROUGHOUT:
+        return role
+    if role is Role.ITSELF:
+        return Role.CHANGED if own > DEPARTS * max(theirs) else role
+    turned = (_turn(channels, i, alike) or 0.0) > CLEARLY_TURNED or _step_changed(channels, i, alike, 0.0)
+    return Role.ITSELF if not turned and DEPARTS * own < float(np.median(theirs)) else role
+
+
+def _departure(history: ContributionHistory, client: int, alike: BoolArray) -> float | None:
+    """How far the effects of a client's steps on the classes, their length and their spread lie from those inside.
+
+    In deviations over the run's participations. None where the classes or one of the sides is not known.
+    """
+    raw = history.channels
+    assert raw is not None
+    took_part = history.participated[:, client]
+    inside, outside = took_part & alike, took_part & ~alike
+    if inside.sum() < 1 or outside.sum() < 2 or not raw.solo_class_margin.shape[2]:
+        return None
+    with np.errstate(divide="ignore"):
+        seen = np.concatenate(
+            [raw.solo_class_margin, np.log(raw.norm)[..., None], np.log(raw.spread)[..., None]], axis=2
+        )
+    cells = np.where(np.isfinite(seen), seen, np.nan)[history.participated]
+    known = np.isfinite(cells).all(axis=0)
+    deviation = np.maximum(cells[:, known].std(axis=0), 1e-12)
+    moved = (seen[inside, client].mean(axis=0) - seen[outside, client].mean(axis=0))[known] / deviation
+    return float(np.sqrt((moved**2).mean())) if known.any() and np.isfinite(moved).all() else None
 
 
 def _worse_than_anybody(raw: RawChannels, pair: set[int], client: int, alike: BoolArray) -> bool:
@@ -152,10 +207,11 @@ def _worse_than_anybody(raw: RawChannels, pair: set[int], client: int, alike: Bo
     return bool(seen.mean() > CLEARLY * seen.std(ddof=1) / np.sqrt(len(seen)))
 
 
-def _step_changed(channels: Channels, client: int, rows: IntArray) -> bool:
-    """Did length, spread or effect of the client's own step change in these rows? Being copied changes none of them."""
+def _step_changed(channels: Channels, client: int, alike: BoolArray, limit: float) -> bool:
+    """Did length, spread or effect of the client's own step change inside? Being copied changes none of them."""
+    rows = np.flatnonzero(alike[channels.epochs])
     evidence = channel_evidence(channels, client, int(rows[0]), int(rows[-1]), WindowModel())
-    return any((evidence[name] or 0.0) > STEP_CHANGED for name in (MARGIN, SIZE, SPREAD))
+    return any((evidence[name] or 0.0) > limit for name in (MARGIN, SIZE, SPREAD))
 
 
 def _finding(

@@ -30,9 +30,6 @@ class WindowModel:
     slope_precision: float = 1.0
     """of the trend, with time scaled to unit variance"""
     smallest_shift: float = 1.5
-    early_penalty: float = 1.5
-    """nats taken off a window that starts in the first ``early_epochs``: training itself moves most there"""
-    early_epochs: int = 5
     longest_share: float = 0.6
     """longest window as a share of the epochs with participants"""
     exhaustive_up_to: int = 100
@@ -98,7 +95,7 @@ def window_evidence(
     """(W, m) log Bayes factor of each window and client in one channel; NaN where the channel cannot say.
 
     ``scores`` and ``extra_variance`` are (E, m); missing cells are NaN. A cell with extra variance v counts with
-    weight 1/(1 + v). A channel has its say with ≥ 1 observation inside, ≥ 2 outside and ≥ 4 in all. ``curved_null``
+    weight 1/(1 + v). A channel has its say with ≥ 1 observation inside and ≥ 2 outside. ``curved_null``
     adds a quadratic trend to H0, for a channel that honest clients bend (the size of updates).
     """
     seen = np.isfinite(scores)
@@ -127,8 +124,7 @@ def window_evidence(
     evidence -= shape * np.log(rate)
     variance = rate * ((k_in + k_out) / (k_in * k_out)) / shape
     evidence += _log_probability_of_shift(mean_in - mean_out, variance, shape, model)
-    evidence -= np.float32(model.early_penalty) * (starts < model.early_epochs).reshape(len(starts), -1)
-    return np.where((n_in >= 1) & (n - n_in >= 2) & (n >= 4), evidence, np.float32(np.nan))
+    return np.where((n_in >= 1) & (n - n_in >= 2), evidence, np.float32(np.nan))
 
 
 def _single(cells: FloatArray) -> FloatArray:

@@ -97,8 +97,28 @@ def test_chance_repeats_of_sign_like_updates_are_not_findings() -> None:
     bit_equal[9, 4] = True
     found = find_exact(_with(history, repeat_of=repeat, spread=flat, repeat_bit_equal=bit_equal))
     assert [f.epochs for f in found] == [(9,)]
-    repeat[21, 4] = 14
-    assert [f.epochs for f in find_exact(_with(history, repeat_of=repeat, spread=flat))] == [(20, 21)]
+
+
+def test_near_repeats_where_everybody_stands_still_are_not_findings() -> None:
+    history = made_history()
+    repeat = np.zeros(history.participated.shape, dtype=np.int64)
+    repeat[9:12, 4] = 8
+    still = np.where(history.participated, 0.99995, np.nan)
+    assert find_exact(_with(history, repeat_of=repeat, closest_own_cosine=still)) == ()
+    moving = np.where(history.participated, 0.9, np.nan)
+    found = find_exact(_with(history, repeat_of=repeat, closest_own_cosine=moving))
+    assert [f.epochs for f in found] == [(9, 10, 11)]
+
+
+def test_one_sparse_update_along_the_last_step_is_chance_and_two_are_a_copy() -> None:
+    history = made_history()
+    assert history.channels is not None
+    cosine = history.channels.last_step_cosine.copy()
+    cosine[9, 1] = 0.9999
+    sparse = np.full(history.participated.shape, 20 / history.channels.sketch_dimensions)
+    assert find_exact(_with(history, last_step_cosine=cosine, spread=sparse)) == ()
+    cosine[10, 1] = 0.9999
+    assert [f.epochs for f in find_exact(_with(history, last_step_cosine=cosine, spread=sparse))] == [(9, 10)]
 
 
 def test_tiny_updates_of_a_client_that_has_learned_its_rows_are_not_zero() -> None:

@@ -14,6 +14,7 @@ from flcontrib_core.detection.objections import SourceUnknown
 from flcontrib_core.history import AssessSettings, ContributionHistory, assess_contributions
 from flcontrib_core.laboratory.simulation import Attack, Change, SimulationSettings, simulate_in_memory
 from flcontrib_core.laboratory.simulation.kinds import AttackKind, ChangeKind
+from tests.detection.made_histories import made_history
 
 NOTHING, TOGETHER = VerdictKind.CONTRIBUTES_NOTHING, VerdictKind.ACTS_TOGETHER
 Windows = tuple[tuple[int, int], ...]
@@ -171,3 +172,33 @@ def test_an_honest_site_that_changes_is_not_called_a_free_rider(kind: ChangeKind
 def test_a_federation_of_noise_tells_nobody_apart() -> None:
     history, _ = assessed(Change(ChangeKind.PRIVACY_NOISE, 2.0, None, windows=WHOLE))
     assert not [a for a in accusing(history) if a.verdict in (NOTHING, TOGETHER)]
+
+
+def test_who_copies_for_most_of_the_run_is_named_and_the_copied_one_is_not() -> None:
+    """Most of the copier's own updates are copies, so its direction looks steady; what its other steps did does not."""
+    history, _ = assessed()
+    rows = list(range(6, history.epoch_count - 1))
+    raw = copied(history, 2, 4, range(rows[0], rows[-1] + 1)).channels
+    assert raw is not None
+    assert history.channels is not None
+    own, margins = history.channels.own_cosine, raw.solo_class_margin.copy()
+    margins[:, 2] += 5 * np.nanstd(margins)
+    margins[rows, 2] = margins[rows, 4]
+    alerts = accusing(replace(history, channels=replace(raw, own_cosine=own, solo_class_margin=margins)))
+    assert [(a.client, a.verdict) for a in alerts] == [(history.client_ids[2], NOTHING)]
+
+
+@pytest.mark.parametrize(("closest", "named"), [(0.02, True), (0.8, False)])
+def test_updates_that_resemble_one_another_have_a_direction(closest: float, named: bool) -> None:
+    """After a change of data an honest client's updates point away from its old ones."""
+    history = made_history(epochs=20)
+    raw = history.channels
+    assert raw is not None
+    assert raw.closest_own_cosine is not None
+    rows = list(range(9, 21))
+    own, like, loss = raw.own_cosine.copy(), raw.closest_own_cosine.copy(), raw.solo_loss.copy()
+    own[rows, 3], like[rows, 3], loss[rows, 3] = 0.0, closest, 0.0
+    peer = 0.01 * np.sign(np.nan_to_num(raw.peer_cosine))
+    alone = replace(raw, own_cosine=own, closest_own_cosine=like, solo_loss=loss, peer_cosine=peer)
+    alerts = [a for a in accusing(replace(history, channels=alone)) if a.verdict is NOTHING]
+    assert bool(alerts) == named

@@ -14,6 +14,8 @@ from flcontrib_core.detection.exact_checks import find_exact
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.reasons import SpreadChanged
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues
+from flcontrib_core.vocabulary import CellState
 from tests.detection.made_histories import made_history
 
 WINDOW = range(12, 20)
@@ -185,3 +187,40 @@ def test_measured_harm_is_no_changed_mix_of_classes() -> None:
     assert moves.mix_changed({VALUE: 9.0, MARGIN: 9.0}, harm_measured=False)
     assert not moves.mix_changed({VALUE: 9.0, MARGIN: 9.0}, harm_measured=True)
     assert moves.mix_changed({VALUE: 9.0, MARGIN: 9.0, OWN_DIRECTION: -30.0}, harm_measured=True)
+
+
+def without_values(history: ContributionHistory) -> ContributionHistory:
+    """The same run, audited without Shapley values."""
+    state = np.where(history.state == CellState.COMPUTED, CellState.NOT_COMPUTED, history.state).astype(np.int8)
+    values = np.where(state == CellState.NOT_COMPUTED, np.nan, history.values)
+    return replace(history, state=state, values=values, remarks=(EpochRemark((), WithoutValues(NoValues.NOT_ASKED)),))
+
+
+def test_values_whose_interval_covers_zero_measure_no_harm_whatever_the_margin_says() -> None:
+    history = made_history(poisoned=[(3, 12, 19)])
+    values = history.values.copy()
+    values[list(WINDOW), 3, 0] = 0.02 * (-1.0) ** np.arange(len(WINDOW))
+    assert {a.verdict for a in alerts_of(replace(history, values=values))} == {VerdictKind.BEHAVIOUR_CHANGED}
+
+
+def test_without_values_a_few_validation_rows_measure_no_harm() -> None:
+    verdicts = [{a.verdict for a in alerts_of(without_values(made_history(poisoned=[(3, 12, 19)], rows=rows)))}
+                for rows in (300, 40)]  # fmt: skip
+    assert verdicts == [{VerdictKind.POISONING_WINDOW}, {VerdictKind.BEHAVIOUR_CHANGED}]
+
+
+def test_without_values_a_harm_must_be_more_than_what_the_others_do() -> None:
+    history = without_values(made_history(poisoned=[(3, 12, 19)]))
+    assert history.channels is not None
+    loss = history.channels.solo_loss + 2.0
+    assert {a.verdict for a in alerts_of(with_raw(history, solo_loss=loss))} == {VerdictKind.BEHAVIOUR_CHANGED}
+
+
+def test_without_values_classes_that_change_places_are_asked_about() -> None:
+    history = without_values(made_history(poisoned=[(3, 12, 19)]))
+    assert history.channels is not None
+    margins = history.channels.solo_class_margin.copy()
+    margins[list(WINDOW), 3, :2] += 1.0
+    assert {a.verdict for a in alerts_of(with_raw(history, solo_class_margin=margins))} == {
+        VerdictKind.CLASS_MIX_CHANGED
+    }

@@ -36,8 +36,7 @@ def _by_hand(x: np.ndarray, variance: np.ndarray, start: int, end: int) -> float
     shape = MODEL.shape + 0.5 * len(rows)
     scale = np.sqrt(rate / shape * np.trace(np.linalg.inv(precision)))
     above = stats.t.logsf((MODEL.smallest_shift - (mean[0] - mean[1])) / scale, df=2 * shape)
-    early = MODEL.early_penalty if start < MODEL.early_epochs else 0.0
-    return h1 - (np.logaddexp(constant, trend) - np.log(2)) + above - early
+    return h1 - (np.logaddexp(constant, trend) - np.log(2)) + above
 
 
 def test_evidence_equals_the_multivariate_student_t_of_scipy() -> None:

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save
 
 from flcontrib_core.codec import OtherLayout, pack, unpack
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.execution.local import run_tasks
+from flcontrib_core.execution.engine import Execution, run_tasks
 from flcontrib_core.files import write_atomic
 from flcontrib_core.history import AssessSettings, ContributionHistory, assess_contributions
 from flcontrib_core.laboratory.corpus.runs import CorpusRun, corpus_run
@@ -41,7 +41,7 @@ class AssessedRun:
 
 def simulate_corpus(runs: Iterable[CorpusRun], folder: str | Path, workers: int = 1) -> Iterator[Path]:
     """Writes each run as ``folder/ID.flrun``; yields the paths as they become ready."""
-    yield from run_tasks(_simulated, Path(folder), (run.id for run in runs), workers)
+    yield from run_tasks(_simulated, Path(folder), (run.id for run in runs), Execution(workers))
 
 
 def assess_corpus(
@@ -53,7 +53,7 @@ def assess_corpus(
     """
     chosen = AssessSettings(utilities=("loss",)) if settings is None else settings
     _claim(Path(folder), repr(chosen))
-    yield from run_tasks(_assessed, (Path(folder), chosen), (run.id for run in runs), workers)
+    yield from run_tasks(_assessed, (Path(folder), chosen), (run.id for run in runs), Execution(workers))
 
 
 def kept_runs(runs: Iterable[CorpusRun], folder: str | Path) -> list[CorpusRun]:
@@ -69,7 +69,7 @@ def map_corpus(
     The folder belongs to one function; another one is refused. Who changes the function takes another folder.
     """
     _claim(Path(folder), f"{work.__module__}.{work.__qualname__}")
-    yield from run_tasks(_answered, (Path(folder), work), (run.id for run in runs), workers)
+    yield from run_tasks(_answered, (Path(folder), work), (run.id for run in runs), Execution(workers))
 
 
 def _simulated(folder: Path, run_id: str) -> Path:
