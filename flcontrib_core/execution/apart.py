@@ -106,6 +106,10 @@ def _serve(function: str) -> None:
         result = work(order["argument"], lambda report: send("report", report))
     except MemoryError:
         send("ceiling", "memory")
+    except RuntimeError as refused:
+        if "can't allocate memory" not in str(refused):  # torch has no class of its own for it
+            raise
+        send("ceiling", "memory")
     except CpuTimeUsedUp:
         send("ceiling", "time")
     else:

@@ -1,22 +1,27 @@
-"""How is independent work spread over processes without the result depending on how many there are?
+"""Work spread over processes of this machine, without the result depending on how many there are.
 
-One intra-op thread per process: two processes gain 1.9×, two threads 0.9–1.4× on the same cores. Work items are
-pulled from a generator only as workers become free, so at most ``workers`` of them are in memory.
+One intra-op thread per process: two processes gain 1.9×, two threads 0.9–1.4× on the same cores.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
-from flcontrib_core.errors import FLContribError
-from flcontrib_core.execution.children import safe_starts
+import numpy as np
 
-Shared = TypeVar("Shared")
+from flcontrib_core.execution.children import safe_starts
+from flcontrib_core.execution.engine import Placed, PooledEngine
+from flcontrib_core.vocabulary import Float32Array
+
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
@@ -24,75 +29,54 @@ _shared: list[Any] = []
 """In a worker process: what every task of this pool needs, sent once at its start."""
 
 
-def usual_workers() -> int:
-    """All cores this process may use but one, which is left to whoever looks at the page."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores - 1)
+class ProcessEngine(PooledEngine):
+    """Spawned processes; when one dies (killed, out of memory) all are replaced and their work is given out again."""
+
+    def __init__(self, shared: object, workers: int) -> None:
+        super().__init__(workers)
+        self._shared = shared
+        self._folder = Path(tempfile.mkdtemp(prefix="flcontrib-"))
+        self._names = count()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def place(self, array: Float32Array) -> Placed:
+        """As a file that the workers map."""
+        return _FileOfArray(self._folder / str(next(self._names)), array)
+
+    def close(self) -> None:
+        """Waits for what is being worked on, and forgets what is not begun."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        shutil.rmtree(self._folder)
+
+    def _submit(self, work: Callable[[Any, Task], Answer], task: Task) -> Future[Answer]:
+        with safe_starts():  # here already: the pool's locks start multiprocessing's own helper process
+            try:
+                self._pool = self._pool or self._new_pool()
+                return self._pool.submit(_apply, work, task)
+            except BrokenProcessPool:  # all that it was given fails at once, and it takes nothing any more
+                self._pool = self._new_pool()
+                return self._pool.submit(_apply, work, task)
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.workers, mp_context=context, initializer=_prepare, initargs=(self._shared,))
+
+    def _lost(self, error: BaseException) -> bool:
+        return isinstance(error, BrokenProcessPool)
 
 
-class WorkerLost(FLContribError):
-    """A worker process died again after its work had been given to a new one."""
+class _FileOfArray:
+    """An array in a file, which goes with the giver's last reference; workers map it."""
 
+    def __init__(self, path: Path, array: Float32Array) -> None:
+        self._path = path
+        array.tofile(path)
+        weakref.finalize(self, path.unlink, missing_ok=True)
 
-def run_tasks(
-    work: Callable[[Shared, Task], Answer], shared: Shared, tasks: Iterable[Task], workers: int = 1
-) -> Iterator[Answer]:
-    """``work(shared, task)`` for every task, as answers become ready (order is not kept).
-
-    With one worker everything happens in this process. With more, tasks go to spawned processes; when one dies
-    (killed, out of memory) the pool is rebuilt once and only the unanswered tasks are given out again.
-    """
-    if workers <= 1:
-        for task in tasks:
-            yield work(shared, task)
-        return
-    source = iter(tasks)
-    unanswered: list[Task] = []
-    for attempt in (1, 2):
-        try:
-            yield from _in_pool(work, shared, source, unanswered, workers)
-            return
-        except BrokenProcessPool as lost:
-            if attempt == 2:
-                raise WorkerLost(
-                    "a worker process died twice (killed, or out of memory); finished epochs are kept. "
-                    "Run again with fewer workers."
-                ) from lost
-
-
-def _in_pool(
-    work: Callable[[Shared, Task], Answer], shared: Shared, source: Iterator[Task], unanswered: list[Task], workers: int
-) -> Iterator[Answer]:
-    """Drains ``unanswered`` and ``source``; on a broken pool ``unanswered`` holds what was given out and lost."""
-    context = multiprocessing.get_context("spawn")
-    with safe_starts():  # here already: the pool's locks start multiprocessing's own helper process
-        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare, initargs=(shared,))
-
-    def give_out(task: Task) -> Future[Answer]:
-        with safe_starts():
-            return pool.submit(_apply, work, task)
-
-    with pool:
-        pending = {give_out(task): task for task in unanswered}
-        while True:
-            while len(pending) < workers:
-                task_or_end = next(source, _END)
-                if task_or_end is _END:
-                    break
-                task: Task = task_or_end  # type: ignore[assignment]
-                unanswered.append(task)
-                pending[give_out(task)] = task
-            if not pending:
-                return
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                answer = future.result()
-                finished = pending.pop(future)
-                unanswered[:] = [t for t in unanswered if t is not finished]
-                yield answer
-
-
-_END = object()
+    def fetch(self) -> Float32Array:
+        """The file's content, mapped."""
+        return np.memmap(self._path, dtype=np.float32, mode="r")
 
 
 def _prepare(shared: object) -> None:

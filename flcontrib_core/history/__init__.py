@@ -5,9 +5,14 @@ from typing import TYPE_CHECKING
 from flcontrib_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from flcontrib_core.history.asking import Asked as Asked
     from flcontrib_core.history.assess import assess_contributions as assess_contributions
     from flcontrib_core.history.budget_errors import BudgetError as BudgetError
     from flcontrib_core.history.budget_errors import budget_error as budget_error
+    from flcontrib_core.history.capacity import Federation as Federation
+    from flcontrib_core.history.capacity import Machine as Machine
+    from flcontrib_core.history.capacity import capacity as capacity
+    from flcontrib_core.history.capacity import standing_questions as standing_questions
     from flcontrib_core.history.contribution_history import ContributionHistory as ContributionHistory
     from flcontrib_core.history.meaning import LogMeaning as LogMeaning
     from flcontrib_core.history.meaning import ModelCurve as ModelCurve
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from flcontrib_core.history.preflight import Price as Price
     from flcontrib_core.history.preflight import epoch_costs as epoch_costs
     from flcontrib_core.history.preflight import price as price
+    from flcontrib_core.history.preflight import price_and_measurement as price_and_measurement
     from flcontrib_core.history.preflight import price_of as price_of
     from flcontrib_core.history.preflight import problem_of as problem_of
     from flcontrib_core.history.preflight import unpriced_problem as unpriced_problem

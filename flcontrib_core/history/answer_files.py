@@ -84,7 +84,11 @@ class WorkFolder:
         if not file.exists():
             return []
         found: dict[str, Question] = {}
-        for number, text in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as odd:
+            raise AnswerError(f"{file.name}: bytes that are not UTF-8 at offset {odd.start}") from None
+        for number, text in enumerate(lines, start=1):
             if not text.strip():
                 continue
             question = _read_line(text, f"{file.name} line {number}", epoch, metrics)

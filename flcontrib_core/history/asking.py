@@ -60,6 +60,14 @@ class Told:
         return self.history is not None
 
 
+@dataclass(frozen=True)
+class Asked:
+    """How far the answers from elsewhere are, as a workspace keeps it."""
+
+    epochs: tuple[EpochState, ...]
+    voters: tuple[VoterAgreement, ...] = ()
+
+
 class _Outstanding(Exception):
     """A replayed estimator wants coalitions that nobody answered."""
 

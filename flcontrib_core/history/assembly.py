@@ -13,6 +13,7 @@ from flcontrib_core.history.contribution_history import (
     by_utility,
     cell_states,
 )
+from flcontrib_core.history.epoch_stream import Growth
 from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.remarks import (
     EpochRemark,
@@ -48,13 +49,26 @@ def assemble_history(
     evaluator: Evaluator,
     answers: dict[int, EpochAnswer],
     plan: Schedule | None,
+    initial: FloatArray | None = None,
+    growth: Growth | None = None,
 ) -> ContributionHistory:
-    """Answers of single epochs -> one history (rows 0..T); an epoch without an answer is pending."""
+    """Answers of single epochs -> one history (rows 0..T); an epoch without an answer is pending.
+
+    ``initial``: (U,) v(F⁰) where the caller knows it. ``growth``: of a log that is read on, what need not be found
+    again; it takes what was found now.
+    """
     names = evaluator.utilities
     cells = _Cells.empty(run.epoch_count + 1, len(run.clients), len(names))
     if not settings.values:
         cells.leave_out(NoValues.NOT_ASKED)
-    previous_end = cells.start(evaluator.evaluate(run.initial()[None, :])[0][0])
+    if initial is None and growth is not None:
+        initial = growth.initial.get(run.base_digest)
+    if initial is None:
+        initial = evaluator.evaluate(run.initial()[None, :])[0][0]
+    channels = _channels(run, answers, settings, growth)
+    if growth is not None:
+        growth.initial = {run.base_digest: initial}
+    previous_end = cells.start(initial)
     for record in run.epochs:
         if record.participants:
             answer = answers.get(record.epoch)
@@ -78,7 +92,7 @@ def assemble_history(
         lower_is_better=evaluator.lower_is_better,
         unreliable=np.array([[u in marks for u in names] for marks in cells.unreliable]),
         remarks=(*_on_schedule(plan), *grouped(cells.remarks), *remarks_of_log(run)),
-        channels=_channels(run, answers, settings),
+        channels=channels,
         settings=settings.record(),
         schedule=plan,
     )
@@ -265,11 +279,19 @@ def _table_answer(t: int, utilities: UtilityMatrix, players: int, chosen: bool, 
     )
 
 
-def _channels(run: RunLog, answers: dict[int, EpochAnswer], settings: AssessSettings) -> RawChannels | None:
+def _channels(
+    run: RunLog, answers: dict[int, EpochAnswer], settings: AssessSettings, growth: Growth | None
+) -> RawChannels | None:
     """The cheap observations of all epochs, with the ones that compare epochs (own direction, repeats)."""
     if not settings.observe:
         return None
     from flcontrib_core.games.observations import assemble_channels
 
     seen = {t: a.observation for t, a in answers.items() if a.observation is not None}
-    return assemble_channels(run, seen)
+    if growth is None:
+        return assemble_channels(run, seen)
+    digests, before = run.epoch_digests(), growth.channels
+    same = before is not None and digests[: len(before[1].norm)][-1] == before[0]
+    found = assemble_channels(run, seen, before=before[1] if same and before is not None else None)
+    growth.channels = digests[-1], found
+    return found

@@ -1,19 +1,23 @@
 """The assessment of one epoch, in whichever process it happens.
 
-An ``EpochTask`` carries all numbers of one epoch; ``assess_epoch`` turns it into an ``EpochAnswer`` that depends on
-nothing but the task and the workbench: not on the process, the order, or what was remembered from earlier runs.
+An ``EpochTask`` says where the numbers of one epoch lie; ``assess_epoch`` fetches them and gives an ``EpochAnswer``
+that depends on nothing but the task and the workbench: not on the process, the order, or what was remembered from
+earlier runs.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from flcontrib_core.errors import NonFiniteUtility
+from flcontrib_core.errors import NonFiniteUtility, RunLogError
+from flcontrib_core.execution.engine import Placed
 from flcontrib_core.history.remarks import Diverged, DivergedRemark, StartDiverged
+from flcontrib_core.runs.epoch_source import BundleSource
+from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.exact_values import best_coalition
 from flcontrib_core.shapley.oracle import CoalitionOracle
@@ -22,8 +26,26 @@ from flcontrib_core.vocabulary import Float32Array, FloatArray, PlayerByUtility,
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
-    from flcontrib_core.games.observations import EpochObservation
+    from flcontrib_core.games.observations import EpochObservation, LastStep
     from flcontrib_core.games.submodels import OpaqueEpochGame
+    from flcontrib_core.history.shared_epoch import SharedEpoch
+
+ModelPlace: TypeAlias = int | Placed
+"""Where a model lies: in the log, 0 being the initial one and t the server's after epoch t, or where it was placed."""
+
+
+class Fetching(Protocol):
+    """What all epochs of one piece of work share: who judges models, and where tasks find what they refer to."""
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Judges models."""
+        ...
+
+    @property
+    def log(self) -> RunLog | None:
+        """None where the run lies in no file, and tasks bring it along."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -31,31 +53,43 @@ class Workbench:
     """What all epochs of one assessment share."""
 
     evaluator: Evaluator
-    estimator: EpochEstimator
+    estimator: EpochEstimator | None
+    """None where nothing but requests of a whole-run estimator are answered."""
     weights: WeightMode
     federation_size: float
     """Data of all clients, whether they took part or not"""
     seed: int
     weight_utility: int
     """Position of the utility that orders coalitions for ``best_subset``."""
+    log: RunLog | None = None
+    """Where tasks find what they refer to; None where the run lies in no file, and they bring it along."""
+
+    @property
+    def gpu_share(self) -> float:
+        """How much of a GPU one task takes on a cluster."""
+        return 0.25 if self.evaluator.device.startswith("cuda") else 0.0
 
 
 @dataclass(frozen=True)
 class EpochTask:
-    """One epoch's numbers. ``estimate`` False: only the cheap observations and the increment are wanted."""
+    """Where one epoch's numbers lie. ``estimate`` False: only the cheap observations and the increment are wanted."""
 
     epoch: int
     client_ids: tuple[str, ...]
-    base: Float32Array
-    updates: Float32Array
+    start: ModelPlace
+    """F(t−1)"""
+    before: ModelPlace | None
+    """F(t−2); None in the first epoch"""
+    updates: Placed | None
+    """None: in the log"""
     weights: tuple[float, ...]
     """What the server weighed each update with"""
-    global_model: Float32Array | None
-    last_step: Float32Array | None
-    estimate: bool
-    observe: bool
-    leave_one_out: bool
-    remembered: dict[bytes, np.ndarray]
+    end: ModelPlace | None
+    """The model the epoch ended in, where that is not the weighted mean"""
+    estimate: bool = False
+    observe: bool = False
+    leave_one_out: bool = False
+    remembered: dict[bytes, np.ndarray] = field(default_factory=dict)
     """Utilities of coalitions known from earlier runs."""
     remembered_logits: dict[bytes, np.ndarray] = field(default_factory=dict)
     """Their validation logits, where they were kept: a higher precision starts from them."""
@@ -87,6 +121,13 @@ class EpochAnswer:
     fresh_logits: dict[bytes, np.ndarray] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class OutOfReach:
+    """The answer of a worker that does not find the log: it lies on another machine, or is no longer what it was."""
+
+    task: EpochTask
+
+
 class _TaskMemory:
     """The task's share of the evaluation memory: answers from what was sent along, collects what is new."""
 
@@ -112,25 +153,79 @@ class _TaskMemory:
         self.fresh_logits.update(logits)
 
 
-def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
+def fetch_model(log: RunLog | None, place: ModelPlace) -> Float32Array:
+    """The model that lies there."""
+    if not isinstance(place, int):
+        return place.fetch()
+    assert log is not None
+    if place == 0:
+        return log.initial()
+    assert isinstance(log.source, BundleSource)
+    return log.source.global_model(log.epochs[place - 1])
+
+
+def fetch_updates(log: RunLog | None, task: EpochTask) -> Float32Array:
+    """(players, P) the task's updates."""
+    if task.updates is not None:
+        return task.updates.fetch().reshape(len(task.weights), -1)
+    assert log is not None
+    return np.ascontiguousarray(log.epoch_data(task.epoch).updates)
+
+
+@dataclass(frozen=True)
+class FetchedEpoch:
+    """One epoch's numbers, fetched: its game and the models beside it."""
+
+    game: OpaqueEpochGame
+    last_step: Float32Array | LastStep | None
+    end: Float32Array | None
+
+    @classmethod
+    def of(cls, bench: Workbench, task: EpochTask, shared: SharedEpoch | None = None) -> FetchedEpoch:
+        """Reads what the task refers to. Raises RunLogError where that cannot be read here."""
+        from flcontrib_core.games.observations import LastStep
+        from flcontrib_core.games.submodels import epoch_game
+
+        base = fetch_model(bench.log, task.start)
+        game = epoch_game(
+            base,
+            fetch_updates(bench.log, task),
+            task.weights,
+            bench.evaluator,
+            weights=bench.weights,
+            federation_size=bench.federation_size,
+            evaluate_mixture=None if shared is None else shared.evaluate_mixture,
+        )
+        last_step = None if task.before is None else LastStep(base, fetch_model(bench.log, task.before))
+        return cls(game, last_step, None if task.end is None else fetch_model(bench.log, task.end))
+
+    def observe(self, bench: Workbench, epoch: int) -> EpochObservation:
+        """The cheap observations."""
+        from flcontrib_core.games.observations import observe_epoch
+
+        return observe_epoch(self.game, epoch, self.last_step, bench.seed)
+
+
+def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer | OutOfReach:
+    """One epoch in the process that calls this."""
+    try:
+        fetched = FetchedEpoch.of(bench, task)
+    except RunLogError:
+        return OutOfReach(task)  # whoever gave the task out can read it, or says why nobody can
+    return assess_fetched(bench, task, fetched)
+
+
+def assess_fetched(
+    bench: Workbench, task: EpochTask, fetched: FetchedEpoch, shared: SharedEpoch | None = None
+) -> EpochAnswer:
     """Shapley values, increment, server's share and cheap observations of one epoch.
 
     The random generator is made from (seed, epoch), so a value never depends on which other epochs were computed.
     A sub-model that diverges leaves its own epoch without values, with a remark that names whose it was: one client
     that sends 1e20 must not keep the operator from auditing the rest of the run.
     """
-    from flcontrib_core.games.observations import observe_epoch
-    from flcontrib_core.games.submodels import epoch_game
-
     began = time.perf_counter()
-    game = epoch_game(
-        task.base,
-        task.updates,
-        task.weights,
-        bench.evaluator,
-        weights=bench.weights,
-        federation_size=bench.federation_size,
-    )
+    game = fetched.game
     memory = _TaskMemory(task.remembered, task.remembered_logits)
     oracle = CoalitionOracle(game, memory, epoch=task.epoch, player_names=task.client_ids)
     players = len(task.weights)
@@ -140,15 +235,19 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
     diverged: DivergedRemark | None = None
     try:
         if task.estimate:
+            assert bench.estimator is not None
             estimate = bench.estimator.estimate(oracle, np.random.default_rng([bench.seed, task.epoch]))
         increment = oracle.evaluate(everyone)[0]
     except NonFiniteUtility as fault:
         estimate, diverged = None, _whose_model_diverged(game, task.client_ids, fault.players)
         increment = game.evaluate(everyone)[0]
     server = np.zeros_like(increment)
-    if task.global_model is not None:
-        end = bench.evaluator.evaluate(task.global_model[None, :])[0][0]
+    if fetched.end is not None:
+        end = bench.evaluator.evaluate(fetched.end[None, :])[0][0]
         server = end - start - np.where(np.isfinite(increment), increment, 0.0)
+    observation = None
+    if task.observe:
+        observation = (shared and shared.observation) or fetched.observe(bench, task.epoch)
     return EpochAnswer(
         epoch=task.epoch,
         estimate=estimate,
@@ -157,7 +256,7 @@ def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer:
         server_share=server,
         leave_one_out=_leave_one_out(oracle, increment, task.leave_one_out and diverged is None),
         best_subset=_best_subset(oracle, bench),
-        observation=observe_epoch(game, task.epoch, task.last_step, bench.seed) if task.observe else None,
+        observation=observation,
         fresh=memory.fresh,
         recalled=memory.recalled,
         seconds=time.perf_counter() - began,

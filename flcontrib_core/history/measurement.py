@@ -8,24 +8,34 @@ shows – schedule, exposures, evaluations, time, memory – follows from these 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import psutil
 
-from flcontrib_core.errors import MissingPart, NonFiniteUtility, SettingsError
-from flcontrib_core.history.trajectory import WalkStep, evaluator_for, walk
+from flcontrib_core.errors import MissingPart, NonFiniteUtility, RunLogError, SettingsError
+from flcontrib_core.execution.engine import Engine, Execution, open_engine, worth_workers
+from flcontrib_core.games.utilities import DEFAULT_UTILITIES, utilities_of
+from flcontrib_core.history.epoch_places import epoch_places, lies_in_a_file, task_of
+from flcontrib_core.history.epoch_work import EpochTask, Fetching, OutOfReach, fetch_model, fetch_updates
+from flcontrib_core.history.shared_epoch import with_its_numbers
+from flcontrib_core.history.trajectory import evaluator_for
+from flcontrib_core.runs.mapped import in_blocks
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
+from flcontrib_core.runs.tasks import CLASSIFICATION
 from flcontrib_core.shapley.flagged import FLAG_RATIO
-from flcontrib_core.vocabulary import BoolArray, FloatArray, OnProgress, no_progress
+from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, OnProgress, no_progress
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
-    from flcontrib_core.games.submodels import EpochGame
+    from flcontrib_core.games.submodels import EpochGame, OpaqueEpochGame
 
 WEIGHT_UTILITIES = ("loss", "accuracy", "macro-f1", "worst-class-recall")
 """Utilities whose movement is measured in the one walk: any of them may weigh the epochs."""
+_BLOCK = 1 << 20
+Clock: TypeAlias = Callable[[], float]
 PROBE_PLAYERS = 24
 """Most participants of the probed epoch: a regression's time per evaluation hardly changes beyond."""
 PROBE_SECONDS = 0.25
@@ -81,13 +91,31 @@ class RunMeasurement:
         return self.moved[:, self.column(utility)]
 
     def column(self, utility: str) -> int:
-        """Where the utility stands in ``moved``; raises SettingsError where it was not measured."""
+        """Where the utility stands in ``moved``; raises SettingsError where it was not measured.
+
+        The loss, which everything is weighed by where nobody says otherwise, is another task's first metric.
+        """
+        if utility == "loss" and utility not in self.utilities:
+            return 0
         if utility not in self.utilities:
             raise SettingsError(f"the movement of {utility!r} was not measured; choose {', '.join(self.utilities)}")
         return self.utilities.index(utility)
 
 
-def measure(run: Run, utilities: tuple[str, ...] = (), on_progress: OnProgress = no_progress) -> RunMeasurement:
+@dataclass(frozen=True)
+class Measuring:
+    """What the measurements of all epochs share."""
+
+    evaluator: Evaluator
+    log: RunLog | None
+
+
+def measure(
+    run: Run,
+    utilities: tuple[str, ...] = (),
+    on_progress: OnProgress = no_progress,
+    where: Execution | None = None,
+) -> RunMeasurement:
     """Walks once through the log and times a probe: one evaluation per epoch and about two seconds.
 
     ``utilities`` beside the usual ones, such as a combination that weighs the epochs. Raises MissingPart for a log
@@ -97,23 +125,53 @@ def measure(run: Run, utilities: tuple[str, ...] = (), on_progress: OnProgress =
         raise MissingPart("a contribution table is already computed: there is nothing to schedule")
     if isinstance(run, UtilityTable):
         return _of_table(run)
-    evaluator = evaluator_for(run, tuple(dict.fromkeys((*WEIGHT_UTILITIES, *utilities))))
-    return measure_log(run, evaluator, on_progress, probe=True)
+    usual = WEIGHT_UTILITIES if run.task == CLASSIFICATION else utilities_of(run.task, DEFAULT_UTILITIES)
+    asked = utilities_of(run.task, utilities)
+    evaluator = evaluator_for(run, tuple(dict.fromkeys((*usual, *asked))))
+    return measure_log(run, evaluator, on_progress, probe=True, where=where)
+
+
+def _movement_price(run: RunLog, evaluator: Evaluator) -> float | None:
+    """Multiply-adds of one evaluation per epoch; None where the evaluator does not know."""
+    each = [evaluator.multiply_adds(len(e.participants)) for e in run.epochs]
+    return None if None in each else float(sum(each))
 
 
 def measure_log(
-    run: RunLog, evaluator: Evaluator, on_progress: OnProgress = no_progress, *, probe: bool
+    run: RunLog,
+    evaluator: Evaluator,
+    on_progress: OnProgress = no_progress,
+    *,
+    probe: bool,
+    engine: Engine | None = None,
+    where: Execution | None = None,
 ) -> RunMeasurement:
-    """The measurement with a given evaluator, whose utilities are tracked; without ``probe`` no time is measured."""
-    track = [evaluator.evaluate(run.initial()[None, :])[0][0]]
-    flagged, probed, largest = [], None, 0
-    for step in walk(run):
-        track.append(evaluator.evaluate(step.end[None, :])[0][0])
-        flagged.append(_flagged(step))
-        if probe and len(step.record.participants) > largest:
-            probed, largest = step, len(step.record.participants)
-        on_progress(step.record.epoch, run.epoch_count, "measuring the model's movement")
+    """The measurement with a given evaluator, whose utilities are tracked; without ``probe`` no time is measured.
+
+    ``engine``: opened for a workbench with this evaluator and run; else one is opened as ``where`` says.
+    """
+    if engine is None:
+        bench = Measuring(evaluator, run if lies_in_a_file(run) else None)
+        price = _movement_price(run, evaluator)  # one evaluation per epoch is seldom worth a cluster's start
+        with open_engine(where if where and worth_workers(price) else Execution(workers=1), bench, price) as opened:
+            return measure_log(run, evaluator, on_progress, probe=probe, engine=opened)
+    track = {0: evaluator.evaluate(run.initial()[None, :])[0][0]}
+    flagged = np.zeros(run.epoch_count, dtype=bool)
     sizes = [len(e.participants) for e in run.epochs]
+    largest = 1 + int(np.argmax(sizes)) if probe and any(sizes) else 0
+    probed: list[EpochTask] = []
+
+    def tasks() -> Iterator[EpochTask]:
+        for places in epoch_places(run, engine, set(range(1, run.epoch_count + 1)), ends=True):
+            task = task_of(run, places)
+            if task.epoch == largest:
+                probed.append(task)
+            yield task
+
+    for t, values, long in _moved(run, engine, tasks()):
+        track[t], flagged[t - 1] = values, long
+        on_progress(len(track) - 1, run.epoch_count, "measuring the model's movement")
+    moved = np.diff([track[t] for t in range(run.epoch_count + 1)], axis=0)
     return RunMeasurement(
         run_digest=run.digest,
         client_ids=run.client_ids,
@@ -121,13 +179,34 @@ def measure_log(
         utilities=evaluator.utilities,
         initial=track[0],
         # a diverged model moved nowhere that values could share
-        moved=np.nan_to_num(np.abs(np.diff(track, axis=0)), posinf=0.0),
-        flagged=np.array(flagged, dtype=bool),
+        moved=np.nan_to_num(np.abs(moved), posinf=0.0),
+        flagged=flagged,
         multiply_adds=np.array([evaluator.multiply_adds(n) for n in sizes], dtype=np.float64),
         parameter_count=run.parameter_count,
         outputs=evaluator.validation_rows * evaluator.classes,
-        pace=None if probed is None else _pace(probed, evaluator),
+        pace=_pace(run, probed[0], evaluator) if probed else None,
     )
+
+
+def _moved(run: RunLog, engine: Engine, tasks: Iterator[EpochTask]) -> Iterator[tuple[int, FloatArray, bool]]:
+    """(epoch, v(F(t)), whether an update is long) as they become known."""
+    for answer in engine.run(_movement, tasks):
+        if isinstance(answer, OutOfReach):
+            yield from _moved(run, engine, iter([with_its_numbers(run, answer.task, engine)]))
+        else:
+            yield answer
+
+
+def _movement(bench: Fetching, task: EpochTask) -> tuple[int, FloatArray, bool] | OutOfReach:
+    """On a worker: what the model that an epoch ended in is worth."""
+    assert task.end is not None
+    try:
+        end = fetch_model(bench.log, task.end)
+        updates = fetch_updates(bench.log, task) if len(task.weights) >= 3 else None
+    except RunLogError:
+        return OutOfReach(task)
+    values = bench.evaluator.evaluate(end[None, :])[0][0]
+    return task.epoch, values, updates is not None and _flagged(updates)
 
 
 def _of_table(run: UtilityTable) -> RunMeasurement:
@@ -149,46 +228,51 @@ def _of_table(run: UtilityTable) -> RunMeasurement:
     )
 
 
-def _flagged(step: WalkStep) -> bool:
+def _flagged(updates: Float32Array) -> bool:
     """As the estimators flag an epoch, from the lengths of its updates."""
-    if len(step.record.participants) < 3:
-        return False
-    norms = np.sqrt(np.einsum("ij,ij->i", step.data.updates, step.data.updates, dtype=np.float64))
+    squares = np.zeros(len(updates))
+    for block in in_blocks(updates.shape[1], _BLOCK, updates):
+        squares += np.einsum("ij,ij->i", updates[:, block], updates[:, block], dtype=np.float64)
+    norms = np.sqrt(squares)
     return bool((norms > FLAG_RATIO * np.median(norms)).any())
 
 
-def _pace(step: WalkStep, evaluator: Evaluator) -> Pace:
+def _pace(run: RunLog, task: EpochTask, evaluator: Evaluator) -> Pace:
     """Times plain evaluations, one small regression and the cheap channels on the largest epoch."""
     from flcontrib_core.games.observations import observe_epoch
-    from flcontrib_core.games.submodels import EpochGame
+    from flcontrib_core.games.submodels import EpochGame, epoch_game
 
-    sizes = step.record.weights
-    game = EpochGame(step.start, np.ascontiguousarray(step.data.updates), sizes, evaluator)
+    # A processor that others use too is not slower: its own time is counted. What runs elsewhere has no other clock.
+    clock: Clock = time.process_time if evaluator.device == "cpu" else time.perf_counter
+    sizes, start, updates = task.weights, fetch_model(run, task.start), fetch_updates(run, task)
+    last_step = None if task.before is None else start - fetch_model(run, task.before)
+    game = epoch_game(start, updates, sizes, evaluator)
     base_bytes = psutil.Process().memory_info().rss
-    evaluation = _evaluation_seconds(game)
-    began = time.perf_counter()
-    observe_epoch(game, step.record.epoch, step.last_step, 0)
-    observation = (time.perf_counter() - began) / len(sizes)
+    evaluation = _evaluation_seconds(game, clock)
+    began = clock()
+    observe_epoch(game, task.epoch, last_step, 0)
+    observation = (clock() - began) / len(sizes)
     few = min(len(sizes), PROBE_PLAYERS)
-    small = EpochGame(step.start, np.ascontiguousarray(step.data.updates[:few]), sizes[:few], evaluator)
-    return Pace(evaluation, _regression_seconds(small, evaluation), observation, int(base_bytes))
+    small = epoch_game(start, updates[:few], sizes[:few], evaluator)
+    regression = _regression_seconds(small, evaluation, clock) if isinstance(small, EpochGame) else 0.0
+    return Pace(evaluation, regression, observation, int(base_bytes))
 
 
-def _evaluation_seconds(game: EpochGame) -> float:
+def _evaluation_seconds(game: OpaqueEpochGame, clock: Clock) -> float:
     """Per evaluation, from random coalitions evaluated in growing requests until a quarter of a second is spent."""
     rng = np.random.default_rng(0)
     game.evaluate(rng.random((1, game.players)) < 0.5)  # what the first request sets up is not its price
     asked, spent = 4, 0.0
     while spent < PROBE_SECONDS and asked <= 1 << 14:
         coalitions = rng.random((asked, game.players)) < 0.5
-        began = time.perf_counter()
+        began = clock()
         game.evaluate(coalitions)
-        spent = time.perf_counter() - began
+        spent = clock() - began
         per_evaluation, asked = spent / asked, asked * 4
     return per_evaluation
 
 
-def _regression_seconds(game: EpochGame, evaluation: float) -> float:
+def _regression_seconds(game: EpochGame, evaluation: float, clock: Clock) -> float:
     """What the surrogate takes beside its evaluations, for each of them; 0 where it does not pay to find out."""
     from flcontrib_core.shapley.oracle import CoalitionOracle
     from flcontrib_core.shapley.surrogate import Surrogate
@@ -197,9 +281,9 @@ def _regression_seconds(game: EpochGame, evaluation: float) -> float:
     if game.players < 6 or evaluations * game.multiply_adds > PROBE_MULTIPLY_ADDS:
         return 0.0
     oracle = CoalitionOracle(game)
-    began = time.perf_counter()
+    began = clock()
     try:
         spent = Surrogate(evaluations=evaluations).estimate(oracle, np.random.default_rng(0)).evaluations
     except NonFiniteUtility:  # a diverged sub-model: the assessment will name it
         return 0.0
-    return max(0.0, (time.perf_counter() - began) / spent - evaluation)
+    return max(0.0, (clock() - began) / spent - evaluation)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flcontrib_core.execution.engine import Execution
 from flcontrib_core.history.measurement import RunMeasurement, measure
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.updates_only import lacking_part
@@ -142,13 +143,20 @@ def price_of(
     Measures the log first: one evaluation per epoch and a probe of about two seconds. Raises CostRefusal for an
     exponential request. A log without model or validation set costs no evaluation: only its updates are read.
     """
+    return price_and_measurement(run, settings, workers, on_progress)[0]
+
+
+def price_and_measurement(
+    run: Run, settings: AssessSettings | None = None, workers: int = 1, on_progress: OnProgress = no_progress
+) -> tuple[Price, RunMeasurement | None]:
+    """As ``price_of``, with the measurement that it rests on; None where nothing is evaluated."""
     settings = settings or AssessSettings()
     if isinstance(run, ContributionTable):
-        return Price(run.epoch_count, None, None, None, None, 0, int(run.participated.sum(axis=1).max()), 0)
+        return Price(run.epoch_count, None, None, None, None, 0, int(run.participated.sum(axis=1).max()), 0), None
     if lacking_part(run) is not None:
-        return Price(0, 0, 0, None, None, 0, max(participants_per_epoch(run), default=0), 0)
-    measurement = measure(run, (settings.weight_utility,), on_progress)
+        return Price(0, 0, 0, None, None, 0, max(participants_per_epoch(run), default=0), 0), None
+    measurement = measure(run, (settings.weight_utility,), on_progress, Execution(workers))
     if not settings.values:
-        return price(measurement, settings, (), workers)
+        return price(measurement, settings, (), workers), measurement
     schedule = choose_epochs(problem_of(measurement, settings), settings.budget)
-    return price(measurement, settings, schedule.chosen, workers)
+    return price(measurement, settings, schedule.chosen, workers), measurement

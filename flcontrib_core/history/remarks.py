@@ -43,6 +43,8 @@ class NoValues(StrEnum):
     NOT_ASKED = "not-asked"
     NO_MODEL = "no-model"
     NO_VALIDATION = "no-validation"
+    NO_FROZEN = "no-frozen"
+    NO_METRIC = "no-metric"
 
     @property
     def measurable(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +11,16 @@ import numpy as np
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.runs.mapped import room
 from flcontrib_core.runs.run_log import EpochData, EpochRecord, Run, RunLog
+from flcontrib_core.runs.tasks import CLASSIFICATION
 from flcontrib_core.scheduling.schedule import SchedulingProblem
-from flcontrib_core.vocabulary import Float32Array, OnProgress, no_progress
+from flcontrib_core.vocabulary import Float32Array, IntArray, OnProgress, no_progress
 
 if TYPE_CHECKING:
+    from flcontrib_core.execution.engine import Engine, Execution
     from flcontrib_core.games.evaluator import Evaluator
+    from flcontrib_core.games.task_reader import OwnMetrics
 
 
 @dataclass(frozen=True)
@@ -35,22 +39,39 @@ class WalkStep:
 
 def walk(run: RunLog) -> Iterator[WalkStep]:
     """Each epoch with its starting model, one at a time; eq. (fl_naive)."""
-    from flcontrib_core.games.submodels import aggregate
-
     start = run.initial()
     last_step: Float32Array | None = None
     for record in run.epochs:
         data = run.epoch_data(record.epoch)
-        end = start if data.global_model is None else data.global_model
-        if data.global_model is None and record.participants:
-            end = aggregate(start, data.updates, record.weights)
+        end = model_after(start, record, data)
         yield WalkStep(record, start, last_step, data, end)
-        last_step = end - start
+        last_step = None  # before the next one: three large models at a time are one too many
+        last_step = np.subtract(end, start, out=room(len(end)))
         start = end
 
 
-def evaluator_for(run: RunLog, utilities: tuple[str, ...]) -> Evaluator:
-    """The evaluator of a log that carries its architecture and validation set."""
+def model_after(start: Float32Array, record: EpochRecord, data: EpochData) -> Float32Array:
+    """F(t) of an epoch that starts from F(t−1): the stored global model, else the weighted mean."""
+    from flcontrib_core.games.submodels import aggregate
+
+    if data.global_model is not None:
+        return data.global_model
+    return aggregate(start, data.updates, record.weights) if record.participants else start
+
+
+def evaluator_for(
+    run: RunLog,
+    utilities: tuple[str, ...],
+    rows: IntArray | None = None,
+    *,
+    device: str = "cpu",
+    metrics: OwnMetrics | None = None,
+) -> Evaluator:
+    """The evaluator of a log that carries its architecture and validation set.
+
+    ``rows``: these validation rows in place of all, in this order, repeated where asked twice. What such an evaluator
+    answers must not be remembered as the log's own. ``metrics``: own ones beside the task's.
+    """
     from flcontrib_core.games.architecture import Architecture
     from flcontrib_core.games.evaluator import Evaluator
 
@@ -61,10 +82,20 @@ def evaluator_for(run: RunLog, utilities: tuple[str, ...]) -> Evaluator:
             f"{run.name}: the log has no {lacking}, so sub-models cannot be evaluated. Record it, pass the module "
             "that was trained as evaluator=ModuleEvaluator(net, loader), or upload a contribution table."
         )
-    classes = run.classes
-    if classes is None:
+    if run.task == CLASSIFICATION and run.classes is None:
         raise MissingPart(f'{run.name}: the manifest does not say how many classes there are; add "classes"')
-    return Evaluator(Architecture.from_spec(run.model, run.parameters, classes), validation, utilities)
+    if run.frozen is not None and run.frozen.parameters and run.frozen.given is None:
+        raise MissingPart(
+            f"{run.name}: the log names a frozen part of its model and does not hold it (sha256 "
+            f"{run.frozen.sha256 or 'of each client its own'}). Give the numbers that the clients started from "
+            "as the frozen part."
+        )
+    if rows is not None:
+        group = None if validation.group is None else validation.group[rows]
+        validation = replace(validation, x=validation.x[rows], y=validation.y[rows], group=group)
+    classes = run.classes if run.task == CLASSIFICATION else None
+    architecture = Architecture.from_spec(run.model, run.parameters, classes, run.frozen)
+    return Evaluator(architecture, validation, utilities, device, task=run.task, own=metrics)
 
 
 def scheduling_problem(
@@ -72,10 +103,13 @@ def scheduling_problem(
     settings: AssessSettings | None = None,
     evaluator: Evaluator | None = None,
     on_progress: OnProgress = no_progress,
+    engine: Engine | None = None,
+    where: Execution | None = None,
 ) -> SchedulingProblem:
     """What the scheduler needs to know about a run: movement, participation, predicted cost of each epoch.
 
-    Costs one evaluation per epoch; the real change counts where the log carries the global model.
+    Costs one evaluation per epoch; the real change counts where the log carries the global model. They are made by
+    ``engine``, opened for a workbench with this evaluator and run, else by one opened as ``where`` says.
     """
     from flcontrib_core.history.measurement import measure, measure_log
     from flcontrib_core.history.preflight import problem_of
@@ -83,7 +117,8 @@ def scheduling_problem(
     settings = settings or AssessSettings()
     if isinstance(run, RunLog):
         evaluator = evaluator or evaluator_for(run, (settings.weight_utility,))
-        return problem_of(measure_log(run, evaluator, on_progress, probe=False), settings)
+        measured = measure_log(run, evaluator, on_progress, probe=False, engine=engine, where=where)
+        return problem_of(measured, settings)
     return problem_of(measure(run), settings)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +14,11 @@ from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues,
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import walk
 from flcontrib_core.runs.run_log import Run, RunLog
+from flcontrib_core.runs.tasks import TARGETS
 from flcontrib_core.vocabulary import CellState, OnProgress, no_progress
+
+if TYPE_CHECKING:
+    from flcontrib_core.games.observations import EpochObservation
 
 
 def lacking_part(run: Run) -> NoValues | None:
@@ -20,7 +27,12 @@ def lacking_part(run: Run) -> NoValues | None:
         return None
     if run.model is None:
         return NoValues.NO_MODEL
-    return NoValues.NO_VALIDATION if run.validation() is None else None
+    if not run.has_validation:
+        return NoValues.NO_VALIDATION
+    if run.task not in TARGETS:
+        return NoValues.NO_METRIC
+    absent = run.frozen is not None and run.frozen.parameters and run.frozen.given is None
+    return NoValues.NO_FROZEN if absent else None
 
 
 def history_of_updates(
@@ -30,8 +42,7 @@ def history_of_updates(
 
     Costs one walk through the log and evaluates nothing. One epoch's updates are in memory at a time.
     """
-    from flcontrib_core.games.observations import assemble_channels, observe_updates
-    from flcontrib_core.games.utilities import lower_is_better
+    from flcontrib_core.games.observations import observe_updates
 
     began = time.perf_counter()
     observations = {}
@@ -41,7 +52,17 @@ def history_of_updates(
             updates = np.ascontiguousarray(step.data.updates)
             observations[t] = observe_updates(updates, t, step.last_step, settings.seed)
         on_progress(t, run.epoch_count, f"epoch {t}")
-    names, rows = settings.utilities, run.epoch_count + 1
+    return replace(history_of_observations(run, settings, lacking, observations), seconds=time.perf_counter() - began)
+
+
+def history_of_observations(
+    run: RunLog, settings: AssessSettings, lacking: NoValues, observations: Mapping[int, EpochObservation]
+) -> ContributionHistory:
+    """The same from what was observed of each epoch before."""
+    from flcontrib_core.games.observations import assemble_channels
+    from flcontrib_core.games.utilities import lower_of, utilities_of
+
+    names, rows = utilities_of(run.task, settings.utilities), run.epoch_count + 1
     state = cell_states(run.participated(), np.zeros((1, 1, 1), dtype=bool), len(names))
     state[0] = CellState.NOT_COMPUTED
     values = np.where(state == CellState.NOT_COMPUTED, np.nan, 0.0)
@@ -59,9 +80,8 @@ def history_of_updates(
         server_share=np.zeros((rows, len(names))),
         evaluations=np.zeros(rows, dtype=np.int64),
         estimator=("initial", *("not measurable" if e.participants else empty for e in run.epochs)),
-        lower_is_better=frozenset(u for u in names if lower_is_better(u)),
+        lower_is_better=lower_of(run.task, names),
         remarks=(EpochRemark((), WithoutValues(lacking)), *remarks_of_log(run)),
         channels=assemble_channels(run, observations),
         settings=settings.record(),
-        seconds=time.perf_counter() - began,
     )

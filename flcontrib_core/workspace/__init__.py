@@ -36,6 +36,8 @@ from typing import TYPE_CHECKING
 from flcontrib_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from flcontrib_core.execution.engine import DEVICES as DEVICES
+    from flcontrib_core.execution.engine import Execution as Execution
     from flcontrib_core.workspace.audit_jobs import audit_in_workspace as audit_in_workspace
     from flcontrib_core.workspace.audit_jobs import keep_report as keep_report
     from flcontrib_core.workspace.audit_jobs import preview_of as preview_of
@@ -67,12 +69,12 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.planning_jobs import stored_measurement as stored_measurement
     from flcontrib_core.workspace.planning_jobs import stored_proof as stored_proof
     from flcontrib_core.workspace.preferences import Display as Display
-    from flcontrib_core.workspace.preferences import Execution as Execution
     from flcontrib_core.workspace.preferences import Notices as Notices
     from flcontrib_core.workspace.recordings import RECORDING as RECORDING
     from flcontrib_core.workspace.recordings import recorder_at_work as recorder_at_work
     from flcontrib_core.workspace.removals import DeletedRun as DeletedRun
     from flcontrib_core.workspace.results import ResultEntry as ResultEntry
+    from flcontrib_core.workspace.retention import OldLog as OldLog
     from flcontrib_core.workspace.store import Workspace as Workspace
     from flcontrib_core.workspace.store import check_log as check_log
     from flcontrib_core.workspace.store import default_path as default_path

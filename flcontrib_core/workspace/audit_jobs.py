@@ -39,19 +39,20 @@ def audit_in_workspace(
     """Audits a stored run, keeps every finished epoch, the report and its alerts."""
     run, wanted = workspace.open_run(run_digest), settings_from_record(settings)
     evaluator, on_epoch = None, None
+    execution = workspace.preferences.execution()
     if isinstance(run, RunLog) and lacking_part(run) is None:
-        evaluator = evaluator_for(run, wanted.assess.utilities)
+        evaluator = evaluator_for(run, wanted.assess.utilities, device=execution.device)
         job_id = job_identity(KIND, run_digest, settings)
         if workspace.previews.wanted(job_id):
             on_epoch = _Preview(workspace, job_id, run, wanted, evaluator).add
-    execution = workspace.preferences.execution()
     report = audit(
         run,
         wanted,
         evaluator=evaluator,
-        workers=execution.processes,
+        workers=execution.workers,
         engine=execution.engine,
         address=execution.address,
+        gpus=execution.gpus,
         checkpoints=workspace.checkpoints(run),
         memory=workspace.utility_memory(run),
         on_progress=on_progress,

@@ -124,6 +124,10 @@ class AuditLog:
         self._staging = staging
         self._now = now
 
+    def now(self) -> datetime:
+        """By the clock that entries are dated by."""
+        return self._now()
+
     def append(self, transaction: Transaction, kind: str, subject: str, body: dict[str, Any]) -> LogEntry:
         """Adds an entry; it exists when the transaction commits, and its copy is on disk before that returns."""
         last = transaction.execute("SELECT sequence, hash FROM log ORDER BY sequence DESC LIMIT 1")

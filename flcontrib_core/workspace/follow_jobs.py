@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from flcontrib_core.auditing import AuditReport, AuditSettings, LiveAudit, settings_from_record
 from flcontrib_core.codec import pack
+from flcontrib_core.detection import Alert
 from flcontrib_core.detection.online import ProvisionalAlert
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.history.assess import Computing
+from flcontrib_core.reports import alert_json
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import OnProgress, no_progress
 from flcontrib_core.workspace.job import Job, job_identity
@@ -67,9 +71,11 @@ def follow_in_workspace(
 
     def computing(run: RunLog) -> Computing:
         return {
-            "workers": execution.processes,
+            "device": execution.device,
+            "workers": execution.workers,
             "engine": execution.engine,
             "address": execution.address,
+            "gpus": execution.gpus,
             "checkpoints": workspace.checkpoints(run),
             "memory": workspace.utility_memory(run),
         }
@@ -79,14 +85,24 @@ def follow_in_workspace(
         found = live.look(computing, on_progress)
         if found is not None:
             epochs = found.run.epoch_count
-            workspace.raise_provisional(run_digest, [ProvisionalAlert.of(a, epochs) for a in found.new_alerts])
             if workspace.previews.wanted(desk):
                 workspace.previews.keep(desk, pack(AuditReport, found.report(wanted)))
             on_progress(epochs, until or epochs, f"epoch {epochs}")
+            _pass_on(workspace, entry, found.new_alerts, epochs)
+            workspace.raise_provisional(run_digest, [ProvisionalAlert.of(a, epochs) for a in found.new_alerts])
         if live.run is not None and (ended or (until is not None and live.run.epoch_count >= until)):
             _settle(workspace, entry, wanted)
             return
         time.sleep(LOOK_SECONDS)
+
+
+def _pass_on(workspace: Workspace, entry: RunEntry, alerts: Sequence[Alert], epochs: int) -> None:
+    """Tells whom the workspace's settings name, before the log says so: after a kill rather twice than never."""
+    told = workspace.preferences.agreed_notices()
+    for alert in alerts:
+        notice = {"event": "alert", "run": entry.name, "epoch": epochs, "provisional": True, **alert_json(alert)}
+        for fault in told.tell(notice):
+            print(fault, file=sys.stderr, flush=True)
 
 
 def _settle(workspace: Workspace, entry: RunEntry, settings: AuditSettings) -> None:

@@ -5,46 +5,28 @@ Each change is an entry of the audit log; the last one holds, for the dashboard 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import platformdirs
 
 from flcontrib_core.codec import decode, encode
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.execution.local import usual_workers
-from flcontrib_core.execution.notices import checked_address, command_words
+from flcontrib_core.execution.engine import Execution
+from flcontrib_core.execution.notices import checked_address, command_words, tell_address, tell_command
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.index import Index
 
 _CHANGED = "preference-changed"
-MOST_WORKERS = 256
-
-
-@dataclass(frozen=True)
-class Execution:
-    """Where the epochs of a job are computed. No result depends on it."""
-
-    workers: int | None = None
-    """Processes; None = all cores but one."""
-    engine: str = "local"
-    """'local' or 'ray'"""
-    address: str | None = None
-    """Of a running Ray cluster."""
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and not 1 <= self.workers <= MOST_WORKERS:
-            raise SettingsError(f"{self.workers} workers: give 1 to {MOST_WORKERS}, or nothing for all cores but one")
-        if self.engine not in ("local", "ray"):
-            raise SettingsError(f"engine {self.engine!r} is unknown; use 'local' or 'ray'")
-
-    @property
-    def processes(self) -> int:
-        """The workers there will be."""
-        return self.workers or usual_workers()
 
 
 @dataclass(frozen=True)
 class Notices:
-    """Who is told of each alert of a run that is followed while it grows, where whoever follows it asks for that."""
+    """Who is told of each alert of a run that is followed while it grows."""
 
     command: str | None = None
     """A program that reads the alert's JSON; no shell reads it."""
@@ -56,6 +38,12 @@ class Notices:
             command_words(self.command)
         if self.webhook is not None:
             checked_address(self.webhook)
+
+    def tell(self, notice: Mapping[str, Any]) -> list[str]:
+        """Passes a notice on to whoever is named; what went wrong, in words."""
+        faults = [None if self.command is None else tell_command(command_words(self.command), notice)]
+        faults.append(None if self.webhook is None else tell_address(self.webhook, notice))
+        return [fault for fault in faults if fault is not None]
 
 
 @dataclass(frozen=True)
@@ -98,8 +86,31 @@ class Preferences:
         return self._read(Notices)
 
     def set_notices(self, notices: Notices) -> None:
-        """Holds from the next watch on."""
+        """Holds from the next alert on, and is agreed to on this machine."""
         self._write(Notices, notices)
+        if notices != Notices():
+            note = self._agreement(notices)
+            try:
+                note.parent.mkdir(parents=True, exist_ok=True)
+                note.touch()
+            except OSError as fault:
+                raise SettingsError(
+                    f"that you agreed to it cannot be noted in {note.parent}: {fault.strerror}"
+                ) from None
+
+    def agreed_notices(self) -> Notices:
+        """Who is told without anybody asking again: whom this user named on this machine.
+
+        A workspace that came from elsewhere starts no program and posts nothing: what it names counts here when it was
+        set here, which a note outside the workspace says.
+        """
+        held = self.notices()
+        return held if self._agreement(held).exists() else Notices()
+
+    def _agreement(self, notices: Notices) -> Path:
+        named = json.dumps([str(self._index.path.resolve()), notices.command, notices.webhook])
+        folder = Path(platformdirs.user_config_dir("flcontrib", appauthor=False)) / "agreed-notices"
+        return folder / sha256(named.encode()).hexdigest()
 
     def display(self) -> Display:
         """What the pages show."""

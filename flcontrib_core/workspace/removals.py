@@ -1,4 +1,4 @@
-"""What goes with a run that is deleted, what stays, and why."""
+"""What goes with a run that is deleted or whose log is dropped, what stays, and why."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from flcontrib_core.workspace.objects import ObjectStore
 
 if TYPE_CHECKING:
     from flcontrib_core.workspace.stored_runs import RunEntry
+
+
+DROPPED = "log-dropped"
+"""The entry of a run whose log went while its results stay, until it is added again."""
+LATEST_DROP = (
+    "(SELECT max(json_extract(gone.entry, '$.at')) FROM log AS gone WHERE gone.kind = 'log-dropped' "
+    "AND gone.subject = runs.digest AND gone.sequence > runs.sequence)"
+)
+"""Of a row of ``runs``: when its log was dropped; NULL where it was not since it was added."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ def decide_removal(transaction: Transaction, entry: RunEntry, objects: ObjectSto
         kept.append(f"finished epochs and remembered utilities, shared with {shared}")
     epochs = sum(row["what"] == EPOCH for row in cached)
     games = len({row["key"] for row in cached if row["what"] != EPOCH})
-    freed = sum(_size(root / path) for path in paths)
+    freed = sum(size_on_disk(root / path) for path in paths)
     return DeletedRun(entry.digest, entry.name, freed, len(results), epochs, games, len(jobs), tuple(kept))
 
 
@@ -63,8 +72,8 @@ def in_use(transaction: Transaction, name: str) -> bool:
     """Does anything in the index point at the object or the job of this name?"""
     return bool(
         transaction.execute(
-            "SELECT 1 FROM runs WHERE json_extract(entry, '$.body.object') = ?1 "
-            "OR json_extract(entry, '$.body.companion') = ?1 "
+            "SELECT 1 FROM runs WHERE (json_extract(entry, '$.body.object') = ?1 "
+            f"OR json_extract(entry, '$.body.companion') = ?1) AND {LATEST_DROP} IS NULL "
             "UNION ALL SELECT 1 FROM results WHERE object = ?1 UNION ALL SELECT 1 FROM cached WHERE object = ?1 "
             "UNION ALL SELECT 1 FROM jobs WHERE id = ?1",
             (name,),
@@ -72,7 +81,8 @@ def in_use(transaction: Transaction, name: str) -> bool:
     )
 
 
-def _size(path: Path) -> int:
+def size_on_disk(path: Path) -> int:
+    """Of a file, or of all files in a folder; 0 where there is nothing."""
     if path.is_dir():
         return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
     return path.stat().st_size if path.exists() else 0

@@ -20,6 +20,7 @@ from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.objects import ObjectStore, pack_record, unpack_record
 
 TYPES: Mapping[str, str] = {
+    "asked": "flcontrib_core.history.asking:Asked",
     "audit": "flcontrib_core.auditing:AuditReport",
     "measurement": "flcontrib_core.history.measurement:RunMeasurement",
     "meaning": "flcontrib_core.history.meaning:LogMeaning",

@@ -39,7 +39,7 @@ from flcontrib_core.workspace.objects import ObjectStore
 from flcontrib_core.workspace.preferences import Preferences
 from flcontrib_core.workspace.recordings import Recordings
 from flcontrib_core.workspace.removals import DeletedRun
-from flcontrib_core.workspace.results import StoredResults
+from flcontrib_core.workspace.retention import Retention
 
 _FOLDERS = ("objects", "log", "jobs", "incoming", "quarantine")
 
@@ -54,7 +54,7 @@ def default_path() -> Path:
     )
 
 
-class Workspace(Recordings, StoredResults):
+class Workspace(Recordings, Retention):
     """One folder that several processes read and write at once.
 
     Opening checks the index and mends it (``log.entries("index-rebuilt")`` tells when); raises WorkspaceError when it

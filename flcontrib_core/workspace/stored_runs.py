@@ -42,9 +42,10 @@ from flcontrib_core.workspace.import_run import (
 from flcontrib_core.workspace.index import Index
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.objects import ObjectStore
-from flcontrib_core.workspace.removals import DeletedRun, decide_removal, in_use
+from flcontrib_core.workspace.removals import LATEST_DROP, DeletedRun, decide_removal, in_use
 
 _PROBLEMS_KEPT = 5
+_RUNS = f"SELECT *, {LATEST_DROP} AS dropped_at FROM runs"
 _FROM_THE_RUN = ("name", "source", "kind", "clients", "epochs", "size", "object", "companion", "family")
 
 
@@ -75,11 +76,18 @@ class RunEntry:
     """False when the stored bundle was damaged or lost; add it again."""
     tags: tuple[str, ...] = ()
     note: str = ""
+    dropped_at: str | None = None
+    """When its log was dropped while its results stay; None where it was not."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Everything it was ever called, its file's name included."""
         return tuple(dict.fromkeys((self.name, *self.other_names, self.source)))
+
+    def matches(self, words: str) -> bool:
+        """Does any of its names, tags, its note or its digest hold the words, whatever their case?"""
+        wanted = words.strip().casefold()
+        return any(wanted in text.casefold() for text in (*self.names, *self.tags, self.note, self.digest))
 
 
 def _called(entry: RunEntry, said: RunDescription | None) -> RunEntry:
@@ -156,12 +164,12 @@ class StoredRuns:
     def runs(self) -> tuple[RunEntry, ...]:
         """All runs, in the order in which they came."""
         said = self._descriptions()
-        rows = self._index.read("SELECT * FROM runs ORDER BY sequence")
+        rows = self._index.read(f"{_RUNS} ORDER BY sequence")
         return tuple(_called(self._run(row), said.get(row["digest"])) for row in rows)
 
     def find_run(self, digest: str) -> RunEntry | None:
         """The run of this digest, if it is here."""
-        rows = self._index.read("SELECT * FROM runs WHERE digest = ?", (digest,))
+        rows = self._index.read(f"{_RUNS} WHERE digest = ?", (digest,))
         return _called(self._run(rows[0]), self._descriptions(digest).get(digest)) if rows else None
 
     def describe_run(
@@ -198,6 +206,11 @@ class StoredRuns:
         entry = self.find_run(digest)
         if entry is None:
             raise WorkspaceError(f"no run {digest[:12]}… in {self.path}; add it first")
+        if entry.dropped_at is not None:
+            raise WorkspaceError(
+                f"the log of {entry.name!r} was dropped on {entry.dropped_at[:10]}; its results stay. Add it again "
+                "to compute anything from it"
+            )
         if entry.object is None:
             return read_run(Path(entry.source), entry.reading, entry.name)
         try:
@@ -271,7 +284,7 @@ class StoredRuns:
                 for file in (staged, beside):
                     if file is not None:
                         self.objects.publish(file)
-            if known is None or not (same or known.available):
+            if known is None or known.dropped_at or not (same or known.available):
                 first_name = name if known is None else known.name
                 self.log.append(transaction, "run-added", digest, {**described, "name": first_name})
             found = self._run_in(transaction, digest)
@@ -279,7 +292,7 @@ class StoredRuns:
         return found
 
     def _run_in(self, transaction: Transaction, digest: str) -> RunEntry | None:
-        rows = transaction.execute("SELECT * FROM runs WHERE digest = ?", (digest,))
+        rows = transaction.execute(f"{_RUNS} WHERE digest = ?", (digest,))
         return self._run(rows[0]) if rows else None
 
     def _remember_refusal(self, staged: Staged, name: str, refused: RunLogError) -> None:
@@ -300,6 +313,7 @@ class StoredRuns:
             digest=entry.subject,
             other_names=tuple(json.loads(f"[{row['other_names'] or ''}]")),
             added_at=entry.at,
+            dropped_at=row["dropped_at"],
             available=all(self.objects.holds(body[o]) for o in ("object", "companion") if body[o] is not None),
             reading=decode(Reading, body["reading"]),
             **{field: body[field] for field in _FROM_THE_RUN},

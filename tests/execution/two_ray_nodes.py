@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from flcontrib_core.execution.children import safe_starts
+from flcontrib_core.execution.engine import Engine, Execution, open_engine
+from flcontrib_core.execution.ray_cluster import ClusterUnfit
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
@@ -29,11 +34,38 @@ def same(one: ContributionHistory, other: ContributionHistory) -> bool:
     )
 
 
+def gpus_of(shared: object, task: int) -> list[int]:
+    """The GPUs that Ray gave the task."""
+    return [int(gpu) for gpu in ray.get_gpu_ids()]
+
+
+def beat(shared: object, place: Path | None) -> None:
+    """Says that it lives until it is ended; without a place it is done at once."""
+    while place is not None:
+        place.write_text(str(time.monotonic()))
+        time.sleep(0.02)
+
+
+def gives_up(engine: Engine, folder: Path) -> bool:
+    """Does remote work end when nobody waits for its answer any more?"""
+    heart = folder / "heart"
+    answers = engine.run(beat, [None, heart])
+    next(answers)
+    while not heart.exists():
+        time.sleep(0.02)
+    answers.close()  # type: ignore[attr-defined]
+    last, deadline = "", time.monotonic() + 60
+    while (now := heart.read_text()) != last and time.monotonic() < deadline:
+        last = now
+        time.sleep(1.0)
+    return now == last
+
+
 def main() -> None:
     run = simulate_in_memory(RUN)
     node = {"num_cpus": 1, "include_dashboard": False}
     with safe_starts():
-        cluster = Cluster(initialize_head=True, head_node_args=node)
+        cluster = Cluster(initialize_head=True, head_node_args={**node, "num_gpus": 1})  # only said: none is used
         second = cluster.add_node(**node)
     cluster.wait_for_nodes()
     found: dict[str, Any] = {"nodes": len(cluster.list_all_nodes())}
@@ -48,6 +80,15 @@ def main() -> None:
         ray.init(address=cluster.address, log_to_driver=False),
     ):
         found["equal"] = {name: spread(name, workers=2) for name in ("exact", "surrogate", "gtg")}
+        with open_engine(Execution(1, "ray", cluster.address, gpus=0.5), None) as engine:
+            found["gpu_of_a_task"] = next(iter(engine.run(gpus_of, [0])))
+        try:
+            open_engine(Execution(1, "ray", cluster.address, gpus=5), None)
+        except ClusterUnfit as refused:
+            found["gpus_too_many"] = str(refused)
+        with open_engine(Execution(None, "ray", cluster.address), None) as engine, TemporaryDirectory() as folder:
+            found["workers_by_default"] = engine.workers
+            found["given_up"] = gives_up(engine, Path(folder))
     finished: list[int] = []
 
     def lose_a_node(answer: Any) -> None:

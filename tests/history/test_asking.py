@@ -100,6 +100,14 @@ def test_impossible_answers_are_refused(tmp_path: Path, name: str) -> None:
         tell(run, tmp_path / "work")
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    run, _ = simulated(tmp_path, 3)
+    ask(run, tmp_path / "work")
+    (tmp_path / "work" / "epoch-00001.jsonl").write_bytes(b"{}\n\xff")
+    with pytest.raises(AnswerError, match="not UTF-8 at offset 3"):
+        tell(run, tmp_path / "work")
+
+
 def test_changed_weights_of_the_same_members_are_refused(tmp_path: Path) -> None:
     run, evaluate = simulated(tmp_path, 3)
     ask(run, tmp_path / "work")

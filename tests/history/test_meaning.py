@@ -6,7 +6,7 @@ The federation is trained here by plain torch; each test records it with one thi
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,14 @@ import torch
 from click.testing import CliRunner
 from sklearn.datasets import load_digits
 
+from flcontrib_core.auditing import AuditSettings, audit
 from flcontrib_core.commands.logs import check
+from flcontrib_core.history import AssessSettings
 from flcontrib_core.history.meaning import LogMeaning, read_meaning
+from flcontrib_core.reports.as_json import audit_json
 from flcontrib_core.runs import RunLog, RunRecorder, check_run_log, read_run_log
+from flcontrib_core.runs.run_log import DishonestTruth, Truth
+from flcontrib_core.words import headline, stands_on
 
 ROOT = Path(__file__).parents[2]
 EPOCHS, SIZES = 12, {"a": 300, "b": 500, "c": 400}
@@ -124,6 +129,57 @@ def test_the_sample_runs_get_no_word() -> None:
             assert read_meaning(run).warnings == (), path.name
 
 
+def test_updates_that_start_from_another_model(federation: Federation, tmp_path: Path) -> None:
+    torch.manual_seed(8)
+    other = flat(torch.nn.Sequential(torch.nn.Linear(64, 24), torch.nn.ReLU(), torch.nn.Linear(24, 10)))
+    meaning = recorded(federation, tmp_path / "run", initial=other)
+    assert "W_SLOPE" in codes(meaning)
+
+
+def test_a_model_beyond_the_budget_is_read_in_part_or_not_at_all(federation: Federation, tmp_path: Path) -> None:
+    whole = recorded(federation, tmp_path / "run").curve
+    run = read_run_log(tmp_path / "run")
+    assert isinstance(run, RunLog)
+    rows = len(federation.y)
+    part = read_meaning(run, most_work=4e3 * 20 * rows / 2)
+    assert codes(part) == {"W_MODEL_COST"}
+    assert part.curve is not None
+    assert whole is not None
+    assert part.curve.epochs[-1] == EPOCHS
+    assert part.curve.accuracy[-1] == pytest.approx(whole.accuracy[-1], abs=0.15)
+    none = read_meaning(run, most_work=1e4)
+    assert none.curve is None
+    assert codes(none) == {"W_MODEL_COST"}
+    assert "not evaluated" in none.warnings[0].found
+
+
+def test_the_verdict_says_which_checks_it_stands_on(federation: Federation, tmp_path: Path) -> None:
+    recorded(federation, tmp_path / "right", metrics=lambda t: {})
+    recorded(federation, tmp_path / "wrong", update=lambda local, before: before - local)
+    told = {}
+    for name in ("right", "wrong"):
+        run = read_run_log(tmp_path / name)
+        report = audit(run, AuditSettings(assess=AssessSettings(values=False)))
+        told[name] = (headline(report), stands_on(report) or "", audit_json(report)["log_checks"])
+    assert "in doubt" not in told["right"][0]
+    assert "the rebuilt model learns" in told["right"][1]
+    assert told["right"][2] == {
+        "learns": "held", "slope": "held", "reading": "held", "metrics": "not-possible", "aggregate": "not-possible"
+    }  # fmt: skip
+    assert told["wrong"][0].startswith("The log is in doubt (")
+    assert "another reading of it makes a better model" in told["wrong"][0]
+    assert told["wrong"][2]["reading"] == "doubted"
+
+
+def test_a_truth_that_the_verdicts_contradict_is_told() -> None:
+    run = read_run_log(ROOT / "sample_runs" / "clean-iid.flrun")
+    assert isinstance(run, RunLog)
+    settings = AuditSettings(assess=AssessSettings(values=False))
+    label = DishonestTruth(run.client_ids[1], ((2, 5),), "flip", None)
+    (told,) = audit(replace(run, truth=Truth((label,))), settings).warnings
+    assert (told.code, told.clients) == ("W_TRUTH", (run.client_ids[1],))
+
+
 def test_models_in_place_of_updates(federation: Federation, tmp_path: Path) -> None:
     meaning = recorded(federation, tmp_path / "run", update=lambda local, before: local)
     assert "W_UPDATE_MODEL" in codes(meaning)
@@ -132,7 +188,7 @@ def test_models_in_place_of_updates(federation: Federation, tmp_path: Path) -> N
 
 def test_a_wrong_sign(federation: Federation, tmp_path: Path) -> None:
     meaning = recorded(federation, tmp_path / "run", update=lambda local, before: before - local)
-    assert codes(meaning) == {"W_UPDATE_SIGN"}
+    assert codes(meaning) == {"W_SLOPE", "W_UPDATE_SIGN"}
 
 
 def test_shifted_labels(federation: Federation, tmp_path: Path) -> None:
@@ -186,7 +242,7 @@ def test_check_shows_the_curve_and_the_warnings(federation: Federation, tmp_path
     told = json.loads(CliRunner().invoke(check, [str(tmp_path / "run"), "--json"]).stdout)
     assert told["ok"] is True
     assert told["warnings"] == [], "the log itself is sound"
-    assert [w["code"] for w in told["model"]["warnings"]] == ["W_UPDATE_SIGN"]
+    assert [w["code"] for w in told["model"]["warnings"]] == ["W_SLOPE", "W_UPDATE_SIGN"]
     assert len(told["model"]["loss"]) == len(told["model"]["accuracy"]) == EPOCHS + 1
     text = CliRunner().invoke(check, [str(tmp_path / "run")])
     assert "the global model, rebuilt from the log" in text.stdout

@@ -22,7 +22,7 @@ from flcontrib_core.games import Architecture, Evaluator
 from flcontrib_core.history import ContributionHistory
 from flcontrib_core.history.answering import answer_with, vote_with
 from flcontrib_core.history.asking import Told, ask, tell
-from flcontrib_core.history.voting import VotingRules, _trimmed_mean, register_voter
+from flcontrib_core.history.voting import VotingRules, _trimmed_mean, _turned, register_voter
 from flcontrib_core.runs import RunLog
 from flcontrib_core.runs.run_log import Validation
 from flcontrib_core.words.remarks import history_remarks
@@ -132,6 +132,20 @@ def test_a_voter_that_goes_with_nobody_is_left_out_of_the_values(tmp_path: Path)
     expected = federation.central(tmp_path / "central", 0, 1, 3)
     np.testing.assert_allclose(told.history.values, expected.values, atol=1e-6)
     assert f"voter {federation.ids[2]} disagree with all others'" in "\n".join(history_remarks(told.history))
+
+
+def test_a_turned_sign_is_found_among_many_by_what_the_run_led_to() -> None:
+    """32 voters of eleven rows: every pair finds somebody alike, but one alone says that the model got worse."""
+    rng = np.random.default_rng(3)
+    rows = rng.integers(5, 20, 32).astype(float)
+    word = -1.0 + rng.normal(size=32) / np.sqrt(rows)
+    assert not _turned(word, rows)[1].any()
+    heavy = int(np.argmax(rows * (word < -0.8)))
+    word[heavy] *= -1
+    progress, turned = _turned(word, rows)
+    assert np.flatnonzero(turned).tolist() == [heavy]
+    assert progress[heavy] < 0
+    assert not _turned(rng.normal(size=32), rows)[1].any()  # where nothing was learned nobody is named
 
 
 def test_votes_are_trimmed_as_scipy_trims() -> None:

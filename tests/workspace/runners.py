@@ -1,4 +1,7 @@
-"""What the jobs of these tests do. They wait for files, never for time; their answers depend on settings alone."""
+"""What the jobs of these tests do. They wait for files, never for time; their answers depend on settings alone.
+
+Audits are imported by the jobs that make one: most workers here are started to be killed, and need no torch.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import numpy as np
 
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.vocabulary import OnProgress
-from flcontrib_core.workspace import ResultEntry, Workspace, audit_in_workspace, audit_jobs, follow_jobs
+from flcontrib_core.workspace import ResultEntry, Workspace
 
 HERE = "tests.workspace.runners"
 ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy", "assessment")}
@@ -128,6 +131,8 @@ def stepwise_audit(
     workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress
 ) -> ResultEntry:
     """The real audit, which finishes each epoch when the test says so. Run it as the kind 'audit'."""
+    from flcontrib_core.workspace import audit_in_workspace, audit_jobs
+
     gates = gates_of(workspace)
 
     def step(done: int, total: int, label: str) -> None:
@@ -141,5 +146,7 @@ def stepwise_audit(
 
 def quick_follow(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> None:
     """The real follower, which looks more often. Run it as the kind 'follow'."""
+    from flcontrib_core.workspace import follow_jobs
+
     follow_jobs.LOOK_SECONDS = 0.02
     follow_jobs.follow_in_workspace(workspace, run_digest, settings, on_progress)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flcontrib_core.auditing import AuditReport, audit
+from flcontrib_core.auditing import AuditReport, AuditSettings, audit
 from flcontrib_core.errors import FLContribError, WorkspaceError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.reports import audit_json
@@ -23,10 +25,13 @@ from flcontrib_core.workspace.audit_jobs import preview_of, stored_report
 from flcontrib_core.workspace.follow_jobs import follow_in_workspace
 from flcontrib_core.workspace.job_status import read_status
 from flcontrib_core.workspace.jobs import JobQueue
-from tests.app.filled_workspace import ended, wait_until
+from flcontrib_core.workspace.preferences import Notices
+from tests.app.filled_workspace import ended, make_tiny_log, wait_until
+from tests.execution.test_notices import Receiver, receiver
 from tests.workspace.recorded import ending_jobs, record_run, scratch_folder
 from tests.workspace.training import SETTINGS, WINDOW
 
+assert receiver  # a fixture of that file
 QUICK = {"follow": "tests.workspace.runners:quick_follow"}
 ROOT = Path(__file__).parents[2]
 
@@ -199,3 +204,30 @@ def test_a_folder_without_a_recording_is_refused_in_words(idle: Workspace, tmp_p
     with pytest.raises(FLContribError, match=r"recording yet|no folder|manifest"):
         follow_recording(idle, folder)
     assert idle.runs() == ()
+
+
+def test_whom_the_settings_name_is_told_of_each_alert_and_a_foreign_workspace_tells_nobody(
+    idle: Workspace, tmp_path: Path, receiver: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    kept = tmp_path / "told.json"
+    keep = f"import sys; open({str(kept)!r}, 'a').write(sys.stdin.read() + chr(10))"
+    command = shlex.join(python_command("-c", keep))
+    idle.preferences.set_notices(Notices(command, f"{receiver}/broken"))
+    asked = {"audit": AuditSettings().record(), "until": 12}
+    recorded = make_tiny_log(tmp_path / "live")
+    entry, _ = follow_recording(idle, recorded, until=12)
+    follow_in_workspace(idle, entry.digest, asked)
+    ((_, notice),) = Receiver.received
+    assert isinstance(notice, dict)
+    assert (notice["event"], notice["run"], notice["client"]) == ("alert", entry.name, "client-03")
+    assert notice["provisional"] is True
+    assert [json.loads(line) for line in kept.read_text().splitlines()] == [notice]
+    assert "was not told: HTTP Error 500" in capfd.readouterr().err
+    Receiver.received.clear()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of somebody else"))
+    assert idle.preferences.agreed_notices() == Notices()
+    entry, _ = follow_recording(idle, recorded, until=12)
+    follow_in_workspace(idle, entry.digest, asked)
+    assert Receiver.received == []
+    assert len(kept.read_text().splitlines()) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.execution.local import usual_workers
+from flcontrib_core.execution.engine import usual_workers
 from flcontrib_core.history import AssessSettings, measure, price, problem_of
 from flcontrib_core.laboratory.simulation import SimulationSettings
 from flcontrib_core.scheduling import BudgetSettings, choose_epochs

@@ -1,0 +1,126 @@
+"""What do more workers gain, on this machine's processes and on Ray, and what does it cost whoever gives the work out?
+
+One epoch of 100 participants is cut into parts; a log of many epochs is given out epoch by epoch. Each assessment runs
+in a process of its own, its workers' start included, and must have the bits of the others. On a machine that others use
+too, the wall clock says little, so that the gain is also told by CPU time: one process's against that of the longest
+chain, the giver's and the busiest worker's together (as if neither ever worked while the other did). Peak memory is
+that of the process which gives the work out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks.measurement import Measurement
+from benchmarks.scale import Case, record
+from flcontrib_core.execution.children import child_environment, python_command
+
+_MiB = 1 << 20
+ONE_EPOCH = Case("one epoch of 100 participants", (784, 256, 128, 10), 1000, 100, 100, 1)
+LARGE_LOG = Case("a log of 1.1 GB", (784, 256, 10), 200, 24, 24, 56)
+SMALL_LOG = Case("a log of 160 MB", (784, 256, 10), 200, 24, 24, 8)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one assessment told of itself."""
+
+    seconds: float
+    cpu: float
+    """Of all its processes"""
+    chain: float
+    """CPU of the giver and of the busiest worker"""
+    peak: float
+    digest: str
+
+
+def run(scale: str) -> list[Measurement]:
+    """``small`` takes a shorter log for the comparison with Ray."""
+    busy = f"load average {os.getloadavg()[0]:.1f} before"
+    log = LARGE_LOG if scale == "full" else SMALL_LOG
+    measured = _memory()
+    with tempfile.TemporaryDirectory() as folder:
+        record(ONE_EPOCH, Path(folder))
+        one, two = (_assessed(folder, "local", workers) for workers in (1, 2))
+        measured += _gain(f"{ONE_EPOCH.name}: two workers", one, two, 1.7, busy)
+    with tempfile.TemporaryDirectory() as folder:
+        record(log, Path(folder))
+        one, two, ray = (_assessed(folder, *how) for how in (("local", 1), ("local", 2), ("ray", 2)))
+        measured += _gain(f"{log.name}: two workers", one, two, None, busy)
+        measured += _gain(f"{log.name}: Ray beside two local processes", two, ray, 0.9, busy)
+    return measured
+
+
+def _memory() -> list[Measurement]:
+    """Of whoever gives the epochs of a large log out, without values: what is read and placed is the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        record(LARGE_LOG, Path(folder))
+        one = _assessed(folder, "local", 1, "no")
+        found = []
+        for name, how in (("two workers", "local"), ("Ray", "ray")):
+            told = _assessed(folder, how, 2, "no")
+            assert told.digest == one.digest, f"{name}: other observations"
+            label = f"{LARGE_LOG.name}: memory of the giver, {name} above one process"
+            more, note = (told.peak - one.peak) / _MiB, f"{one.peak / _MiB:.0f} and {told.peak / _MiB:.0f} MiB"
+            found.append(Measurement(label, more, 300.0, at_least=False, unit="MiB", note=note))
+    return found
+
+
+def _gain(name: str, before: Told, after: Told, goal: float | None, busy: str) -> list[Measurement]:
+    assert before.digest == after.digest, f"{name}: other values"
+    wall = f"{before.seconds:.1f} s and {after.seconds:.1f} s; {busy}, {os.getloadavg()[0]:.1f} after"
+    cpu = f"{before.chain:.1f} s and {after.chain:.1f} s; of all processes {before.cpu:.1f} s and {after.cpu:.1f} s"
+    return [
+        Measurement(f"{name}, wall clock", before.seconds / after.seconds, unit="×", note=wall),
+        Measurement(f"{name}, by CPU time", before.chain / after.chain, goal, unit="×", note=cpu),
+    ]
+
+
+def _assessed(folder: str, engine: str, workers: int, values: str = "yes") -> Told:
+    command = python_command("-m", "benchmarks.spreading", folder, engine, str(workers), values)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=child_environment())
+    return Told(**json.loads(done.stdout))
+
+
+def main(folder: str, engine: str, workers: str, values: str) -> None:
+    """One assessment; prints its figures as JSON."""
+    from flcontrib_core.history.assess import assess_contributions
+    from flcontrib_core.history.settings import AssessSettings
+    from flcontrib_core.runs.bundle import read_run_log
+
+    run = read_run_log(Path(folder) / "run")
+    spent: dict[int, float] = {}
+
+    def note_workers(answer: object) -> None:
+        for worker in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                spent[worker.pid] = sum(worker.cpu_times()[:2])
+
+    began, before = time.perf_counter(), time.process_time()
+    settings = AssessSettings(values=values == "yes")
+    history = assess_contributions(run, settings, engine=engine, workers=int(workers), on_epoch=note_workers)
+    seconds, own = time.perf_counter() - began, time.process_time() - before
+    told = Told(
+        seconds,
+        own + sum(spent.values()),
+        own + max(spent.values(), default=0.0),
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
+        hashlib.sha256(history.values.tobytes() + history.increments.tobytes()).hexdigest(),
+    )
+    print(json.dumps(told.__dict__))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

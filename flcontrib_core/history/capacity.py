@@ -1,0 +1,134 @@
+"""What a federation of another size would take: hours, machines and gigabytes, from what was measured on a log.
+
+Nothing is computed: the time of one evaluation of this log's model on this machine is scaled by multiply-adds, the
+number of evaluations comes from the estimator that would run, and bytes from participants times parameters.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+
+import psutil
+
+from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.history.measurement import RunMeasurement
+from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.shapley.costs import cost_of
+
+EFFICIENCY = 0.85
+"""Of further workers' time: an assumption for what they lose to reading, sending and waiting."""
+KEPT_BYTES = 96
+"""Of a result, for each client, epoch and utility: values, errors, states and channels."""
+
+
+@dataclass(frozen=True)
+class Federation:
+    """A federation to plan for."""
+
+    clients: int
+    participants: int
+    """Of an epoch"""
+    epochs: int
+    parameters: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.participants <= self.clients or self.epochs < 1 or self.parameters < 1:
+            raise SettingsError(
+                f"{self.participants} participants of {self.clients} clients, {self.epochs} epochs, {self.parameters} "
+                "parameters: each is at least one, and no more take part than there are"
+            )
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What one node has."""
+
+    cores: int
+    memory: int
+
+    @classmethod
+    def this(cls) -> Machine:
+        """The one this runs on."""
+        return cls(os.cpu_count() or 1, psutil.virtual_memory().total)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What assessing a federation takes. Predictions, never part of a result."""
+
+    federation: Federation
+    evaluations: int
+    """Of all epochs"""
+    core_hours: float
+    log_bytes: int
+    result_bytes: int
+    process_bytes: int
+    """Memory of one worker"""
+    workers_per_node: int
+    """As many as its cores and its memory allow"""
+    nodes: int
+    """That finish within the hours asked for"""
+    hours: float
+    """On so many nodes"""
+
+
+def federation_of(measured: RunMeasurement) -> Federation:
+    """The measured run itself."""
+    return Federation(
+        len(measured.client_ids), max(1, *measured.sizes), len(measured.sizes), max(1, measured.parameter_count)
+    )
+
+
+def capacity(
+    measured: RunMeasurement,
+    wanted: Federation,
+    settings: AssessSettings | None = None,
+    *,
+    within_hours: float = 24.0,
+    machine: Machine | None = None,
+) -> Capacity:
+    """What it takes to compute every epoch of such a federation with these settings on machines like this one.
+
+    Raises MissingPart for a table, which nothing is evaluated of, and CostRefusal where the estimator refuses.
+    """
+    settings, machine = settings or AssessSettings(), machine or Machine.this()
+    pace = measured.pace
+    if pace is None:
+        raise MissingPart("a table is looked up: nothing of it is evaluated, at no scale")
+    probed = max(measured.sizes)  # the largest epoch is the one that was timed
+    adds = float(measured.multiply_adds[measured.sizes.index(probed)])
+    wider = wanted.parameters / max(1, measured.parameter_count)
+    adds_there = (adds + (wanted.participants - probed) * measured.parameter_count) * wider
+    cost = cost_of(settings.estimator, wanted.participants, adds_there, weights=settings.weights)
+    epoch = (cost.likely + 2) * pace.evaluation_seconds * adds_there / adds
+    epoch += cost.regressed * pace.regression_seconds + wanted.participants * pace.observation_seconds * wider
+    update = 4 * wanted.parameters
+    process = pace.base_bytes + 2 * update * (wanted.participants + 2) + cost.regressed * measured.outputs * 12
+    workers = max(1, min(machine.cores, machine.memory // process))
+    seconds = wanted.epochs * epoch
+    # an epoch can be shared by all workers, so that the number of epochs is no limit
+    at_once = seconds / (3600 * workers * EFFICIENCY)
+    nodes = max(1, math.ceil(at_once / within_hours), math.ceil(process / machine.memory))
+    return Capacity(
+        federation=wanted,
+        evaluations=cost.likely * wanted.epochs,
+        core_hours=seconds / 3600,
+        log_bytes=wanted.epochs * wanted.participants * update + update,
+        result_bytes=KEPT_BYTES * wanted.clients * wanted.epochs * len(settings.utilities),
+        process_bytes=process,
+        workers_per_node=workers,
+        nodes=nodes,
+        hours=at_once / nodes,
+    )
+
+
+def standing_questions(measured: RunMeasurement) -> dict[str, Federation]:
+    """What everybody asks: this run, ten thousand clients for a thousand epochs, a hundred million parameters."""
+    own = federation_of(measured)
+    return {
+        "this run": own,
+        "10 000 clients, 1 % of them in each of 1 000 epochs": Federation(10_000, 100, 1000, own.parameters),
+        "100 million parameters": Federation(own.clients, own.participants, own.epochs, 100_000_000),
+    }
