@@ -132,7 +132,7 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
         thresholds[expert.name] = fit_tail(maxima, client_count, RATES.get(expert.name, EXPERT_RATE))
     good = [run for run in honest if run.group != LOW_QUALITY]
     for name, bare in (("persistent", False), ("persistent value-only", True)):
-        thresholds[name] = fit_tail(*_persistent_maxima(good, bare), PERSISTENT_RATE)
+        thresholds[name] = fit_tail(*persistent_maxima([run.history for run in good], bare), PERSISTENT_RATE)
     idle = [idle_maxima(run.history) for run in honest]
     for kind, least in LEAST_IDLE.items():
         maxima = np.array([of_kind[kind] for of_kind in idle])
@@ -152,11 +152,12 @@ def fit_calibration(tuning: Sequence[LabelledHistory], model: WindowModel | None
     return replace(fitted, presets={**fitted.presets, ONLINE_PRESET: round(max(online.level, 0.0), 2)})
 
 
-def _persistent_maxima(runs: Iterable[LabelledHistory], bare: bool) -> tuple[FloatArray, FloatArray]:
+def persistent_maxima(histories: Iterable[ContributionHistory], bare: bool) -> tuple[FloatArray, FloatArray]:
+    """Each run's largest persistence score and its number of clients; ``bare``: read as a table."""
     maxima, client_count = [], []
-    for run in runs:
-        channels = standardise(replace(run.history, channels=None) if bare else run.history)
-        standing = persistence(channels, run.history.channels, np.zeros(channels.participated.shape, dtype=bool))
+    for history in histories:
+        channels = standardise(replace(history, channels=None) if bare else history)
+        standing = persistence(channels, history.channels, np.zeros(channels.participated.shape, dtype=bool))
         maxima.append(float(standing.unchecked_score().max(initial=-np.inf)))
         client_count.append(len(channels.client_ids))
     return np.array(maxima), np.array(client_count, dtype=np.float64)

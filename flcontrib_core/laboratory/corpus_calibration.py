@@ -7,7 +7,7 @@ verdict, also where nothing was found. The rates shown beside an alert are count
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,30 +26,40 @@ from flcontrib_core.detection.calibration import (
     fit_tail,
 )
 from flcontrib_core.detection.channels import standardise
-from flcontrib_core.detection.experts import EXPERTS, NOISE, UPDATE_EXPERTS, score_experts
+from flcontrib_core.detection.experts import EXPERTS, NOISE, UPDATE_EXPERTS, VALUE_ONLY, score_experts
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.free_riding import LEAST_IDLE
 from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE
+from flcontrib_core.detection.online import FIRST_LOOK, ONLINE_PRESET, OnlineReader, history_until
 from flcontrib_core.detection.presets import regime_of
 from flcontrib_core.detection.reading import Reading, reading_of
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues
-from flcontrib_core.laboratory.calibrate import EXPERT_RATE, RATES
+from flcontrib_core.laboratory.calibrate import (
+    EXPERT_RATE,
+    ONLINE_RATE,
+    PERSISTENT_RATE,
+    RATES,
+    REFERENCE_CROWD,
+    persistent_maxima,
+)
 from flcontrib_core.laboratory.corpus import AssessedRun, Part, assess_corpus, corpus, kept_runs
-from flcontrib_core.vocabulary import CellState, OnProgress, no_progress
+from flcontrib_core.vocabulary import CellState, IntArray, OnProgress, no_progress
 
 ACCUSED_RATE = 0.004
 """Share of runs in which one expert alone, or one kind of idleness, may accuse an innocent."""
 ACCUSED_RATES = {NOISE.name: 0.002}
 """Other shares: what the noise expert is for lies far beyond its honest tail."""
 MOST_ROUNDS = 8
-PERSISTENT = "persistent"
+REPLAYED, FEWEST_REPLAYED = 60, 40
+"""Plain runs that are read again after each epoch for the online preset, and innocent ones to count its rate on."""
+PERSISTENT, PERSISTENT_BARE = "persistent", "persistent value-only"
 PLAIN = f"{Part.TUNING}/plain/"
 LOW_QUALITY = "plain/low-quality/"
 """Harm over the whole run that is really there: these runs do not count against the persistent threshold."""
 NUMBERS = {
-    Part.TUNING: {"plain/*": 30, "changing/*": 2, "attacked/*": 4, "mixed/*": 30},
+    Part.TUNING: {"plain/*": 30, "changing/rare-class/*": 12, "changing/*": 3, "attacked/*": 8, "mixed/*": 30},
     Part.REPORT: {"plain/*": 12, "changing/*": 1},
 }
 """Runs per group of the corpus: those that are fitted to, and the innocent ones on which rates are counted."""
@@ -78,7 +88,8 @@ def refine_on_corpus(
             for run in assess_corpus(runs, place):
                 on_progress(sum(map(len, assessed)), total, run.run_id)
                 assessed[number].append(run)
-        return replace(refine(first, *assessed), updates_alone=refine_updates_alone(first, *assessed))
+        refined = refine(first, *assessed)
+        return replace(refined, updates_alone=refine_updates_alone(refined, *assessed))
 
 
 def refine_updates_alone(
@@ -129,8 +140,10 @@ def refine(first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[A
     base = replace(first, thresholds=least)
     raised = replace(base, thresholds=_raised(base, runs))
     ladders: dict[str, Any] = {f"{name}_odds": odds for name, odds in _odds(raised, runs).items()}
-    fitted = replace(raised, **ladders)
-    innocent = tuple(_innocent_run(run, fitted) for run in others if not run.truth.dishonest)
+    fitted = _with_online_preset(replace(raised, **ladders), runs)
+    innocents = [run for run in others if not run.truth.dishonest]
+    replayed = {run.run_id for run in _replayed(innocents)}
+    innocent = tuple(_innocent_run(run, fitted, run.run_id in replayed) for run in innocents)
     counts = {"tuning": len(runs), "innocent runs of the other part": len(innocent)}
     rates = {"each expert and kind": ACCUSED_RATE, **ACCUSED_RATES}
     provenance = {**first.provenance, "corpus": {"runs": counts, "innocents accused": rates}}
@@ -138,16 +151,61 @@ def refine(first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[A
     return replace(fitted, honest_runs=innocent or first.honest_runs, provenance=provenance)
 
 
+def _replayed(runs: Iterable[AssessedRun]) -> list[AssessedRun]:
+    """REPLAYED of these runs, evenly chosen, which are read once more after each epoch; none without values."""
+    known = sorted((run for run in runs if run.history.without_values is None), key=lambda run: run.run_id)
+    return known[:: max(1, len(known) // REPLAYED)][:REPLAYED]
+
+
+def _with_online_preset(calibration: Calibration, runs: list[AssessedRun]) -> Calibration:
+    """The u that few plain runs reach at *any* look while they grew."""
+    looks = [
+        max(
+            (w.u for look in _looks(run.history, calibration) for w in look.search.strongest if w is not None),
+            default=QUIET,
+        )
+        for run in _replayed(run for run in runs if run.run_id.startswith(PLAIN))
+    ]
+    if len(looks) < FEWEST_REPLAYED:
+        return calibration
+    level = fit_tail(np.array(looks), np.full(len(looks), REFERENCE_CROWD), ONLINE_RATE).level
+    return replace(calibration, presets={**calibration.presets, ONLINE_PRESET: round(max(level, 0.0), 2)})
+
+
+def _looks(history: ContributionHistory, calibration: Calibration) -> Iterator[Reading]:
+    """The run as it was read after each epoch. A kept history's own direction knows a little of the future."""
+    for epoch in range(FIRST_LOOK, history.epoch_count + 1):
+        yield reading_of(history_until(history, epoch), calibration, np.inf, WindowModel(), online=True)
+
+
+def _unchanged(run: AssessedRun) -> IntArray:
+    """Positions of the clients that neither change nor are served by a server that does."""
+    changed = {change.client for change in run.changes}
+    names = () if None in changed else run.history.client_ids
+    return np.array([i for i, name in enumerate(names) if name not in changed], dtype=np.int64)
+
+
 def _tails_of_new(first: Calibration, runs: list[AssessedRun]) -> dict[str, Threshold]:
-    """Experts that the first half does not know yet, fitted to the tail of the corpus's own plain runs."""
-    new = [expert for expert in EXPERTS if expert.name not in first.thresholds]
+    """Thresholds that the first half does not know, fitted to the tail of clients that did nothing new.
+
+    Those of the corpus's plain runs, and of its changing ones where at most half of the clients change.
+    """
+    new = [expert for expert in (*EXPERTS, VALUE_ONLY) if expert.name not in first.thresholds]
     plain = [run for run in runs if run.run_id.startswith(PLAIN)]
-    scored = [score_experts(standardise(run.history), new, WindowModel()) for run in plain if new]
     tails: dict[str, Threshold] = {}
+    scored = []
+    for run in runs if new else ():
+        unchanged = _unchanged(run)
+        if len(unchanged) >= len(run.history.client_ids) / 2 and not run.truth.dishonest:
+            scored.append(score_experts(standardise(run.history), new, WindowModel(), clients=unchanged))
     for e, expert in enumerate(new):
         maxima = np.array([float(readings[e].score.max(initial=-np.inf)) for readings in scored])
         counts = np.array([max(1.0, float(readings[e].scored.sum())) for readings in scored])
         tails[expert.name] = fit_tail(maxima, counts, RATES.get(expert.name, EXPERT_RATE))
+    good = [run.history for run in plain if LOW_QUALITY not in run.run_id]
+    for name, bare in ((PERSISTENT, False), (PERSISTENT_BARE, True)):
+        if name not in first.thresholds:
+            tails[name] = fit_tail(*persistent_maxima(good, bare), PERSISTENT_RATE)
     return tails
 
 
@@ -236,7 +294,7 @@ _LADDERS = {
 }
 
 
-def _innocent_run(run: AssessedRun, calibration: Calibration) -> HonestRun:
+def _innocent_run(run: AssessedRun, calibration: Calibration, replay: bool) -> HonestRun:
     """The largest u for which this innocent run accuses somebody: with all channels, and read as a table."""
 
     def largest(history: ContributionHistory) -> float:
@@ -253,4 +311,11 @@ def _innocent_run(run: AssessedRun, calibration: Calibration) -> HonestRun:
         run.history.epoch_count,
         largest(run.history),
         QUIET if run.history.without_values is not None else largest(replace(run.history, channels=None)),
+        _accuses_while_growing(run.history, calibration) if replay else None,
     )
+
+
+def _accuses_while_growing(history: ContributionHistory, calibration: Calibration) -> bool:
+    reader = OnlineReader(calibration)
+    grown = (history_until(history, epoch) for epoch in range(FIRST_LOOK, history.epoch_count + 1))
+    return any(alert.accuses for so_far in grown for alert in reader.look(so_far))

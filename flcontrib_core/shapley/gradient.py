@@ -10,33 +10,44 @@ linearised there with one gradient, ℓ(S) = c + Σ_j λ_j(S) a_j with a_j = Δ_
 ℓ(S), is large for small coalitions only. To second order it is Σ_j λ_j(S)² r({j}) up to a number that depends on the
 size alone; the singletons are evaluated, and a ladder of sizes (``per_size`` coalitions each) tells by which factor
 that holds above size 1. Both games' Shapley values have a closed form (``simplex_features``). n + O(log n) evaluations.
+Up to ``MOST_PAIRED`` participants every pair is evaluated too: what a pair shows beyond its members alone is the second
+order's other half, Σ_{i≠j} λ_i λ_j q_ij, and the game so described is read as a table.
 
 The interval is conservative. Fixed weights: sampled true marginals against predicted ones; their whole difference
-counts as error, the part that averages out too. Adaptive: what the ladder's regression leaves unexplained counts as if
-every client had its own share in it. Utilities that are no smooth function of the model (accuracy) get no value, and a
-remark says so.
+counts as error, the part that averages out too. Adaptive: what the regression leaves unexplained in the larger
+coalitions counts as if every client had its own share in it. Utilities that are no smooth function of the model
+(accuracy) get no value, and a remark says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import comb
 
 import numpy as np
 
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.shapley.base import BaseEstimator
-from flcontrib_core.shapley.coalitions import distinct_coalitions, everybody, random_coalitions_of_size
+from flcontrib_core.shapley.coalitions import (
+    coalitions_of_masks,
+    coalitions_of_size,
+    distinct_coalitions,
+    everybody,
+    random_coalitions_of_size,
+)
 from flcontrib_core.shapley.costs import Cost, refuse_too_few
 from flcontrib_core.shapley.estimate import ShapleyEstimate
+from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.remarks import FromGradients
 from flcontrib_core.shapley.simplex_features import quadratic_game_values
-from flcontrib_core.vocabulary import FloatArray, GradientGame, WeightMode
+from flcontrib_core.vocabulary import CoalitionMatrix, FloatArray, GradientGame, WeightMode
 
-SMOOTH = "loss"
 FEWEST_PER_SIZE = 4
 """A regression on fewer coalitions of a size says nothing about its own error."""
+MOST_PAIRED = 14
+"""Participants up to which all pairs are evaluated (adaptive weights): 91, and a table of 16 384 predictions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +62,7 @@ class Gradient(BaseEstimator):
     checks: int = 24
     """Sampled marginals behind the interval (fixed weights), two evaluations each."""
     per_size: int = 12
-    """Coalitions of each size of the ladder (adaptive weights)."""
+    """Coalitions of each size of the ladder (adaptive weights); a third of it above every pair."""
 
     name = "gradient"
 
@@ -67,10 +78,26 @@ class Gradient(BaseEstimator):
     def cost_with(self, weights: WeightMode, players: int, multiply_adds: float | None) -> Cost:
         """Fixed weights take everybody and the checks, whatever the number of players."""
         everything = distinct_coalitions(players)
+        if weights is WeightMode.ADAPTIVE and self.takes_pairs(players):
+            return Cost(self.of_pairs(players), self.of_pairs(players))
         fitted = self.fitted(players, weights)
         ladders = 1 + players + fitted.per_size * len(ladder(players))
         most = min(everything, ladders if weights is WeightMode.ADAPTIVE else 1 + 2 * fitted.checks)
         return Cost(most, most)
+
+    def of_pairs(self, players: int) -> int:
+        """Evaluations with every pair: everybody, each alone, the pairs, and some of every larger size."""
+        larger = self.per_larger_size * max(0, players - 3)
+        return min(1 + players + players * (players - 1) // 2 + larger, distinct_coalitions(players))
+
+    @property
+    def per_larger_size(self) -> int:
+        """Coalitions of each size above two where every pair is evaluated."""
+        return max(FEWEST_PER_SIZE, self.per_size // 3)
+
+    def takes_pairs(self, players: int) -> bool:
+        """Are there few enough players for all pairs, and evaluations for them?"""
+        return players <= MOST_PAIRED and (self.evaluations is None or self.evaluations >= self.of_pairs(players))
 
     def fitted(self, players: int, weights: WeightMode) -> Gradient:
         """With as many checks and coalitions per size as the evaluations pay for, where they were given."""
@@ -88,20 +115,23 @@ class Gradient(BaseEstimator):
     def estimate(self, oracle: CoalitionOracle, rng: np.random.Generator) -> ShapleyEstimate:
         """The loss's values with an interval; NaN for every other utility."""
         game = oracle.game
-        if not isinstance(game, GradientGame) or SMOOTH not in oracle.utilities:
+        smooth = getattr(game, "smooth_utility", "loss")  # what another task has in the loss's place
+        if not isinstance(game, GradientGame) or smooth not in oracle.utilities:
             raise MissingPart("gradient needs the loss among the utilities, and a model whose gradient can be taken")
-        n, column = oracle.players, oracle.utilities.index(SMOOTH)
-        fitted = self.fitted(n, game.weight_mode)
+        n, column = oracle.players, oracle.utilities.index(smooth)
+        fixed = game.weight_mode is not WeightMode.ADAPTIVE
+        fitted = self if self.takes_pairs(n) and not fixed else self.fitted(n, game.weight_mode)
         ledger = Ledger(oracle, distinct_coalitions(n))
         values = np.full((n, len(oracle.utilities)), np.nan)
         errors = np.full_like(values, np.nan)
         if n == 1:
             values[0], errors[0] = ledger.evaluate(everybody(1))[0], 0.0
             return ShapleyEstimate(values, errors, ledger.spent, exact=True, method=self.name)
-        fixed = game.weight_mode is not WeightMode.ADAPTIVE
-        work = _FixedWeights if fixed else _AdaptiveWeights
-        values[:, column], errors[:, column] = work(fitted, game, ledger, column, rng).values()
-        others = tuple(u for u in oracle.utilities if u != SMOOTH)
+        adaptive = _EveryPair if self.takes_pairs(n) else _AdaptiveWeights
+        values[:, column], errors[:, column] = (_FixedWeights if fixed else adaptive)(
+            fitted, game, ledger, column, rng
+        ).values()
+        others = tuple(u for u in oracle.utilities if u != smooth)
         remark = FromGradients(self.nodes if fixed else 1, others)
         return ShapleyEstimate(values, errors, ledger.spent, exact=False, method=self.name, remarks=(remark,))
 
@@ -171,12 +201,7 @@ class _AdaptiveWeights:
         factor, sizes, left = self._second_order()
         marginals = linearised_values(self.shares, self.slopes, self.alone, factor)
         values = marginals + (self.total - marginals.sum()) / n
-        every = np.arange(2, n)
-        if not len(sizes) or not len(every):
-            return values, np.zeros(n)
-        unexplained = np.exp(np.interp(np.log(every), np.log(sizes), np.log(np.maximum(left, 1e-300))))
-        error = float((unexplained / np.sqrt(every) / (1 - every / n)).sum()) / n
-        return values, np.full(n, error) * (self.shares * n) ** 0.5
+        return values, client_errors(self.shares, sizes, left) if len(sizes) else np.zeros(n)
 
     def _second_order(self) -> tuple[float, FloatArray, FloatArray]:
         """The factor of Σ λ_j² r({j}) above size 1; the ladder's sizes and the deviation left unexplained at each."""
@@ -191,6 +216,73 @@ class _AdaptiveWeights:
         factor = crossed / squared if squared > 0 else 1.0
         left = [np.sqrt(((a - factor * b) ** 2).sum() / max(len(a) - 1, 1)) for a, b in parts]
         return float(factor), np.array(self.sizes, dtype=float), np.array(left)
+
+
+class _EveryPair:
+    """Few players with adaptive weights: second order from the players alone and from every pair."""
+
+    def __init__(
+        self, options: Gradient, game: GradientGame, ledger: Ledger, column: int, rng: np.random.Generator
+    ) -> None:
+        self.game = game
+        n = ledger.oracle.players
+        self.shares = game.weights(everybody(n))[0]
+        self.slopes = game.loss_slopes(self.shares)
+        draw, count = random_coalitions_of_size, options.per_larger_size
+        self.pairs = coalitions_of_size(n, 2)
+        self.larger = np.concatenate(
+            [np.zeros((0, n), dtype=bool), *(np.unique(draw(rng, count, n, s), axis=0) for s in range(3, n))]
+        )
+        self.known = np.concatenate([everybody(n), np.eye(n, dtype=bool), self.pairs, self.larger])
+        self.found = ledger.evaluate(self.known)[:, column]
+        self.constant = float(self.found[0] - self.shares @ self.slopes)
+        self.alone = self.found[1 : n + 1] - self.constant - self.slopes
+        self.joint = self._joint()
+
+    def _joint(self) -> FloatArray:
+        """(n, n) q_ij: what the pair {i, j} shows beyond its members alone."""
+        n = len(self.shares)
+        weights = self.game.weights(self.pairs)
+        residual = self.found[n + 1 : n + 1 + len(self.pairs)] - self.constant - weights @ self.slopes
+        i, j = np.nonzero(self.pairs)[1].reshape(-1, 2).T
+        rows = np.arange(len(self.pairs))
+        joint = np.zeros((n, n))
+        joint[i, j] = (residual - weights**2 @ self.alone) / (2 * weights[rows, i] * weights[rows, j])
+        return np.asarray(joint + joint.T)
+
+    def _orders(self, coalitions: CoalitionMatrix) -> tuple[FloatArray, FloatArray]:
+        """The linear part of every coalition, and the two halves of its second order."""
+        weights = self.game.weights(coalitions)
+        halves = np.stack([weights**2 @ self.alone, ((weights @ self.joint) * weights).sum(axis=1)], axis=1)
+        return self.constant + weights @ self.slopes, halves
+
+    def values(self) -> tuple[FloatArray, FloatArray]:
+        """(players,) values of the table that the known coalitions and the model fill; their standard errors."""
+        n, count = len(self.shares), len(self.larger)
+        linear, halves = self._orders(self.known[-count:]) if count else (np.zeros(0), np.zeros((0, 2)))
+        residual = self.found[len(self.found) - count :] - linear
+        factors = np.linalg.lstsq(halves, residual)[0]
+        masks = np.arange(1, 1 << n)
+        predicted, second = self._orders(coalitions_of_masks(masks, n))
+        table = np.concatenate([[0.0], predicted + second @ factors])
+        table[self.known @ (1 << np.arange(n))] = self.found
+        values = shapley_from_table(table[:, None])[:, 0]
+        if not count:
+            return values, np.zeros(n)
+        sizes = self.larger.sum(axis=1)
+        missed = (residual - halves @ factors) ** 2 * count / max(count - 2, 1)
+        every = np.arange(3, n)
+        left = [np.sqrt(missed[sizes == s].mean() * (1 - (sizes == s).sum() / comb(n, int(s)))) for s in every]
+        return values, client_errors(self.shares, every.astype(float), np.array(left))
+
+
+def client_errors(shares: FloatArray, sizes: FloatArray, left: FloatArray) -> FloatArray:
+    """(players,) standard errors, had every client its own share in what is ``left`` unexplained at these sizes."""
+    n = len(shares)
+    every = np.arange(int(sizes[0]), n)
+    unexplained = np.exp(np.interp(np.log(every), np.log(sizes), np.log(np.maximum(left, 1e-300))))
+    error = float((unexplained / np.sqrt(every) / (1 - every / n)).sum()) / n
+    return np.full(n, error) * (shares * n) ** 0.5
 
 
 def ladder(players: int) -> list[int]:

@@ -38,6 +38,10 @@ class Ledger:
         self._asked |= fresh
         return True
 
+    def take_over(self, other: Ledger) -> None:
+        """Counts what another ledger of the same game asked for as spent here too, beyond the budget if need be."""
+        self._asked |= other._asked
+
     def evaluate(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
         """(coalitions, utilities). Asking beyond the budget is a fault of the estimator, not of the user."""
         if not self.reserve(coalitions):

@@ -2,7 +2,8 @@
 
 ``shapiq:NAME`` runs the library's approximator of that name through the same oracle, budget and seed as ours, so
 that the field's best library estimators are peers at equal cost. The game is asked one utility at a time with the
-same random state; the approximators draw coalitions without looking at values, so all utilities share them.
+same random state; the approximators draw coalitions without looking at values, so all utilities share them. ShaplEIG
+chooses them by their values: there each utility has the budget to itself, and all that was evaluated is counted.
 
 Budget: shapiq counts ∅, we do not, hence N + 1. Three approximators count calls instead of distinct coalitions; they
 are rehearsed on an empty game to find the library budget that spends N distinct ones. Default:
@@ -28,9 +29,12 @@ from flcontrib_core.shapley.registry import PREFIX
 from flcontrib_core.shapley.remarks import LibraryMessage
 from flcontrib_core.vocabulary import FloatArray
 
+NEWER = ("LeverageSHAP", "OddSHAP", "PolySHAP", "RegressionMSR", "ShaplEIG")
+"""In shapiq from 1.8 on, which needs Python 3.12."""
 APPROXIMATORS = (
     "KernelSHAP",
     "kADDSHAP",
+    *NEWER,
     "OwenSamplingSV",
     "PermutationSamplingSV",
     "ProxySPEX",
@@ -39,9 +43,18 @@ APPROXIMATORS = (
     "SVARM",
     "UnbiasedKernelSHAP",
 )
-_PAIRED = frozenset({"KernelSHAP", "kADDSHAP", "UnbiasedKernelSHAP"})
 _COUNTS_CALLS = frozenset({"OwenSamplingSV", "PermutationSamplingSV", "StratifiedSamplingSV"})
-_INTERACTIONS = frozenset({"ProxySPEX", "SPEX"})
+_FIRST_ORDER = {"index": "SV", "max_order": 1}
+_PAIRED = {"pairing_trick": True}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "KernelSHAP": _PAIRED,
+    "kADDSHAP": _PAIRED,
+    "UnbiasedKernelSHAP": _PAIRED,
+    "ProxySPEX": _FIRST_ORDER,
+    "SPEX": _FIRST_ORDER,
+    "RegressionMSR": {"index": "SV"},
+    "ShaplEIG": {"show_progress": False},
+}
 
 Game = Callable[[np.ndarray], FloatArray]
 
@@ -75,7 +88,9 @@ class Shapiq(SamplingEstimator):
             library_budget = self._library_budget(build, ledger)
             columns = []
             for utility in range(len(oracle.utilities)):
-                columns.append(self._values(build(), library_budget, _one_utility(ledger, utility), oracle.players))
+                own = Ledger(oracle, ledger.budget) if self.approximator == "ShaplEIG" else ledger
+                columns.append(self._values(build(), library_budget, _one_utility(own, utility), oracle.players))
+                ledger.take_over(own)
         said = dict.fromkeys(LibraryMessage("shapiq", str(warning.message)) for warning in caught)
         values = np.stack(columns, axis=1)
         return Sample(values, np.full_like(values, np.nan), tuple(said))
@@ -94,12 +109,10 @@ class Shapiq(SamplingEstimator):
 
     def _builder(self, players: int, seed: int) -> Callable[[], Any]:
         """A factory of freshly seeded approximators, so that each utility sees the same draws."""
-        kind = getattr(self._library(), self.approximator)
-        options: dict[str, object] = {"n": players, "random_state": seed}
-        if self.approximator in _PAIRED:
-            options["pairing_trick"] = True
-        if self.approximator in _INTERACTIONS:
-            options |= {"index": "SV", "max_order": 1}
+        kind = getattr(self._library(), self.approximator, None)
+        if kind is None:
+            raise MissingPart(f"{self.name} came with shapiq 1.8, which needs Python 3.12; an older one is installed")
+        options = {"n": players, "random_state": seed, **_OPTIONS.get(self.approximator, {})}
 
         def build() -> Any:
             try:

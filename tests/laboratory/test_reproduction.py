@@ -16,12 +16,24 @@ from flcontrib_core.charts.panels import Line, Panel, PanelFacts, draw_panels, p
 from flcontrib_core.charts.svg import svg_file
 from flcontrib_core.cli import flcontrib
 from flcontrib_core.errors import SettingsError, WorkspaceError
+from flcontrib_core.execution.engine import Execution
 from flcontrib_core.history import AssessSettings, assess_contributions
-from flcontrib_core.laboratory.reproduction import FIGURES, Stage, cactus, catalogue, job, reproduce, write_figure
+from flcontrib_core.laboratory.reproduction import (
+    FIGURES,
+    Stage,
+    cactus,
+    catalogue,
+    contestants,
+    job,
+    reproduce,
+    write_figure,
+)
 from flcontrib_core.laboratory.reproduction.grid import (
     CutOffReached,
     Instance,
+    KeptEpochs,
     assess_within,
+    first_epochs,
     limited_to,
     paper_grid,
     run_instances,
@@ -29,11 +41,12 @@ from flcontrib_core.laboratory.reproduction.grid import (
 from flcontrib_core.laboratory.simulation import SimulationSettings
 from flcontrib_core.reports.paper_figure import read_paper_figures
 from flcontrib_core.scheduling import BudgetSettings
-from flcontrib_core.shapley import Exact
+from flcontrib_core.shapley import GTG, Exact
 from flcontrib_core.workspace import Workspace
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.worker import resolve
 
+HERE = Execution(workers=1)
 SMALL = Stage(
     base=SimulationSettings(dataset="breast-cancer", hidden=(8,)), seeds=1, clients=(4, 8), datasets=("adult",)
 )
@@ -45,6 +58,13 @@ def test_the_grid_has_the_papers_132_instances_and_its_counts() -> None:
     up_to_16 = [i for i in grid if i.clients <= 16]
     assert len(up_to_16) == 84  # ComFedSV's count
     assert len(up_to_16) + sum(i.clients == 32 and i.epochs in (12, 25) for i in grid) == 96  # exact's
+
+
+def test_the_small_scale_compares_the_methods_on_100_of_them_from_25_trainings() -> None:
+    trained = cactus.instances(Stage())
+    assert len(trained) == 25
+    assert len([i for i in paper_grid() if replace(i, epochs=50) in trained]) == 100
+    assert cactus.instances(Stage(full=True)) == list(paper_grid())
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES))
@@ -77,15 +97,15 @@ def test_finished_instances_are_not_run_again(tmp_path: Path) -> None:
         return [{"value": instance.seed}]
 
     some = [Instance("adult", 4, 3, seed) for seed in range(3)]
-    first = run_instances("cactus", work, SMALL, some[:2], tmp_path, 1)
-    so_far = run_instances("cactus", work, SMALL, some, tmp_path, 1, only_kept=True)
+    first = run_instances("cactus", work, SMALL, some[:2], tmp_path, HERE)
+    so_far = run_instances("cactus", work, SMALL, some, tmp_path, HERE, only_kept=True)
     assert (so_far.rows, so_far.instances) == (first.rows, 2)
-    again = run_instances("cactus", work, SMALL, some, tmp_path, 1)
+    again = run_instances("cactus", work, SMALL, some, tmp_path, HERE)
     assert ran == some
     assert [row["value"] for row in again.rows] == [0, 1, 2]
     assert again.rows[:2] == first.rows
     assert again.seconds >= first.seconds
-    run_instances("cactus", work, replace(SMALL, full=True), some, tmp_path, 1)
+    run_instances("cactus", work, replace(SMALL, full=True), some, tmp_path, HERE)
     assert len(ran) == 6  # another scale is other work
 
 
@@ -104,12 +124,39 @@ def test_a_schedule_read_from_a_full_history_equals_computing_it() -> None:
     np.testing.assert_allclose(limited_to(full, (2, 5)).totals("loss"), alone.totals("loss"), rtol=1e-12)
 
 
+def test_a_shorter_run_is_the_beginning_of_a_longer_one() -> None:
+    """What lets one training stand for an instance of every length."""
+    longer, shorter = (SMALL.train(Instance("adult", 6, epochs, 1)) for epochs in (5, 3))
+    part = first_epochs(longer, 3)
+    kept = KeptEpochs()
+    settings = AssessSettings(estimator=GTG())
+    found = assess_within(part, settings, kept=kept)
+    np.testing.assert_array_equal(found.history.totals("loss"), assess_within(shorter, settings).history.totals("loss"))
+    whole = assess_within(longer, settings, kept=kept)
+    np.testing.assert_array_equal(whole.of_epoch[:4], found.of_epoch)  # counted again, not computed again
+    assert whole.seconds > found.of_epoch.sum()
+    np.testing.assert_array_equal(whole.history.totals("loss"), assess_within(longer, settings).history.totals("loss"))
+    with pytest.raises(CutOffReached):  # what was spent before counts
+        assess_within(longer, settings, cut_off=float(whole.of_epoch.sum()) * 0.9, kept=kept)
+
+
+def test_the_papers_scale_is_predicted_from_one_measured_evaluation() -> None:
+    about = {"dataset": "adult", "clients": 8, "epochs": 12, "seed": 0, "predicted": False, "solved": True}
+    rows = [
+        {**about, "method": contestants.EXACT, "seconds": 1.0, "evaluations": 180, "full_evaluation": 0.5},
+        {**about, "method": contestants.TMR, "seconds": 1.0, "evaluations": 30_000},
+        {**about, "method": contestants.TMR, "seconds": 1.0, "dataset": "compas", "evaluations": 3},
+    ]
+    told = contestants.at_full_scale(rows)
+    assert [(r["seconds"], r["solved"], r["predicted"]) for r in told] == [(90.0, True, True), (15_000.0, False, True)]
+
+
 def test_what_was_not_run_is_predicted_from_the_methods_own_rates() -> None:
     about = {"dataset": "adult", "clients": 8, "epochs": 12, "seed": 0}
-    row = {**about, "method": cactus.EXACT, "seconds": 1.8, "evaluations": 180, "predicted": False, "solved": True}
-    guessed = cactus.predicted_rows([row])
+    row = {**about, "method": contestants.EXACT, "seconds": 1.8, "evaluations": 180, "predicted": False, "solved": True}
+    guessed = contestants.predicted_rows([row])
     assert len(guessed) == 59  # the other instances of Adult
-    assert {r["method"] for r in guessed} == {cactus.EXACT}
+    assert {r["method"] for r in guessed} == {contestants.EXACT}
     of_64 = [r for r in guessed if (r["clients"], r["epochs"]) == (64, 50)]
     assert of_64[0]["seconds"] == pytest.approx(50 * (2.0**32 - 1) * 0.01)
     assert not of_64[0]["solved"]
@@ -150,7 +197,7 @@ def test_a_figure_is_drawn_from_the_instances_finished_so_far(tmp_path: Path) ->
     assert whole is not None
     assert part is not None
     assert (part.shown.ran, part.shown.planned) == (1, whole.shown.ran)
-    assert "1 of 4 instances run" in part.shown.svg()
+    assert "1 of 4 federations" in part.shown.svg()
     assert {claim.holds for claim in part.shown.claims} == {None}  # a part of the instances decides nothing
 
 

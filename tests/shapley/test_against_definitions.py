@@ -174,7 +174,7 @@ def test_comfedsv_equals_a_plain_completion_of_the_utility_matrix() -> None:
     again = np.random.default_rng(9)
     orders = random_permutations(again, max(10, math.ceil(4 * math.log(4))), 4)
     columns = PrefixColumns.of(orders)
-    seen = columns.observed(present)
+    seen = np.array([[set(np.flatnonzero(m)) <= set(members) for m in columns.members] for members in present])
     matrix = np.array([[t[int(m @ (1 << np.arange(4)))] for m in columns.members] for t in tables])
     guessed = completed(matrix, seen, again)
     plain = np.zeros(4)

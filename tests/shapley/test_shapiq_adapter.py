@@ -8,21 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import shapiq.approximator
 
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.remarks import LibraryMessage
-from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS, Shapiq
+from flcontrib_core.shapley.shapiq_adapter import APPROXIMATORS, NEWER, Shapiq
 from tests.shapley.closed_form import random_table, smooth_game, table_game
 
-WORKING = tuple(name for name in APPROXIMATORS if "SPEX" not in name)
+WORKING = tuple(name for name in APPROXIMATORS if "SPEX" not in name and name not in NEWER)
+NEWEST_THERE = hasattr(shapiq.approximator, NEWER[0])
 
 
 def test_the_names_are_those_of_the_library() -> None:
     from shapiq.approximator import SV_APPROXIMATORS
 
     kinds: list[Any] = list(SV_APPROXIMATORS)
-    assert set(APPROXIMATORS) == {kind.__name__ for kind in kinds}
+    assert set(APPROXIMATORS) - (set() if NEWEST_THERE else set(NEWER)) == {kind.__name__ for kind in kinds}
 
 
 @pytest.mark.parametrize("name", WORKING)
@@ -36,6 +38,46 @@ def test_each_spends_its_budget_and_comes_near(name: str) -> None:
     assert np.abs(estimate.values - shapley_from_table(table)).max() < 0.25
     assert estimate.method == f"shapiq:{name}"
     assert np.isnan(estimate.standard_errors).all()
+
+
+@pytest.mark.skipif(not NEWEST_THERE, reason="shapiq 1.8 needs Python 3.12")
+@pytest.mark.parametrize(
+    ("name", "players", "evaluations"),
+    [("LeverageSHAP", 8, 180), ("RegressionMSR", 8, 180), ("OddSHAP", 8, 180), ("ShaplEIG", 6, 36)],
+)
+def test_the_newest_spend_their_budget_and_come_near(name: str, players: int, evaluations: int) -> None:
+    size = 1 << players
+    table = random_table(0, players) * 0.1 + np.bitwise_count(np.arange(size))[:, None] * np.array([[0.3]])
+    table[0] = 0
+    estimator = Shapiq(name=name, evaluations=evaluations)
+    estimate = estimator.estimate(table_game(table).oracle(), np.random.default_rng(0))
+    assert evaluations - 2 <= estimate.evaluations <= evaluations
+    assert np.abs(estimate.values - shapley_from_table(table)).max() < 0.25
+
+
+@pytest.mark.skipif(NEWEST_THERE, reason="this shapiq has them")
+def test_what_an_older_library_lacks_is_named() -> None:
+    with pytest.raises(MissingPart, match="shapiq:OddSHAP came with shapiq"):
+        Shapiq(name="OddSHAP", evaluations=20).estimate(smooth_game(0, 6).oracle(), np.random.default_rng(0))
+
+
+def test_one_that_chooses_by_values_counts_what_all_utilities_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ShaplEIG's way: for every utility other coalitions, each within the budget."""
+
+    class Choosy:
+        def __init__(self, n: int, **_: object) -> None:
+            self.n = n
+
+        def approximate(self, budget: int, game: Any) -> dict[tuple[int], float]:
+            first = game(np.eye(self.n, dtype=bool)[:1])[0]
+            game(np.roll(np.eye(self.n, dtype=bool), 1 if first > 0 else 3, axis=1)[: budget - 2])
+            return {(i,): 0.0 for i in range(self.n)}
+
+    monkeypatch.setattr(shapiq.approximator, "ShaplEIG", Choosy, raising=False)
+    table = np.zeros((64, 2))
+    table[1] = 1.0, -1.0
+    estimate = Shapiq(name="ShaplEIG", evaluations=3).estimate(table_game(table).oracle(), np.random.default_rng(0))
+    assert estimate.evaluations == 5  # the first player, and two more for each utility
 
 
 def test_equals_the_library_called_directly() -> None:

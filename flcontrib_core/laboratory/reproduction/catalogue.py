@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flcontrib_core.errors import SettingsError
+from flcontrib_core.execution.engine import Execution
 from flcontrib_core.laboratory.reproduction import (
     ablations,
     aggregation,
@@ -43,7 +44,7 @@ def reproduce(
     name: str,
     stage: Stage,
     folder: Path | None = None,
-    workers: int = 1,
+    where: Execution | None = None,
     on_progress: OnProgress = no_progress,
     *,
     only_kept: bool = False,
@@ -55,14 +56,17 @@ def reproduce(
     """
     recipe = recipe_of(name)
     instances = recipe.instances(stage)
-    found = run_instances(recipe.name, recipe.work, stage, instances, folder, workers, on_progress, only_kept=only_kept)
+    found = run_instances(
+        recipe.name, recipe.work, stage, instances, folder, where or Execution(workers=1), on_progress,
+        only_kept=only_kept, price=recipe.evaluations,
+    )  # fmt: skip
     if not found.instances:
         return None
     figure = recipe.read(stage, found.rows)
     spent = replace(figure.shown, seconds=round(found.seconds, 1), ran=found.instances, planned=len(instances))
     if found.instances < len(instances):  # a part of the instances decides nothing
         spent = replace(spent, claims=tuple(replace(claim, holds=None) for claim in spent.claims))
-    return replace(figure, shown=replace(spent, seeds=len(stage.repeats)))
+    return replace(figure, shown=replace(spent, seeds=len({i.seed for i in instances})))
 
 
 def price_of_figures(names: Iterable[str], stage: Stage, workers: int = 1) -> dict[str, float]:

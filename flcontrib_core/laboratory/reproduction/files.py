@@ -34,7 +34,7 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
         paragraph(shown.drawn.take_away),
         paragraph(shown.scale_words, "second small"),
         inline_svg(draw_panels(shown.drawn, "light"), title, panels_alt(shown.drawn)),
-        section("Claims", grid(("Claim", "Paper", "Ours", ""), [c.cells for c in shown.claims], words=4)),
+        section("Claims", grid(("Claim", "Paper", "Ours", ""), [c.cells for c in shown.claims], words=3)),
         section("What was run", paragraph(shown.note)),
     ]
     digest = hashlib.sha256(data.encode()).hexdigest()

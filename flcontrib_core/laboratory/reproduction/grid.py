@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core import __version__
-from flcontrib_core.execution.local import run_tasks
+from flcontrib_core.execution.engine import Execution, run_tasks
 from flcontrib_core.files import write_atomic
 from flcontrib_core.history.assess import assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory
@@ -34,7 +34,7 @@ from flcontrib_core.shapley.surrogate import Surrogate
 from flcontrib_core.vocabulary import CellState, FillPolicy, OnProgress, no_progress
 
 CUT_OFF_SECONDS = 12_000.0
-LAYOUT = 3
+LAYOUT = 4
 """Of the kept rows: raised whenever an instance's work gives other rows than before."""
 TABLES = ("adult", "compas")
 CLIENTS = (4, 8, 16, 32, 64)
@@ -150,21 +150,56 @@ class Assessed:
     """(T + 1,)"""
 
 
-def assess_within(run: RunLog, settings: AssessSettings, cut_off: float = CUT_OFF_SECONDS) -> Assessed:
-    """The history in this process, by its CPU time. Raises CutOffReached after the first epoch beyond ``cut_off``."""
+class KeptEpochs:
+    """Finished epochs of one run under one method, with their CPU seconds: a longer run of it begins with them."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, dict[str, np.ndarray]] = {}
+        self.seconds: dict[tuple[int, bool], float] = {}
+        """Of an epoch, valued or only walked over."""
+
+    def recall(self, key: str) -> dict[str, np.ndarray] | None:
+        """The answer kept under a key."""
+        return self.arrays.get(key)
+
+    def keep(self, key: str, arrays: dict[str, np.ndarray]) -> None:
+        """Keeps an answer; logits are not: whoever needs them pays for them."""
+        if "logits" not in arrays:
+            self.arrays[key] = arrays
+
+
+def assess_within(
+    run: RunLog, settings: AssessSettings, cut_off: float = CUT_OFF_SECONDS, kept: KeptEpochs | None = None
+) -> Assessed:
+    """The history in this process, by its CPU time. Raises CutOffReached after the first epoch beyond ``cut_off``.
+
+    ``kept``: epochs that a shorter part of the same run has computed count the seconds they took there.
+    """
+    kept = KeptEpochs() if kept is None else kept
     began = last = time.process_time()
+    earlier = 0.0
     spent = np.zeros(run.epoch_count + 1)
 
     def count(answer: EpochAnswer) -> None:
-        nonlocal last
+        nonlocal last, earlier
         now = time.process_time()
-        spent[answer.epoch] = now - last
+        key = answer.epoch, answer.estimate is not None
+        if key in kept.seconds:
+            earlier += kept.seconds[key]
+        else:
+            kept.seconds[key] = now - last
+        spent[answer.epoch] = kept.seconds[key]
         last = now
-        if now - began > cut_off:
+        if now - began + earlier > cut_off:
             raise CutOffReached(f"more than {cut_off:g} s after epoch {answer.epoch}")
 
-    history = assess_contributions(run, replace(settings, observe=False), on_epoch=count)
-    return Assessed(history, time.process_time() - began, spent)
+    history = assess_contributions(run, replace(settings, observe=False), on_epoch=count, checkpoints=kept)
+    return Assessed(history, time.process_time() - began + earlier, spent)
+
+
+def first_epochs(run: RunLog, epochs: int) -> RunLog:
+    """The run as it stood after so many epochs: training never looks ahead."""
+    return replace(run, epochs=run.epochs[:epochs])
 
 
 def squared_errors(found: ContributionHistory, truth: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> Row:
@@ -196,16 +231,21 @@ def run_instances(
     stage: Stage,
     instances: Sequence[Instance],
     folder: Path | None,
-    workers: int,
+    where: Execution,
     on_progress: OnProgress = no_progress,
     *,
     only_kept: bool = False,
+    price: Callable[[Stage, Instance], float] = lambda _, instance: float(instance.epochs),
 ) -> Outcome:
-    """The rows of all instances in their order; those kept in ``folder`` are not run again, with ``only_kept`` none."""
+    """The rows of all instances in their order; those kept in ``folder`` are not run again, with ``only_kept`` none.
+
+    The dearest by ``price`` begin, so that no worker is left alone with one at the end.
+    """
     kept = {n: found for n, i in enumerate(instances) if (found := _kept(folder, name, stage, i)) is not None}
     on_progress(len(kept), len(instances), name)
     todo = [] if only_kept else [(n, i) for n, i in enumerate(instances) if n not in kept]
-    for n, found in run_tasks(_numbered, (work, stage), iter(todo), workers):
+    todo.sort(key=lambda task: -price(stage, task[1]))
+    for n, found in run_tasks(_numbered, (work, stage), iter(todo), where):
         kept[n] = found
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -239,15 +279,21 @@ def _kept(folder: Path | None, name: str, stage: Stage, instance: Instance) -> O
     return Outcome(**json.loads(place.read_text())) if place.exists() else None
 
 
-def evaluations_per_second(stage: Stage, dataset: str) -> float:
+def evaluations_per_second(stage: Stage, dataset: str, models: int = 16, **changes: Any) -> float:
     """Measured on a one-epoch federation of two clients: a prediction, never part of a result."""
-    run = stage.train(Instance(dataset, 2, 1, 0, participation=1.0), train_rows=300)
+    run = stage.train(Instance(dataset, 2, 1, 0, participation=1.0), train_rows=300, **changes)
     evaluator = evaluator_for(run, ("loss", "accuracy"))
-    models = np.repeat(run.initial()[None, :], 16, axis=0)
-    evaluator.evaluate(models[:8])
+    some = np.repeat(run.initial()[None, :], models, axis=0)
+    evaluator.evaluate(some[: -(-models // 2)])
     began = time.process_time()
-    evaluator.evaluate(models)
-    return 16 / max(time.process_time() - began, 1e-6)
+    evaluator.evaluate(some)
+    return models / max(time.process_time() - began, 1e-6)
+
+
+def full_evaluation_seconds(stage: Stage, dataset: str) -> float:
+    """Of one evaluation at the paper's scale."""
+    full, models = replace(stage, full=True), 2 if dataset == "cifar10" else 8
+    return 1 / evaluations_per_second(full, dataset, models, local_epochs=1)
 
 
 def paper_grid() -> Iterator[Instance]:
