@@ -81,9 +81,9 @@ def edited(edit: Callable[[Files], object], method: int = 8) -> Write:
 
 
 def all_cases() -> list[Case]:
-    from tests.corpus import archives, contents, exhausting, structures, tables
+    from tests.corpus import archives, attacks, contents, exhausting, structures, tables
 
     if not CASES:
-        for module in (archives, structures, contents, tables, exhausting):
+        for module in (archives, structures, contents, tables, exhausting, attacks):
             module.register()
     return CASES

@@ -26,15 +26,16 @@ def csv(text: str) -> Write:
     return file(text.encode(), ".csv")
 
 
+def parquet_bytes(table: Any) -> bytes:
+    import pyarrow.parquet as pq
+
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    return out.getvalue()
+
+
 def parquet(build: Callable[[], Any]) -> Write:
-    def content() -> bytes:
-        import pyarrow.parquet as pq
-
-        out = io.BytesIO()
-        pq.write_table(build(), out)
-        return out.getvalue()
-
-    return file(content, ".parquet")
+    return file(lambda: parquet_bytes(build()), ".parquet")
 
 
 def arrow_table(**columns: Any) -> Callable[[], Any]:

@@ -1,0 +1,245 @@
+"""Version 2 fields and declared models as an attacker would write them: numbers at the edge, shapes that explode."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from tests.corpus.cases import Write, add, bundle, file
+from tests.corpus.exhausting import long_log, packed
+from tests.corpus.good_logs import Files, LogWriter, as_json, line, sha256
+
+SMALL = ("W_VALID_SMALL",)
+LAST = {"op": "linear", "weight": "w"}
+
+
+def register() -> None:
+    _weights_and_starts()
+    _many_rows()
+    _manifests()
+    _wide_models()
+    _dear_models()
+    _odd_fields()
+
+
+def _second(change: Any) -> Write:
+    def files() -> Files:
+        writer = LogWriter()
+        writer.extra_manifest["version"] = 2
+        change(writer)
+        return writer.files()
+
+    return bundle(files)
+
+
+def _weights_and_starts() -> None:
+    value: Any
+
+    def weights(value: Any) -> Any:
+        return lambda writer: [
+            entry.update(weights=dict.fromkeys(entry["participants"], value)) for entry in writer.lines
+        ]
+
+    for words, value in (
+        ("infinite in sum", 1e308),
+        ("denormal", 1e-320),
+        ("a text", "1"),
+        ("none at all", []),
+        ("true", True),
+    ):
+        add(0, f"weights: {words}", _second(weights(value)), "E_WEIGHTS")
+    add(0, "weights: large and equal", _second(weights(2**62)))
+
+    def start(value: Any) -> Any:
+        return lambda writer: writer.lines[1].update(start_epoch={writer.lines[1]["participants"][0]: value})
+
+    for words, value in (
+        ("in the future", 5),
+        ("negative", -1),
+        ("a fraction", 1.0),
+        ("two of one row", [0, 0]),
+        ("true", True),
+    ):
+        add(0, f"start_epoch: {words}", _second(start(value)), "E_START_EPOCH")
+
+
+def many_rows(count: int, clients: int, with_weights: bool) -> Files:
+    """One epoch of so many rows, of so few clients."""
+    files = long_log([f"c{i}" for i in range(clients)], 1)
+    names = [f"c{i % clients}" for i in range(count)]
+    name = "epochs/00001.safetensors"
+    files[name] = save({"updates": np.random.default_rng(0).normal(size=(count, 1)).astype(np.float32)})
+    entry: dict[str, Any] = {"epoch": 1, "participants": names, "file": name, "sha256": sha256(files[name])}
+    if with_weights:
+        entry |= {"weights": dict.fromkeys(names, 0.5), "start_epoch": dict.fromkeys(names, 0)}
+    manifest = json.loads(files["manifest.json"]) | {"version": 2}
+    return {**files, "epochs.jsonl": line(entry), "manifest.json": as_json(manifest)}
+
+
+def _many_rows() -> None:
+    told = ("W_DUPLICATE_DELTA", "W_NORM")
+    for words, counts in (
+        ("one client 100,000 times in a round", (100_000, 1, False)),
+        ("100,000 clients with weights and starts", (100_000, 100_000, True)),
+        ("50,000 clients twice in a round", (100_000, 50_000, True)),
+    ):
+        add(0, words, file(lambda counts=counts: packed(many_rows(*counts))), warnings=told)
+
+
+def _manifests() -> None:
+    def manifest(**values: Any) -> Write:
+        return _second(lambda writer: writer.extra_manifest.update(values))
+
+    add(0, "dtype in a list", manifest(dtype=["float32"]), "E_MANIFEST")
+    add(0, "task in a list", manifest(task=["classification"]), "E_MANIFEST")
+    note = {"client": "hospital-a", "epochs": [1, 2], "by": "b", "when": "w"}
+    add(0, "note with terminal escapes", manifest(notes=[note | {"text": "\x1b[31mred\x07\r\n\u202e"}]))
+    add(0, "note about 2^31 epochs", manifest(notes=[note | {"text": "t", "epochs": [1, 2**31]}]))
+    add(0, "note without end", manifest(notes=[note | {"text": "x" * 2001}]), "E_NOTES")
+    for words, name in (
+        ("terminal title", "\x1b]0;x\x07"),
+        ("quotes and tabs", "a\t\"'\n"),
+        ("bidi", "\u2066\u202e"),
+        ("no width", "\u200b"),
+    ):
+
+        def rename(writer: LogWriter, name: str = name) -> None:
+            old, writer.clients[0]["id"] = writer.clients[0]["id"], name
+            for entry in writer.lines:
+                entry["participants"] = [name if p == old else p for p in entry["participants"]]
+
+        add(0, f"id of {words}", _second(rename), warnings=() if "quotes" in words else ("W_CONFUSABLE",))
+
+
+def model_log(spec: Any, shapes: dict[str, tuple[int, ...]], rows: int = 20) -> Files:
+    """Two epochs of two clients with this model; its input has six features, its output three classes."""
+    writer = LogWriter(epochs=0, clients=(("a", 1), ("b", 2)))
+    rng = np.random.default_rng(0)
+    writer.initial = {name: rng.normal(scale=0.01, size=shape).astype(np.float32) for name, shape in shapes.items()}
+    writer.model = spec
+    writer.validation = {"x": rng.normal(size=(rows, 6)).astype(np.float32), "y": rng.integers(0, 3, rows)}
+    count = sum(int(np.prod(shape)) for shape in shapes.values())
+    for epoch in (1, 2):
+        writer.lines.append({"epoch": epoch, "participants": ["a", "b"]})
+        writer.tensors.append({"updates": rng.normal(scale=0.01, size=(2, count)).astype(np.float32)})
+    return writer.files()
+
+
+def graph(*nodes: dict[str, Any]) -> dict[str, Any]:
+    """Nodes in a row, unless they say what they read."""
+    named, before = [], "input"
+    for number, node in enumerate(nodes):
+        named.append({"name": f"n{number}", "inputs": [before], **node})
+        before = named[-1]["name"]
+    return {"input": [6], "nodes": named, "output": before}
+
+
+def _model(spec: Any, **shapes: tuple[int, ...]) -> Write:
+    return bundle(lambda: model_log(spec, {"w": (3, 6), **shapes}))
+
+
+WIDE = ({"op": "reshape", "shape": [6, 1]}, {"op": "expand", "shape": [6, 2**20], "name": "wide"})
+NARROW = ({"op": "mean", "dims": [2]}, LAST)
+"""Six million numbers per row, and back."""
+
+
+def _wide_models() -> None:
+    doubled = [
+        {"op": "cat", "dim": 1, "name": f"c{i}", "inputs": [f"c{i - 1}" if i else "input"] * 2} for i in range(60)
+    ]
+    add(0, "model: sixty doublings", _model(graph(*doubled, LAST)), "E_MODEL_SIZE")
+    kept = [{"op": "mul", "value": 1.0 + i, "inputs": ["wide"], "name": f"m{i}"} for i in range(40)]
+    read = [{"op": "maximum", "inputs": [f"m{i}", f"x{i - 1}" if i else "wide"], "name": f"x{i}"} for i in range(40)]
+    add(
+        0, "model: forty wide values at once", _model(graph(*WIDE, *kept, *read, *NARROW)), "E_MODEL_SIZE", names="held"
+    )
+    add(0, "model: wide, one after the other", _model(graph(*WIDE, *[{"op": "exp"}] * 5, *NARROW)), warnings=SMALL)
+    line_of = {"op": "reshape", "shape": [1, 6]}
+    back = ({"op": "adaptive_avg_pool1d", "size": 6}, {"op": "flatten"}, LAST)
+    for words, node in (
+        ("interpolation to 2^31", {"op": "interpolate", "size": [2**31 - 1]}),
+        ("interpolation by 1e300", {"op": "interpolate", "scale": 1e300}),
+        ("padding of 2^31", {"op": "pad", "sizes": [2**31 - 1, 2**31 - 1]}),
+        ("transposed convolution by 2^31", {"op": "conv_transpose1d", "weight": "k", "stride": 2**31 - 1}),
+    ):
+        add(0, f"model: {words}", _model(graph(line_of, node, *back), k=(1, 1, 2)), "E_MODEL_SIZE")
+    stretched = [{"op": "conv_transpose1d", "weight": "k", "stride": 2}] * 60
+    add(
+        0,
+        "model: sixty transposed convolutions",
+        _model(graph(line_of, *stretched, *back), k=(1, 1, 2)),
+        "E_MODEL_SIZE",
+    )
+    add(
+        0,
+        "model: expanded to 2^31",
+        _model(graph(WIDE[0], {"op": "expand", "shape": [6, 2**31 - 1]}, *NARROW)),
+        "E_MODEL_SIZE",
+    )
+    add(
+        0,
+        "model: folded into 2^31 rows",
+        _model(graph({"op": "reshape", "shape": [1], "fold": 2**31 - 1}, LAST)),
+        "E_MODEL_SHAPE",
+    )
+
+
+def _dear_models() -> None:
+    square = (
+        {"op": "reshape", "shape": [1, 6]},
+        {"op": "expand", "shape": [4000, 6], "name": "a"},
+        {"op": "permute", "dims": [2, 1], "name": "b"},
+        {"op": "matmul", "inputs": ["a", "b"], "name": "p0"},
+    )
+    powers = [{"op": "matmul", "inputs": [f"p{i}"] * 2, "name": f"p{i + 1}"} for i in range(10)]
+    ends = ({"op": "slice", "dim": 2, "stop": 6}, {"op": "mean", "dims": [1]}, LAST)
+    add(
+        0,
+        "model: ten products of 4000 × 4000",
+        _model(graph(*square, *powers, *ends)),
+        "E_MODEL_SIZE",
+        names="multiply-adds",
+    )
+    pooled = (
+        {"op": "reshape", "shape": [6, 1, 1]},
+        {"op": "interpolate", "size": [1024, 1024]},
+        {"op": "max_pool2d", "kernel": 500, "stride": 1},
+        {"op": "adaptive_avg_pool2d", "size": 1},
+        {"op": "flatten"},
+        LAST,
+    )
+    add(0, "model: pool over half a million", _model(graph(*pooled)), "E_MODEL_SIZE", names="multiply-adds")
+    rolled = [{"op": "roll", "shifts": [1], "dims": [2]}] * 4000
+    add(0, "model: four thousand rolls, dear and allowed", _model(graph(*WIDE, *rolled, *NARROW)), warnings=SMALL)
+    steps = ({"op": "reshape", "shape": [1, 6]}, {"op": "expand", "shape": [2**22, 6]})
+    cell = {"op": "lstm", "weights": ["i", "h"], "biased": False, "output": "hidden"}
+    add(0, "model: four million steps", _model(graph(*steps, cell, LAST), i=(24, 6), h=(24, 6)), "E_MODEL_SIZE")
+    heads = {"op": "multi_head_attention", "heads": 6, "weight": "a", "out_weight": "o"}
+    long = (
+        {"op": "reshape", "shape": [1, 6]},
+        {"op": "expand", "shape": [60_000, 6]},
+        heads,
+        {"op": "mean", "dims": [1]},
+        LAST,
+    )
+    add(0, "model: attention over 60,000 steps", _model(graph(*long), a=(18, 6), o=(6, 6)), "E_MODEL_SIZE")
+
+
+def _odd_fields() -> None:
+    for words, node, code in (
+        ("groups of 2^31", {"op": "group_norm", "groups": 2**31 - 1}, "E_MODEL_SHAPE"),
+        ("softmax over dimension 8", {"op": "softmax", "dim": 8}, "E_MODEL_SHAPE"),
+        ("a name of escapes", {"op": "\x1b[31m\n"}, "E_MODEL_OP"),
+        ("a name of Python", {"op": "__class__"}, "E_MODEL_OP"),
+    ):
+        add(0, f"model: {words}", _model(graph(node, LAST)), code)
+    add(0, "model: numbers without end", _model(graph(*[{"op": "exp"}] * 10, LAST)), warnings=SMALL)
+    circle = {
+        "input": [6],
+        "output": "b",
+        "nodes": [{"name": "a", "op": "add", "inputs": ["b", "input"]}, {"name": "b", "op": "relu", "inputs": ["a"]}],
+    }
+    add(0, "model: a circle", _model(circle), "E_MODEL")
