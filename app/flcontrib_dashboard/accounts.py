@@ -175,7 +175,7 @@ def your_name() -> str:
 
 AUDITORS_MAY_NOT: Mapping[str, frozenset[str]] = {
     "": frozenset(
-        {"add_run", "delete_run", "describe_run", "store_result", "checkpoints", "utility_memory", "mend"}
+        {"add_run", "delete_run", "drop_logs", "describe_run", "store_result", "checkpoints", "utility_memory", "mend"}
         | {"name_result", "pin_result", "enter_recording", "say_ended", "settle_recording", "raise_provisional"}
     ),
     "preferences": frozenset({"set_execution", "set_notices", "set_display"}),

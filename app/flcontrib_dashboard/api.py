@@ -73,7 +73,7 @@ def runs(workspace: Workspace, account: Account, _: dict[str, str]) -> Answer:
 
 
 def audit_of(workspace: Workspace, account: Account, path: dict[str, str]) -> Answer:
-    """GET /api/runs/DIGEST/audit: the newest result with what was decided; not for clients."""
+    """GET /api/runs/DIGEST/audit: the result that opens first, with what was decided; not for clients."""
     if account.role is Role.CLIENT:
         raise Refused(403, "a client's token opens its own extract and nothing else")
     report = _report(workspace, _run(workspace, path["digest"]))
@@ -101,10 +101,10 @@ def _run(workspace: Workspace, digest: str) -> RunEntry:
 
 
 def _report(workspace: Workspace, entry: RunEntry) -> Any:
-    newest = workspace.latest_result(entry.digest, "audit")
-    if newest is None:
+    first = workspace.default_result(entry.digest)  # the one that every page opens first
+    if first is None:
         raise Refused(404, "this run has no result")
-    return stored_report(workspace, newest)
+    return stored_report(workspace, first)
 
 
 def _answering(ask: Callable[[Workspace, Account, dict[str, str]], Answer]) -> Callable[..., Any]:

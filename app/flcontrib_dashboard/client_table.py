@@ -8,10 +8,10 @@ import numpy as np
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts import Following
+from flcontrib_core.charts import Following, fill_of
 from flcontrib_core.reports import share_of_help, table_csv, totals_table
-from flcontrib_core.vocabulary import FillPolicy, FloatArray
-from flcontrib_core.words import numbers, pending_epochs
+from flcontrib_core.vocabulary import FillPolicy, FloatArray, Orientation
+from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls, selection, state
 
 SEARCH_FROM = 20
@@ -21,8 +21,8 @@ ROWS_IN_SIGHT = 12
 TALLEST = 460
 """Pixels of a table with more rows than that."""
 COLUMNS = {
-    "Total": "credit over the whole run, help up, the initial model's share left out",
-    "± 95%": "of the total; epochs without a value are counted by the rule above, so the interval is not theirs",
+    "Total": "over the whole run, the initial model's share left out",
+    "± 95%": "of the total; epochs without a value are counted by a rule, so the interval is not theirs",
     "± worst case": "the linear sum of the epochs' half-widths: what the total is off by where all of them err one way",
     "Share of the help": "Each client's part of all positive totals; a negative total counts as zero here.",
     "Took part": "epochs",
@@ -30,19 +30,20 @@ COLUMNS = {
 }
 
 
-def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[str, list[Any]]:
-    """One entry per client, best first: credit, interval, share of the improvement, participation, data size."""
+def totals_columns(
+    report: AuditReport, utility: str, fill: FillPolicy, orientation: Orientation = Orientation.HELP_UP
+) -> dict[str, list[Any]]:
+    """One entry per client, best first: total, interval, share of the improvement, participation, data size."""
     history = report.history
-    sign = -history.harm_sign(utility)
-    credit = sign * (history.totals(utility, fill) - history.of(utility).values[0])
+    credit = history.shown_totals(utility, fill)
     order = np.argsort(-credit, kind="stable")
-    credit = credit[order]
+    credit, total = credit[order], history.shown_totals(utility, fill, orientation)[order]
     half = 1.96 * history.total_standard_errors(utility)[order]
     digits = digits_of(credit)
     unknown = history.of(utility).missing.sum(axis=0)[order]
     columns: dict[str, list[Any]] = {
         "Client": [history.client_ids[i] for i in order],
-        "Total": credit.tolist(),
+        "Total": total.tolist(),
         "± 95%": interval_column(half, digits, unknown),
     }
     if np.nan_to_num(half).any():  # where all is exact, it is in the worst case too
@@ -55,13 +56,14 @@ def totals_columns(report: AuditReport, utility: str, fill: FillPolicy) -> dict[
     if history.data_sizes:
         sizes = np.asarray(history.data_sizes)[order]
         columns["Rows"] = sizes.tolist()
-        columns["Per 100 rows"] = [c / s * 100 if s else None for c, s in zip(credit.tolist(), sizes, strict=True)]
+        columns["Per 100 rows"] = [c / s * 100 if s else None for c, s in zip(total.tolist(), sizes, strict=True)]
     return columns
 
 
-def fill_of(report: AuditReport) -> FillPolicy:
-    """How epochs without values count in totals: an equal split, but nothing at all while their gain is unknown."""
-    return FillPolicy.ZERO if pending_epochs(report) else FillPolicy.EQUAL
+def totals_file(fill: FillPolicy, orientation: Orientation) -> str:
+    """'totals', with what is not the usual in its name: two files of different signs never share one."""
+    filled = "" if fill is FillPolicy.EQUAL else f"-{fill}-fill"
+    return f"totals{filled}{'' if orientation is Orientation.HELP_UP else '-paper-orientation'}"
 
 
 def interval_column(halves: FloatArray, digits: int, unknown: FloatArray) -> list[str]:
@@ -80,12 +82,38 @@ def digits_of(credit: np.ndarray) -> int:
     return max(3, numbers.digits_for(float(np.abs(credit).max(initial=0.0))))
 
 
-def show_totals(shown: state.Shown, utility: str, following: Following, fill: FillPolicy | None = None) -> None:
+def formats(digits: int, largest: float | None) -> dict[str, Any]:
+    """How each column is written; ``largest``: what fills a bar, where that is not a hundred percent."""
+    number, words = st.column_config.NumberColumn, st.column_config.TextColumn
+    return {
+        "Total": number(help=COLUMNS["Total"], format=f"%+.{digits}f"),
+        "Per 100 rows": number(format=f"%+.{digits}f"),
+        "± 95%": words(help=COLUMNS["± 95%"]),
+        "± worst case": words(help=COLUMNS["± worst case"]),
+        "Took part": number(help=COLUMNS["Took part"]),
+        "Computed": number(help=COLUMNS["Computed"]),
+        "Share of the help": st.column_config.ProgressColumn(
+            help=COLUMNS["Share of the help"],
+            format="%.0f%%" if largest is None else "%.3f%%",
+            min_value=0,
+            max_value=100 if largest is None else max(largest, 1e-9),
+        ),
+    }
+
+
+def show_totals(
+    shown: state.Shown,
+    utility: str,
+    following: Following,
+    fill: FillPolicy | None = None,
+    orientation: Orientation = Orientation.HELP_UP,
+) -> None:
     """The table, a search where it is long, and its CSV."""
     report = shown.report
-    fill = fill or fill_of(report)
+    fill = fill or fill_of(report.history)
     columns = state.cached(
-        (shown.result.digest, "totals", utility, str(fill)), lambda: totals_columns(report, utility, fill)
+        (shown.result.digest, "totals", utility, str(fill), orientation),
+        lambda: totals_columns(report, utility, fill, orientation),
     )
     names: list[str] = columns["Client"]
     rows = list(range(len(names)))
@@ -106,36 +134,25 @@ def show_totals(shown: state.Shown, utility: str, following: Following, fill: Fi
     digits = digits_of(np.asarray(columns["Total"]))
     largest = max(columns["Share of the help"])
     tiny = largest < SMALLEST_LARGE_SHARE  # of thousands of clients none has one percent
-    number = st.column_config.NumberColumn
     controls.table(
         {name: [values[r] for r in rows] for name, values in columns.items()},
         key=key,
-        height="auto" if len(rows) <= ROWS_IN_SIGHT else TALLEST,
+        height="content" if len(rows) <= ROWS_IN_SIGHT else TALLEST,
         on_select=take,
         selection_mode="single-row",
-        column_config={
-            "Total": number(help=COLUMNS["Total"], format=f"%+.{digits}f"),
-            "Per 100 rows": number(format=f"%+.{digits}f"),
-            "± 95%": st.column_config.TextColumn(help=COLUMNS["± 95%"]),
-            "± worst case": st.column_config.TextColumn(help=COLUMNS["± worst case"]),
-            "Took part": number(help=COLUMNS["Took part"]),
-            "Computed": number(help=COLUMNS["Computed"]),
-            "Share of the help": st.column_config.ProgressColumn(
-                help=COLUMNS["Share of the help"],
-                format="%.3f%%" if tiny else "%.0f%%",
-                min_value=0,
-                max_value=max(largest, 1e-9) if tiny else 100,
-            ),
-        },
+        column_config=formats(digits, largest if tiny else None),
     )
     full_bar = " A full bar is the largest share." if tiny else ""
+    name = numbers.credited(utility, utility in report.history.lower_is_better, orientation)
+    negative = "negative" if orientation is Orientation.HELP_UP else "harmful"
     st.caption(
-        f"Share of the help: a client's part of all positive totals. A negative total counts as zero in it.{full_bar}"
+        f"Total: {name}. Share of the help: a client's part of all helpful totals. A {negative} total counts as zero "
+        f"in it.{full_bar}"
     )
     st.download_button(
         "Totals as CSV",
-        lambda: table_csv(totals_table(report.history, fill)),
-        file_name=controls.named("totals" if fill is FillPolicy.EQUAL else f"totals-{fill}-fill", "csv", shown),
+        lambda: table_csv(totals_table(report.history, fill, orientation)),
+        file_name=controls.named(totals_file(fill, orientation), "csv", shown),
         mime="text/csv",
         on_click="ignore",
     )

@@ -288,6 +288,14 @@ def next_steps(*links: tuple[str, str]) -> None:
             st.page_link(page_file(view), label=label, icon=":material/arrow_forward:")
 
 
+def words_here(*terms: str) -> None:
+    """The words of the glossary that this page uses, each a link to what it means."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="words-here"):
+        st.markdown(":gray[Words]", width="content")
+        for term in terms:
+            st.page_link(page_file("help"), label=term, help=wording.GLOSSARY[term], query_params={"term": term})
+
+
 def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
     """The report on screen, or what stands in its place (then None); ``unfinished``: also one a job is computing."""
     entry = state.current_run()

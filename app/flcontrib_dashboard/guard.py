@@ -6,8 +6,6 @@ whatever its port, and sends no header against framing. The guard stands before 
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,10 +15,15 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flcontrib_dashboard.pacing import MOST_SESSION_BYTES, PerAddress, SessionBytes, paced
 from flcontrib_dashboard.uploads import Refusal
 
 MOST_SOCKETS_PER_ADDRESS = 64
 """A reader's browser holds one per open page."""
+MOST_UPLOADS_PER_ADDRESS = 6
+"""At once; a browser sends no more."""
+PAGE_UPLOADS = "/_stcore/upload_file/"
+"""Where the upload field of a page sends its files: PAGE_UPLOADS session/file."""
 POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -49,11 +52,13 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: refuses other hosts and origins, bounds open sockets, and puts safe headers on every answer."""
+    """ASGI middleware: refuses other hosts and origins, bounds what one visitor holds, sets safe headers on answers."""
 
     def __init__(self, app: ASGIApp, most_sockets: int = MOST_SOCKETS_PER_ADDRESS) -> None:
         self.app = app
-        self._sockets = OpenSockets(most_sockets)
+        self._sockets = PerAddress(most_sockets)
+        self._uploads = PerAddress(MOST_UPLOADS_PER_ADDRESS)
+        self._page_files = SessionBytes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -61,14 +66,10 @@ class Guard:
             return
         headers = Headers(scope=scope)
         refused = other_host(headers, st.get_option("server.allowedHosts") or ())
-        if scope["type"] == "http":
-            if refused is not None:
-                answer = JSONResponse({"code": refused.code, "error": refused.words}, refused.status, HEADERS)
-                await answer(scope, receive, send)
-                return
-            await self.app(scope, receive, _with_headers(send))
-            return
         address = (scope.get("client") or ("", 0))[0]
+        if scope["type"] == "http":
+            await self._request(refused or self._page_upload(scope, headers), address, scope, receive, send)
+            return
         refused = refused or cross_origin(headers)
         if refused is not None or not self._sockets.enter(address):
             reason = "too many open pages" if refused is None else refused.words
@@ -79,28 +80,37 @@ class Guard:
         finally:
             self._sockets.leave(address)
 
+    async def _request(self, refused: Refusal | None, address: str, scope: Scope, receive: Receive, send: Send) -> None:
+        sends = scope["method"] in ("PUT", "POST")
+        if refused is None and sends and not self._uploads.enter(address):
+            sends = False
+            refused = Refusal(503, "E_UPLOAD_BUSY", "Too much is being sent from this address; try again later.")
+        if refused is not None:
+            answer = JSONResponse({"code": refused.code, "error": refused.words}, refused.status, HEADERS)
+            await answer(scope, receive, send)
+            return
+        try:
+            await self.app(scope, paced(receive), _with_headers(send))
+        finally:
+            if sends:
+                self._uploads.leave(address)
 
-class OpenSockets:
-    """How many sockets each address holds open."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._open: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def enter(self, address: str) -> bool:
-        """One more; False where the address has as many as it may."""
-        with self._lock:
-            if self._open[address] >= self._most:
-                return False
-            self._open[address] += 1
-            return True
-
-    def leave(self, address: str) -> None:
-        with self._lock:
-            self._open[address] -= 1
-            if not self._open[address]:
-                del self._open[address]
+    def _page_upload(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
+        """The upload field of a page keeps its files in memory: all of one session together are bounded."""
+        _, found, names = scope["path"].partition(PAGE_UPLOADS)
+        session, _, file = names.partition("/")
+        if not found or scope["method"] not in ("PUT", "DELETE"):
+            return None
+        if scope["method"] == "DELETE":
+            self._page_files.remove(session, file)
+            return None
+        length = headers.get("content-length", "")
+        if not (length.isascii() and length.isdigit()):
+            return Refusal(411, "E_UPLOAD_SIZE", "Say in Content-Length how much is being sent.")
+        if not self._page_files.add(session, file, int(length)):
+            words = f"This page holds {MOST_SESSION_BYTES >> 20} MB already: take files away, or use the drop zone."
+            return Refusal(413, "E_UPLOAD_SESSION", words)
+        return None
 
 
 def other_host(headers: Mapping[str, str], hosts: Sequence[str]) -> Refusal | None:

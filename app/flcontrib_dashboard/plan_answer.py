@@ -53,6 +53,13 @@ class Planned:
         return problem_of_history(self.shown.report.history, replace(settings, weight_utility=weight_utility))
 
     @property
+    def utilities(self) -> tuple[str, ...]:
+        """What the run's models are measured by."""
+        if self.measurement is not None:
+            return self.measurement.utilities
+        return self.shown.report.history.utilities if self.shown is not None else ()
+
+    @property
     def usual_k(self) -> int:
         """Before anything is computed as much as is affordable, afterwards a budget to compare with."""
         if self.shown is not None or self.measurement is None:

@@ -29,6 +29,9 @@ from flcontrib_dashboard.plan_answer import (
 from flcontrib_dashboard.plan_cards import blind, chosen_epochs, exposure_card, how_good, trade_off
 from flcontrib_dashboard.plan_knobs import knobs
 
+SENTENCE_WIDTH = 560
+"""Pixels; where they are not there, the button goes below the sentence instead of narrowing it."""
+
 
 @st.fragment
 def board(run: Planned) -> None:
@@ -38,7 +41,7 @@ def board(run: Planned) -> None:
     table = run.entry.kind == "utility-table"
     weigh = st.session_state.get("weigh") or "loss"
     try:
-        choice = knobs(run.problem(weigh), run.usual_k, table)
+        choice = knobs(run.problem(weigh), run.usual_k, table, run.utilities)
         answer = answer_to(run, choice)
     except FLContribError as fault:  # a weight utility that this run does not have, for instance
         st.error(controls.text_of(str(fault)))
@@ -57,6 +60,7 @@ def board(run: Planned) -> None:
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         blind(plan)
         how_good(answer)
+    controls.words_here("k/T", "Exposure", "γ (gamma)", "Two-sided fairness")
 
 
 def figures(answer: Answer) -> None:
@@ -99,7 +103,7 @@ def compute_row(answer: Answer) -> None:
     if plan.unused_budget:
         st.info(f"{numbers.several(plan.unused_budget, 'epoch')} of the budget stay unused at this γ.")
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="medium"):
-        with st.container(width="stretch", gap="xsmall"):
+        with st.container(width=SENTENCE_WIDTH, gap="xsmall"):
             if len(plan.chosen) < plan.epoch_count:
                 st.markdown(controls.text_of(trade_sentence(trade_of(plan, answer.largest))))
             if answer.price is not None:

@@ -17,7 +17,7 @@ from flcontrib_core.shapley import BUILT_IN, Estimator, RunEstimator, estimator_
 from flcontrib_core.vocabulary import FillPolicy, WeightMode
 from flcontrib_core.words import idle_reason
 from flcontrib_core.workspace import Execution
-from flcontrib_dashboard import accounts, controls, state
+from flcontrib_dashboard import computing, controls, state
 
 MODES = {
     FairnessMode.ONE_SIDED: "One-sided",
@@ -66,13 +66,16 @@ class Choice:
         return self.settings.assess
 
 
-def knobs(problem: SchedulingProblem, usual_k: int, table: bool) -> Choice:
-    """The four knobs of the schedule, and below them everything else; ``table``: nothing is evaluated."""
+def knobs(problem: SchedulingProblem, usual_k: int, table: bool, measured: Sequence[str] = UTILITIES) -> Choice:
+    """The four knobs of the schedule, and below them everything else. ``table``: nothing is evaluated; ``measured``:
+    the run's utilities."""
     with st.container(border=True):
         sliders = st.columns(2, gap="medium")
         choices = st.container(horizontal=True, gap="medium")
         how = st.expander("How it is computed", key="plan-more", on_change="rerun")
-    assess, preset, execution = _how(how, problem.epoch_count, table)
+    assess, preset, execution = _how(
+        how, table, UTILITIES if table or "accuracy" in measured or not measured else tuple(measured)
+    )
     budget = _budget(sliders, choices, problem, usual_k, assess)
     return Choice(AuditSettings(replace(assess, budget=budget), preset), execution)
 
@@ -139,34 +142,36 @@ def _why(idle: dict[str, Idle], knob: str) -> str | None:
     return idle_reason(idle[knob]) if knob in idle else None
 
 
-def _how(place: Any, epochs: int, table: bool) -> tuple[AssessSettings, str, Execution]:
+def _how(place: Any, table: bool, names: tuple[str, ...]) -> tuple[AssessSettings, str, Execution]:
     """Estimator, precision, utilities, weights, fill, seed, preset and workers; each in the URL where it is not the
     usual one."""
-    usual, held = AssessSettings(), state.workspace().preferences.execution()
+    usual = AssessSettings()
+    own = usual.utilities if names is UTILITIES else names
+    if not {*st.session_state.get("utilities", ())} <= {*names}:  # left by a run of another task
+        del st.session_state["utilities"]
+    if st.session_state.get("weigh", names[0]) not in names:
+        del st.session_state["weigh"]
     _first("estimator", "auto", list(BUILT_IN))
     _first("weights", usual.weights.value, [w.value for w in WeightMode])
-    _first("weigh", usual.weight_utility, list(UTILITIES))
+    _first("weigh", usual.weight_utility if usual.weight_utility in names else names[0], list(names))
     _first("fill", usual.fill.value, [f.value for f in FillPolicy])
     _first("preset", "default", ["default", "strict"])
-    named = [u for u in st.query_params.get("utilities", "").split(",") if u in UTILITIES]
-    st.session_state.setdefault("utilities", named or list(usual.utilities))
+    named = [u for u in st.query_params.get("utilities", "").split(",") if u in names]
+    st.session_state.setdefault("utilities", named or list(own))
     for key, default, most in (("precision", 0.3, 10.0), ("evaluations", OWN, 10**9), ("seed", 0, MOST_SEED)):
         given = _number(st.query_params.get(key, ""), default)
         st.session_state.setdefault(key, type(default)(min(max(given, 0), most)))
     st.session_state.setdefault("values", st.query_params.get("values") != "no")
     st.session_state.setdefault("denominator", st.query_params.get("denominator") == "paper")
     st.session_state.setdefault("audit-share", min(max(_number(st.query_params.get("spread", ""), 0.5), 0.0), 1.0))
-    st.session_state.setdefault("workers", held.processes)
-    st.session_state.setdefault("engine", held.engine)
-    st.session_state.setdefault("address", held.address or "")
     for switch in SWITCHES:
         st.session_state.setdefault(switch, st.query_params.get(switch) == "yes")
     if place.open:
-        _draw_how(place, table)
-    return _read_how()
+        _draw_how(place, table, names)
+    return _read_how(own)
 
 
-def _draw_how(place: Any, table: bool) -> None:
+def _draw_how(place: Any, table: bool, names: tuple[str, ...]) -> None:
     """The controls themselves; what the expander hides is not sent."""
     own = estimator_by_name(st.session_state["estimator"]).record()
     with place:
@@ -178,7 +183,7 @@ def _draw_how(place: Any, table: bool) -> None:
         st.toggle("Compute Shapley values", key="values", help=VALUES_HELP)
         a, b, c = st.columns(3, gap="medium")
         _draw_estimator(a, own, table)
-        _draw_measures(b, table)
+        _draw_measures(b, table, names)
         _draw_reading(c)
 
 
@@ -208,10 +213,10 @@ def _draw_estimator(a: Any, own: Mapping[str, object], table: bool) -> None:
             a.toggle(label, key=switch)
 
 
-def _draw_measures(b: Any, table: bool) -> None:
+def _draw_measures(b: Any, table: bool, names: tuple[str, ...]) -> None:
     """What a contribution is measured by, and what skipped epochs add."""
-    b.multiselect("Utilities", UTILITIES, key="utilities", disabled=table, help="What a contribution is measured by.")
-    b.selectbox("Epoch weights from", UTILITIES, key="weigh", help="Whose change weighs an epoch in the schedule.")
+    b.multiselect("Utilities", names, key="utilities", disabled=table, help="What a contribution is measured by.")
+    b.selectbox("Epoch weights from", names, key="weigh", help="Whose change weighs an epoch in the schedule.")
     b.selectbox(
         "Weights inside a coalition",
         [w.value for w in WeightMode],
@@ -238,26 +243,16 @@ def _draw_reading(c: Any) -> None:
     c.slider("Audit mode: share spread over the run", 0.0, 1.0, step=0.1, key="audit-share", disabled=not audit)
     c.number_input("Seed", min_value=0, max_value=MOST_SEED, key="seed")
     c.segmented_control("Alert threshold", ["default", "strict"], key="preset", format_func=str.capitalize)
-    c.number_input(
-        "Worker processes",
-        min_value=1,
-        max_value=256,
-        key="workers",
-        on_change=_keep_execution,
-        disabled=not accounts.operates(),
-        help="Of every job of this workspace. No result depends on it.",
-    )
-    if not accounts.operates():
-        return
-    c.segmented_control("Engine", ["local", "ray"], key="engine", format_func=str.capitalize, on_change=_keep_execution)
-    if st.session_state["engine"] == "ray":
-        c.text_input("Ray address", key="address", placeholder="ray://host:10001", on_change=_keep_execution)
+    computing.draw(c, "plan")
 
 
-def _read_how() -> tuple[AssessSettings, str, Execution]:
-    """What the controls hold, written into the URL where it is not the usual choice."""
+def _read_how(own: tuple[str, ...]) -> tuple[AssessSettings, str, Execution]:
+    """What the controls hold, written into the URL where it is not the usual choice.
+
+    ``own``: the task's utilities, for which the usual ones stand.
+    """
     held, usual = st.session_state, AssessSettings()
-    utilities = tuple(held["utilities"]) or usual.utilities
+    utilities = usual.utilities if tuple(held["utilities"]) in ((), own) else tuple(held["utilities"])
     spread = float(held["audit-share"])
     state.remember(
         estimator=_unusual(held["estimator"], "auto"),
@@ -279,20 +274,12 @@ def _read_how() -> tuple[AssessSettings, str, Execution]:
         estimator=_estimator() if held["values"] else usual.estimator,  # those of the whole run give values alone
         budget=BudgetSettings(paper_denominator=bool(held["denominator"]), audit_share=spread),
         weights=WeightMode(held["weights"]),
-        weight_utility=held["weigh"],
+        weight_utility=usual.weight_utility if held["weigh"] == own[0] else held["weigh"],
         fill=FillPolicy(held["fill"]),
         seed=int(held["seed"]),
         values=bool(held["values"]),
     )
     return assess, str(held["preset"] or "default"), state.workspace().preferences.execution()
-
-
-def _keep_execution() -> None:
-    """Where jobs run is the workspace's own setting: it holds for everybody, from the next job on."""
-    held = st.session_state
-    engine = str(held["engine"] or "local")
-    address = held.get("address") or None if engine == "ray" else None
-    state.workspace().preferences.set_execution(Execution(int(held["workers"]), engine, address))
 
 
 def _estimator() -> Estimator:

@@ -50,7 +50,10 @@ def about(entry: RunEntry) -> None:
     if state.is_sample(entry):
         st.caption("Sample run with known truth")
     if not entry.available:
-        st.error(controls.text_of("Its stored log is damaged; add it again."))
+        if entry.dropped_at is None:
+            st.error(controls.text_of("Its stored log is damaged; add it again."))
+        else:
+            st.caption(f"Log dropped on {entry.dropped_at[:10]}; results stay. Add it again to compute.")
     results = [r for r in state.workspace().results(entry.digest, "audit") if r.available]
     shown = state.named_result(entry) or state.workspace().default_result(entry.digest)
     if shown is not None and len(results) > 1:

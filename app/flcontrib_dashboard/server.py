@@ -34,8 +34,10 @@ from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.api import api_routes
 from flcontrib_dashboard.canvas.delivery import packed_script, script_route
 from flcontrib_dashboard.guard import Guard, cross_origin
+from flcontrib_dashboard.pacing import bound_connections
 from flcontrib_dashboard.uploads import (
     LARGEST_UPLOAD,
+    MOST_SESSION_SIZES,
     ROUTE,
     TOKEN_HEADER,
     BrokenOff,
@@ -60,6 +62,8 @@ async def import_run(request: Request) -> JSONResponse:
         words = f"Send the token that the upload page shows in the header {TOKEN_HEADER}."
         refusal = Refusal(401, "E_UPLOAD_TOKEN", words)
     refusal = refusal or too_long(request.headers, upload_route.largest)
+    if refusal is None and issued is not None and issued.received > MOST_SESSION_SIZES * upload_route.largest:
+        refusal = Refusal(429, "E_UPLOAD_SESSION", "This token has sent as much as one may; open the page again.")
     if refusal is None and not upload_route.claim_slot():
         refusal = Refusal(503, "E_UPLOAD_BUSY", "Other uploads are under way; try again when one has ended.")
     if refusal is not None or issued is None:
@@ -73,6 +77,7 @@ async def import_run(request: Request) -> JSONResponse:
             partial(delivery.import_run, state.shared_workspace(), arriving, largest=upload_route.largest)
         )
     finally:
+        issued.received += delivery.received
         upload_route.free_slot()
     return _answer(_record(delivery), delivery.status or 500)
 
@@ -162,6 +167,7 @@ def _warm_up() -> None:
     gc.freeze()
 
 
+bound_connections()
 upload_route.open = True
 upload_route.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
 dashboard = st.App(

@@ -17,7 +17,7 @@ import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection import Reviews
-from flcontrib_core.history import LogMeaning, NoValues, RunMeasurement, lacking_part
+from flcontrib_core.history import Asked, LogMeaning, NoValues, RunMeasurement, lacking_part
 from flcontrib_core.scheduling import ScheduleExplorer, SchedulingProblem
 from flcontrib_core.workspace import (
     RECORDING,
@@ -170,9 +170,9 @@ def load_report(digest: str, _entry: ResultEntry) -> AuditReport:
 
 
 def shown_to_client(entry: RunEntry) -> Shown | None:
-    """The newest result of a run, for whoever may see only a part of it."""
-    newest = shared_workspace().latest_result(entry.digest, "audit")
-    return None if newest is None else Shown(entry, load_report(newest.digest, newest), newest)
+    """The result that opens first, for whoever may see only a part of it: the one that the operator sees too."""
+    first = shared_workspace().default_result(entry.digest)
+    return None if first is None else Shown(entry, load_report(first.digest, first), first)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -201,6 +201,12 @@ def meaning(entry: RunEntry) -> tuple[str, LogMeaning] | None:
     if found is None:
         return None
     return cached((found.digest, "meaning"), lambda: stored_meaning(workspace(), entry.digest))
+
+
+def asked(entry: RunEntry) -> Asked | None:
+    """How far the answers from elsewhere are; None where nobody was asked."""
+    found = workspace().latest_result(entry.digest, "asked")
+    return None if found is None else cached((found.digest, "asked"), lambda: workspace().load_result(found))
 
 
 def measuring(entry: RunEntry) -> Job | None:

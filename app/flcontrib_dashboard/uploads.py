@@ -27,6 +27,8 @@ LARGEST_UPLOAD = 8 << 30
 MOST_AT_ONCE = 4
 MOST_TOKENS = 4096
 TOKEN_SECONDS = 12 * 3600.0
+MOST_SESSION_SIZES = 8
+"""How many of the largest uploads one token may send in all."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ class UploadToken:
     secret: str
     issued: float
     delivery: Delivery | None = None
+    received: int = 0
+    """Bytes that came under it, kept or not."""
 
 
 class UploadTokens:

@@ -28,8 +28,11 @@ def windows_of(report: AuditReport, client: str) -> tuple[tuple[int, int], ...]:
 
 def fill_of(history: ContributionHistory) -> FillPolicy:
     """How epochs without a value count in totals: as the result was asked to, and not at all while a job computes."""
-    if history.pending.any():
-        return FillPolicy.ZERO
+    return FillPolicy.ZERO if history.pending.any() else asked_fill(history)
+
+
+def asked_fill(history: ContributionHistory) -> FillPolicy:
+    """How the result was asked to count epochs without a value."""
     return FillPolicy(str(history.settings.get("fill", FillPolicy.EQUAL)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import band_of, client_styles, running_credit, windows_of
+from flcontrib_core.charts.credit import asked_fill, band_of, client_styles, running_credit, windows_of
 from flcontrib_core.charts.curves import Curve, curve_of, draw_band, draw_curve, label_ends
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from flcontrib_core.charts.palette import ClientStyle, ClientStyles, palette_for, translucent
@@ -49,13 +49,15 @@ def cumulative_facts(
     report: AuditReport,
     utility: str,
     focus: tuple[str, ...],
-    fill: FillPolicy = FillPolicy.EQUAL,
+    fill: FillPolicy | None = None,
     strip_rows: int = 16,
     orientation: Orientation = Orientation.HELP_UP,
     initial: bool = False,
 ) -> CumulativeFacts:
-    """What the picture shows, before any drawing; ``initial`` starts the curves at v(F⁰)/m."""
+    """What the picture shows, before any drawing; ``initial`` starts the curves at v(F⁰)/m. Skipped epochs count as the
+    result was asked to count them, where no ``fill`` is given."""
     history = report.history
+    fill = fill or asked_fill(history)
     styles = client_styles(report)
     position = styles.position
     credit = running_credit(history, utility, fill, orientation, initial)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import band_of, client_styles, running_credit
+from flcontrib_core.charts.credit import asked_fill, band_of, client_styles, running_credit
 from flcontrib_core.charts.curves import Curve, curve_of, draw_band, draw_curve, label_ends
 from flcontrib_core.charts.epoch_bars import draw_change_bars, draw_value_bars, write_heading
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs
@@ -58,12 +58,12 @@ def evidence_facts(
     client: str,
     window: tuple[int, int] | None,
     utility: str = "loss",
-    fill: FillPolicy = FillPolicy.EQUAL,
+    fill: FillPolicy | None = None,
 ) -> EvidenceFacts:
     """What the picture shows of one client and, if there is one, its marked window."""
     history = report.history
     sign = -history.harm_sign(utility)
-    credit = running_credit(history, utility, fill)
+    credit = running_credit(history, utility, fill or asked_fill(history))
     i = history.client_ids.index(client)
     rest = [j for j in range(len(history.client_ids)) if j != i]
     change = report.detection.change_points.probability[:, i]

@@ -31,7 +31,7 @@ from flcontrib_core.charts.style import (
     short,
 )
 from flcontrib_core.charts.ticks import leading_digit_up
-from flcontrib_core.vocabulary import CellState, FillPolicy
+from flcontrib_core.vocabulary import CellState, FillPolicy, Orientation
 from flcontrib_core.words import numbers
 
 MOST_HEAT_ROWS = 40
@@ -49,11 +49,11 @@ class HeatMapFacts:
     clients: tuple[str, ...]
     """Top row first."""
     values: np.ndarray
-    """(clients, T) help up; NaN where not computed or absent"""
+    """(clients, T) NaN where not computed or absent"""
     state: np.ndarray
     """(clients, T) 0 absent, 1 computed, 2 took part but not computed"""
     gain: np.ndarray
-    """(T,) the model's gain per epoch, help up"""
+    """(T,) the model's gain per epoch"""
     totals: np.ndarray
     half_widths: np.ndarray
     limit: float
@@ -63,6 +63,12 @@ class HeatMapFacts:
     left_out: int
     position: dict[str, int]
     """Of each shown client among the run's."""
+    harm_up: bool = False
+    """Are values, gain and totals in the paper's orientation of a loss, where up is harm?"""
+
+    def harms(self, values: np.ndarray) -> np.ndarray:
+        """Which of these values are harm."""
+        return values > 0 if self.harm_up else values < 0
 
 
 def heat_map_facts(
@@ -72,13 +78,14 @@ def heat_map_facts(
     fill: FillPolicy = FillPolicy.EQUAL,
     rows: int = MOST_HEAT_ROWS,
     also: str | None = None,
+    orientation: Orientation = Orientation.HELP_UP,
 ) -> HeatMapFacts:
     """``order``: 'alerts' first, by 'total', or by 'name'; ``also`` the followed client, whatever its place.
 
     Where not all fit, 'alerts' shows the clients with an alert and those with the largest totals.
     """
     history = report.history
-    sign = -history.harm_sign(utility)
+    sign = 1.0 if orientation is Orientation.PAPER else -history.harm_sign(utility)
     totals = total_credit(history, utility, fill)
     alerted = list(dict.fromkeys(a.client for a in report.detection.alerts))
     position = {c: i for i, c in enumerate(history.client_ids)}
@@ -101,24 +108,25 @@ def heat_map_facts(
     limit = float(np.quantile(known, 0.95)) if known.size else 1.0
     return HeatMapFacts(
         utility=utility,
-        axis=numbers.credited(utility, utility in history.lower_is_better),
+        axis=numbers.credited(utility, utility in history.lower_is_better, orientation),
         clients=tuple(shown),
         values=values,
         state=state,
         gain=sign * series.increments[1:],
-        totals=totals[picked],
+        totals=total_credit(history, utility, fill, orientation)[picked],
         half_widths=1.96 * history.total_standard_errors(utility)[picked],
         limit=leading_digit_up(limit),
         windows=tuple((a.client, *a.window) for a in report.detection.alerts if a.window and a.client in shown),
         alerted=frozenset(alerted),
         left_out=len(names) - len(shown),
         position={c: position[c] for c in shown},
+        harm_up=sign == history.harm_sign(utility),
     )
 
 
 def heat_map_alt(facts: HeatMapFacts) -> str:
     """How many cells are computed, harmful and not computed."""
-    harmful = int((facts.values < 0).sum())
+    harmful = int(facts.harms(facts.values).sum())
     computed, skipped = (int((facts.state == s).sum()) for s in (CellState.COMPUTED, CellState.NOT_COMPUTED))
     return (
         f"{facts.axis} of {len(facts.clients)} clients in {facts.values.shape[1]} epochs: "
@@ -158,7 +166,7 @@ def draw_heat_map(facts: HeatMapFacts, mode: str, following: Following = NOTHING
         figure.add_shape(type="rect", x0=first - 0.5, x1=last + 0.5, y0=at - 0.5, y1=at + 0.5, line=edge)
     add_row_targets(figure, facts.clients, facts.position, mode)
     add_cell_targets(figure, facts.clients, facts.position, _cell_words(facts))
-    add_colour_key(figure, facts.limit, mode, inner)
+    add_colour_key(figure, facts.limit, mode, inner, facts.harm_up)
     if following.client in facts.clients:
         at = y[facts.clients.index(following.client)]
         draw_followed_row(figure, at, mode, over=True)
@@ -179,7 +187,7 @@ def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -
         z=facts.values,
         zmin=-facts.limit,
         zmax=facts.limit,
-        colorscale=heat_scale(p),
+        colorscale=heat_scale(p, facts.harm_up),
         xgap=1.5,
         ygap=1.5,
         hoverongaps=False,

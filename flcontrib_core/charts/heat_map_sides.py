@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 def draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
     """What the model gained in each epoch, above the cells on an axis of its own."""
     p = palette_for(mode)
+    words = "Change of the model" if facts.harm_up else "Model gain"  # a loss that rises is no gain
     figure.add_bar(
         x=list(range(1, len(facts.gain) + 1)),
         y=facts.gain,
         yaxis="y2",
-        marker={"color": [p.help if g >= 0 else p.harm for g in facts.gain], "line": {"width": 0}},
+        marker={"color": [p.harm if h else p.help for h in facts.harms(facts.gain)], "line": {"width": 0}},
         width=0.8,
-        hovertemplate="model gain in epoch %{x}<br><b>%{y:+.4f}</b><extra></extra>",
+        hovertemplate=f"{words.lower()} in epoch %{{x}}<br><b>%{{y:+.4f}}</b><extra></extra>",
     )
     figure.add_annotation(
         x=0,
@@ -36,7 +37,7 @@ def draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
         yanchor="bottom",
         showarrow=False,
         yshift=-4,
-        text=f"<b>Model gain per epoch</b> ({facts.axis})",
+        text=f"<b>{words} per epoch</b> ({facts.axis})",
         font={"size": 12, "color": p.secondary},
     )
 
@@ -44,7 +45,7 @@ def draw_gain(figure: Picture, facts: HeatMapFacts, mode: str) -> None:
 def draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, left: float) -> None:
     """A bar with its 95% interval per client, on an axis of its own."""
     p = palette_for(mode)
-    colours = [p.help if t >= 0 else p.harm for t in facts.totals]
+    colours = [p.harm if h else p.help for h in facts.harms(facts.totals)]
     known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
     figure.add_bar(
         x=facts.totals,

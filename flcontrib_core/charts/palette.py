@@ -138,9 +138,9 @@ class ClientStyles:
         return {client: i for i, client in enumerate(self.clients)}
 
 
-def heat_scale(p: Palette) -> list[list[Any]]:
-    """From harm over 0 to help, as Plotly takes a colour scale."""
-    return [[i / 4, colour] for i, colour in enumerate(p.heat)]
+def heat_scale(p: Palette, harm_up: bool = False) -> list[list[Any]]:
+    """From harm over 0 to help, or the other way round, as Plotly takes a colour scale."""
+    return [[i / 4, colour] for i, colour in enumerate(reversed(p.heat) if harm_up else p.heat)]
 
 
 def probability_scale(p: Palette) -> list[list[Any]]:
@@ -150,7 +150,7 @@ def probability_scale(p: Palette) -> list[list[Any]]:
 
 def colour_scales(p: Palette) -> tuple[list[list[Any]], ...]:
     """Every scale of the charts."""
-    return heat_scale(p), probability_scale(p)
+    return heat_scale(p), heat_scale(p, harm_up=True), probability_scale(p)
 
 
 def translucent(colour: str, alpha: float) -> str:

@@ -83,7 +83,7 @@ KEY_WORDS = 22
 """Pixels below the key, for its numbers."""
 
 
-def add_colour_key(figure: Picture, limit: float, mode: str, inner: float) -> None:
+def add_colour_key(figure: Picture, limit: float, mode: str, inner: float, harm_up: bool = False) -> None:
     """What the colours of a heat map mean, below its cells: a small heat map on axes of its own.
 
     ``inner``: the figure's height between its margins.
@@ -97,7 +97,7 @@ def add_colour_key(figure: Picture, limit: float, mode: str, inner: float) -> No
         z=steps[None, :],
         zmin=-limit,
         zmax=limit,
-        colorscale=heat_scale(p),
+        colorscale=heat_scale(p, harm_up),
         showscale=False,
         xaxis="x9",
         yaxis="y9",

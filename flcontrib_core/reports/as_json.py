@@ -197,6 +197,7 @@ def audit_json(report: AuditReport) -> dict[str, Any]:
         "schedule": schedule_record(history.schedule),
         "axioms": [axiom_json(a) for a in report.axioms],
         "warnings": [w.to_json() for w in report.warnings],
+        "log_checks": {check.name: check.outcome.value for check in report.log_checks},
         "provenance": provenance_json(report.provenance),
         "settings": report.provenance.settings,
         "seconds": report.seconds,

@@ -33,7 +33,7 @@ from flcontrib_core.words.readers import IN_THE_EXTRACT
 from flcontrib_core.words.remarks import WITHOUT_VALUES
 
 _RIGHTS = (
-    "You can compare the sha256 of every update below with what you sent. If one differs, the log does not hold your "
+    "You can compare the sha256 of every update above with what you sent. If one differs, the log does not hold your "
     "update. If all agree, ask the operator to run the verify command: it computes every number again from the log. "
     "You may also ask for the counter-evidence to be examined: what is listed there speaks for you."
 )
@@ -108,7 +108,10 @@ def _series(content: dict[str, Any]) -> str:
         "Help is up. Bars: your values ± 95%. Hatched: took part, not computed. Dot: absent. Grey: the mean of the "
         "lowest and of the highest third of the others, only in epochs with at least five others."
     )
-    totals = [[u, signed(_sign(s) * s["total_of_computed_epochs"])] for u, s in content["utilities"].items()]
+    totals = [
+        [credited(u, s["lower_is_better"]).capitalize(), signed(_sign(s) * s["total_of_computed_epochs"])]
+        for u, s in content["utilities"].items()
+    ]
     return section(
         "Your contributions",
         paragraph(words, "second small"),
@@ -150,8 +153,8 @@ def _states(content: dict[str, Any]) -> str:
 
 def _table(content: dict[str, Any]) -> str:
     header = ["Epoch", "State", "Method"]
-    for utility in content["utilities"]:
-        header += [utility, "95%"]
+    for utility, series in content["utilities"].items():
+        header += [credited(utility, series["lower_is_better"]).capitalize(), "95%"]
     rows = []
     for t in range(1, content["epochs"] + 1):
         row = [str(t), content["state"][t], content["estimator"][t]]

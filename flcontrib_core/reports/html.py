@@ -34,6 +34,7 @@ from flcontrib_core.words import (
     engineer_line,
     headline,
     manager_line,
+    stands_on,
     values_behind,
     verdict_name,
     visible_shift,
@@ -112,7 +113,7 @@ def _head(report: AuditReport, record: Record) -> str:
         f'<header><p class="crumbs">{markup(report.run_name)} · audit of contributions · run '
         f"{markup(history.run_digest[:12])}…{markup(written)}</p>"
         f"<h1>{markup(headline(report, reviews=record.reviews))}</h1>"
-        f"{paragraph(quiet)}{paragraph(OBSERVED_ONLY, 'second')}"
+        f"{paragraph(quiet)}{paragraph(stands_on(report) or '', 'second')}{paragraph(OBSERVED_ONLY, 'second')}"
         f'<div class="badges">{"".join(badges)}</div></header>'
     )
 

@@ -78,9 +78,9 @@ class PaperFigure:
     def scale_words(self) -> str:
         """At which scale, how far it was run, and what open signs mean where there are any."""
         predicted = any(any(line.predicted) for panel in self.drawn.panels for line in panel.lines)
-        some = f"{self.ran} of {self.planned} instances run" if self.ran < self.planned else f"{self.ran} instances"
+        some = f"{self.ran} of {self.planned}" if self.ran < self.planned else f"{self.ran}"
         signs = " Filled signs were measured, open ones predicted." if predicted else ""
-        return f"Scale: {self.scale}, {some}.{signs}"
+        return f"Scale: {self.scale}, {some} federations.{signs}"
 
     def svg(self) -> str:
         """The drawing as a file of its own."""

@@ -27,7 +27,7 @@ from flcontrib_core.errors import Problem
 from flcontrib_core.files import make_folder
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import history_json
-from flcontrib_core.vocabulary import CellState, FillPolicy, FloatArray
+from flcontrib_core.vocabulary import CellState, FillPolicy, FloatArray, Orientation
 from flcontrib_core.words import context, counter_evidence, credited, why
 
 STATE_NAMES = {
@@ -37,6 +37,7 @@ STATE_NAMES = {
     CellState.PENDING: "pending",
 }
 HELP_IS_UP = "(help is up)"
+HARM_IS_UP = "(harm is up)"
 """Stands in the header of every column whose sign means something."""
 Table = dict[str, list[Any]]
 """column -> cells, all of one length"""
@@ -135,8 +136,15 @@ def cells_table(history: ContributionHistory) -> Table:
     return table
 
 
-def totals_table(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> Table:
-    """One row per client: data size, participations, and per utility the total with both errors over epochs."""
+def totals_table(
+    history: ContributionHistory,
+    fill: FillPolicy = FillPolicy.EQUAL,
+    orientation: Orientation = Orientation.HELP_UP,
+) -> Table:
+    """One row per client: data size, participations, and per utility the total with both errors over epochs.
+
+    Headings say which way is up; the share of the help is the same either way.
+    """
     took_part, known = history.participated, (history.state == CellState.COMPUTED).all(axis=2)
     table: Table = {
         "client": list(history.client_ids),
@@ -146,9 +154,12 @@ def totals_table(history: ContributionHistory, fill: FillPolicy = FillPolicy.EQU
     }
     for utility in history.utilities:
         sign, initial, name = _up(history, utility), history.of(utility).values[0], credited(history, utility)
-        credit = sign * (history.totals(utility, fill) - initial)
-        table[f"{name} total {HELP_IS_UP}"] = _nullable(credit)
-        table[f"{name} of the initial model {HELP_IS_UP}"] = _nullable(sign * initial)
+        credit, up = sign * (history.totals(utility, fill) - initial), HELP_IS_UP
+        if orientation is Orientation.PAPER:
+            sign, name = 1.0, f"share of the {utility}"
+            up = HARM_IS_UP if utility in history.lower_is_better else HELP_IS_UP
+        table[f"{name} total {up}"] = _nullable(history.shown_totals(utility, fill, orientation))
+        table[f"{name} of the initial model {up}"] = _nullable(sign * initial)
         table[f"{utility} standard error"] = _nullable(history.total_standard_errors(utility))
         table[f"{utility} worst case"] = _nullable(history.worst_case_errors(utility))
         table[f"{utility} share of the help"] = _nullable(share_of_help(credit))

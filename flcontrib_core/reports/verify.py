@@ -132,8 +132,22 @@ def verify_report(
     content = report if isinstance(report, dict) else {}
     if isinstance(report, Path):
         content, page = read_report_or_page(report)
-    again = audit(run, settings_from_record(recorded_settings(content)), on_progress=on_progress)
+    device = _recorded_device(content)
+    again = audit(run, settings_from_record(recorded_settings(content)), on_progress=on_progress, device=device)
     return compare_with(content, again, run, page)
+
+
+def _recorded_device(content: dict[str, Any]) -> str:
+    """What the report was computed on, where this machine has it; the last bits are then the same."""
+    from flcontrib_core.games.devices import resolve_device
+
+    origin = content.get("provenance")
+    recipe = origin.get("recipe") if isinstance(origin, dict) else None
+    device = recipe.get("device") if isinstance(recipe, dict) else None
+    try:
+        return resolve_device(str(device or "cpu"))
+    except SettingsError:
+        return "cpu"
 
 
 def compare_with(

@@ -36,9 +36,14 @@ def model_words(choice: str) -> str:
 
 def window_words(found: DeviatingWindow) -> str:
     """'epochs 12–20 (0.97); starts in 12–13, ends in 20'."""
-    starts = "open at its start" if found.first_within is None else f"starts in {_span(found.first_within)}"
-    ends = "open at its end" if found.last_within is None else f"ends in {_span(found.last_within)}"
+    starts = _within("start", found.window[0], found.first_within)
+    ends = _within("end", found.window[1], found.last_within)
     return f"epochs {_span(found.window)} ({numbers.probability(found.probability)}); {starts}, {ends}"
+
+
+def _within(side: str, at: int, within: tuple[int, int] | None) -> str:
+    """'starts in 12–13'; a client that was absent for a while may have changed in any of those epochs."""
+    return f"open at its {side}" if within is None else f"{side}s in {_span((min(at, within[0]), max(at, within[1])))}"
 
 
 def _span(window: tuple[int, int]) -> str:

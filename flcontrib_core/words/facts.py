@@ -14,64 +14,26 @@ from flcontrib_core.detection import facts as f
 from flcontrib_core.detection import objections as o
 from flcontrib_core.detection import reasons as r
 from flcontrib_core.detection.channels import OWN_DIRECTION
-from flcontrib_core.detection.facts import Fact, Unavailable
+from flcontrib_core.detection.facts import Fact
 from flcontrib_core.detection.findings import Alert, ClientVerdict
-from flcontrib_core.detection.objections import Alternative, Objection, OrdinaryCause
+from flcontrib_core.detection.objections import Objection
 from flcontrib_core.detection.reasons import ExactFact, IdleFact, Reason
-from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.tagged import Others
+from flcontrib_core.words.fact_terms import ALTERNATIVES, CAUSES, UNAVAILABLE, VALUES_UNKNOWN
+from flcontrib_core.words.false_alarms import false_alarm_sentence
 from flcontrib_core.words.numbers import (
     credited,
     epoch_list,
     interval,
     listing,
-    percent,
     plain,
     several,
     share,
     signed,
     span,
-    window,
 )
 
 WEAKENING_COVERAGE = 0.75
-ALTERNATIVES = {
-    Alternative.OTHER_UTILITY: "values of another utility",
-    Alternative.WITHOUT_VALUES: "without the Shapley values",
-    Alternative.WITHOUT_MARGIN: "without the solo margin",
-    Alternative.WITHOUT_DIRECTIONS: "without the directions",
-    Alternative.SMALLER_SHIFT: "a smaller shift is enough",
-    Alternative.LARGER_SHIFT: "a larger shift is asked for",
-    Alternative.WIDER_NOISE: "wider prior of the noise",
-    Alternative.SHORTER_WINDOWS: "windows up to 40% of the run",
-    Alternative.WITHOUT_THIRD_1: "without every third epoch (1 of 3)",
-    Alternative.WITHOUT_THIRD_2: "without every third epoch (2 of 3)",
-    Alternative.WITHOUT_THIRD_3: "without every third epoch (3 of 3)",
-}
-CAUSES = {
-    OrdinaryCause.LOCAL_STEPS: "more or fewer local steps",
-    OrdinaryCause.OPTIMISER: "another optimiser or learning rate",
-    OrdinaryCause.PRIVACY_FILTER: "a privacy filter",
-    OrdinaryCause.COMPRESSION: "compressed updates",
-    OrdinaryCause.NEW_DATA: "new data",
-}
-UNAVAILABLE = {
-    Unavailable.NO_VALUES: "no epoch of this run has computed values",
-    Unavailable.NO_UPDATES: "it needs the clients' updates, and a table of contributions has none",
-    Unavailable.NO_MODEL: "it needs a model and a validation set",
-    Unavailable.NOT_RECORDED: "it was not recorded in this run",
-    Unavailable.NO_PEERS: "no epoch after the second has two participants with this observation",
-    Unavailable.LEFT_OUT: "it was left out to test a finding",
-}
-
-
-VALUES_UNKNOWN = {
-    NoValues.NOT_ASKED: "No Shapley values were asked for: harm is judged by what its own step does to the model.",
-    NoValues.NO_MODEL: "Harm is not measurable: the log has no model, so nothing says whether the model got worse.",
-    NoValues.NO_VALIDATION: (
-        "Harm is not measurable: the log has no validation set, so nothing says whether the model got worse."
-    ),
-}
 
 
 def why(alert: Alert) -> list[str]:
@@ -203,7 +165,7 @@ def _value(fact: r.ValueInWindow, client: str) -> str:
     amount = signed(-fact.mean_inside)
     if fact.half_width is not None:
         amount = interval(-fact.mean_inside, fact.half_width)
-    rest = "" if fact.mean_outside is None else f", outside {signed(-fact.mean_outside)}"
+    rest = "" if fact.mean_outside is None else f", outside {signed(-fact.mean_outside)} (first epochs left out)"
     verb = "is" if fact.harmful == 1 else "are"
     harmful = f"{fact.harmful} of {several(fact.computed, 'computed epoch')} {verb} harmful"
     return (
@@ -331,29 +293,6 @@ def _coverage(fact: f.ValuesPartlyComputed) -> str:
     if not fact.values_alone:
         return f"{text} The channels that need no Shapley value were read in every epoch."
     return f"{text} Budgets below {WEAKENING_COVERAGE:g} weaken detection." if fact.share < WEAKENING_COVERAGE else text
-
-
-def false_alarm_sentence(rate: o.FalseAlarmRate) -> str:
-    """The honest-run rate of a threshold with its upper bound: '0 of 144 honest simulated runs alert …'."""
-    if not rate.runs or rate.upper is None:
-        return (
-            "How often honest runs alert at this setting is not known: the calibration holds no comparable honest runs."
-        )
-    return f"{false_alarm_counts(rate)} ({false_alarm_runs(rate)})."
-
-
-def false_alarm_counts(rate: o.FalseAlarmRate) -> str:
-    """'0 of 144 honest simulated runs alert at this setting, at most 2.5% with 95% confidence'."""
-    bound = "" if rate.upper is None else f", at most {percent(rate.upper)} with 95% confidence"
-    return f"{rate.alerting} of {rate.runs} honest simulated runs alert at this setting{bound}"
-
-
-def false_alarm_runs(rate: o.FalseAlarmRate) -> str:
-    """Which honest runs were counted: '4–16 clients, similar participation'."""
-    which = "all regimes: too few comparable runs"
-    if rate.clients is not None:
-        which = f"{window(*rate.clients)} clients, similar participation"
-    return f"{which}, read again after every epoch" if rate.every_epoch else which
 
 
 def others(clients: Others) -> str:

@@ -9,8 +9,9 @@ from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.online import ONLINE_PRESET, ProvisionalAlert
 from flcontrib_core.detection.presets import PresetRate
 from flcontrib_core.detection.review import NO_REVIEWS, AlertState, Reviews
+from flcontrib_core.history.standing import CheckOutcome
 from flcontrib_core.words import numbers
-from flcontrib_core.words.facts import false_alarm_counts, false_alarm_runs, false_alarm_sentence
+from flcontrib_core.words.false_alarms import false_alarm_counts, false_alarm_runs, false_alarm_sentence
 from flcontrib_core.words.verdicts import alert_line, verdict_name
 
 
@@ -39,6 +40,46 @@ def alerts_above(report: AuditReport, threshold: float | None) -> tuple[Alert, .
     return tuple(a for a in report.detection.alerts if threshold is None or a.score > threshold)
 
 
+_CHECKED = {
+    "learns": "the rebuilt model learns",
+    "slope": "the first updates go down the validation loss",
+    "reading": "no other sign, numbering or scale fits better",
+    "metrics": "the rebuilt model has the recorded metrics",
+    "aggregate": "the updates add up to the stored models",
+}
+_IN_DOUBT = {
+    "learns": "the rebuilt model does not learn",
+    "slope": "its first updates lead nowhere on the validation rows",
+    "reading": "another reading of it makes a better model",
+    "metrics": "the rebuilt model contradicts its metrics",
+}
+"""An aggregate that does not add up is the server's share, and no doubt about the clients."""
+
+
+def in_doubt(report: AuditReport) -> str:
+    """'The log is in doubt (the rebuilt model does not learn): ' where checks of the log speak against it."""
+    told = [_IN_DOUBT[c.name] for c in report.log_checks if c.outcome is CheckOutcome.DOUBTED and c.name in _IN_DOUBT]
+    return f"The log is in doubt ({'; '.join(told)}): " if told else ""
+
+
+def stands_on(report: AuditReport) -> str | None:
+    """The checks of the log that the verdicts stand on, in words; None of a table, which has none."""
+    if not report.log_checks:
+        return None
+    begins = {
+        CheckOutcome.HELD: "The verdicts stand on these checks of the log",
+        CheckOutcome.DOUBTED: "In doubt is whether",
+        CheckOutcome.NOT_POSSIBLE: "Could not be checked",
+    }
+    lines = []
+    for outcome, begin in begins.items():
+        if named := [_CHECKED[c.name] for c in report.log_checks if c.outcome is outcome]:
+            lines.append(f"{begin}: {'; '.join(named)}.")
+    if not any(c.outcome is CheckOutcome.HELD for c in report.log_checks):
+        lines.insert(0, "The verdicts stand on no check of the log's meaning.")
+    return " ".join(lines)
+
+
 def headline(report: AuditReport, above: float | None = None, reviews: Reviews = NO_REVIEWS) -> str:
     """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99'.
 
@@ -52,7 +93,7 @@ def headline(report: AuditReport, above: float | None = None, reviews: Reviews =
     said = _accused(accusing, clients, reviews) if accusing else _nobody(standing, report, len(alerts))
     dismissed = len(alerts) - len(standing)
     after = f". {numbers.several(dismissed, 'alert')} dismissed" if dismissed and standing else ""
-    return f"{so_far(report)}{said}{after}"
+    return f"{in_doubt(report)}{so_far(report)}{said}{after}"
 
 
 def _accused(alerts: Sequence[Alert], clients: int, reviews: Reviews) -> str:

@@ -16,15 +16,19 @@ THIN = "\u2009"
 NO_VALUE = "–"
 
 
-def signed(value: float | None, digits: int = 3) -> str:
-    """+0.078, −0.064, 0, or 'not computed'. A value too small for the digits is not called 0: it gets two of its own.
+ROUNDING = 1e-15
 
-    >>> signed(-0.0781), signed(0.0), signed(0.00004), signed(None)
-    ('−0.078', '0', '+4.0e−05', 'not computed')
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """+0.078, −0.064, 0, or 'not computed'. A value too small for the digits is not called 0: it gets two of its own,
+    unless it is what rounding leaves of a difference of numbers around one.
+
+    >>> signed(-0.0781), signed(0.0), signed(0.00004), signed(-3.7e-17), signed(None)
+    ('−0.078', '0', '+4.0e−05', '0', 'not computed')
     """
     if value is None or value != value:
         return "not computed"
-    if value == 0:
+    if abs(value) < ROUNDING:
         return "0"
     text = f"{abs(value):.{digits}f}"
     if float(text) == 0:

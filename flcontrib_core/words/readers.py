@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from flcontrib_core.detection import channels as c
 from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.objections import NotBetterWithout
 from flcontrib_core.detection.reasons import ValueInWindow
 from flcontrib_core.words.numbers import credited, percent, signed, span
 from flcontrib_core.words.verdicts import alert_title, strongest_channels, values_behind
@@ -49,7 +50,9 @@ def manager_line(alert: Alert) -> str:
 def _meaning(alert: Alert) -> str:
     match alert.verdict:
         case VerdictKind.POISONING_WINDOW:
-            return "Without its updates of that time the shared model would have been better."
+            though = " Leaving it out of single steps, though, would not have improved the model."
+            unmoved = any(isinstance(fact, NotBetterWithout) for fact in alert.evidence_against)
+            return f"Measured step by step, its updates of that time did harm.{though if unmoved else ''}"
         case VerdictKind.PERSISTENTLY_HARMFUL:
             return "Its updates made the shared model worse from beginning to end."
         case VerdictKind.EXACT_FINDING if alert.accuses:

@@ -28,11 +28,15 @@ WITHOUT_VALUES = {
     NoValues.NOT_ASKED: "Shapley values were not asked for: this result says who changed, not who contributed what",
     NoValues.NO_MODEL: "the log has no architecture (model.json): neither values nor harm can be measured",
     NoValues.NO_VALIDATION: "the log has no validation set: neither values nor harm can be measured",
+    NoValues.NO_FROZEN: "the frozen part of the model was not given: neither values nor harm can be measured",
+    NoValues.NO_METRIC: "the log's task has no metric here and none was given: neither values nor harm can be measured",
 }
 _NO_VALUES_BADGE = {
     NoValues.NOT_ASKED: "values not asked for",
     NoValues.NO_MODEL: "values not measurable: no model",
     NoValues.NO_VALIDATION: "values not measurable: no validation set",
+    NoValues.NO_FROZEN: "values not measurable: no frozen part",
+    NoValues.NO_METRIC: "values not measurable: no metric",
 }
 
 

@@ -6,7 +6,7 @@ TAKEN_PART = "took part, computed"
 NOT_COMPUTED = "took part, not computed (budget)"
 ABSENT = "absent"
 TOUR = (
-    ("The title is the finding", "Every page begins with a sentence computed from the run on screen. Below stand the "
+    ("The title is the finding", "Every page begins with a sentence computed from the run on screen. Under it are the "
      "clients it rests on, and the curves: **up is help**. Follow a client above the charts, and all pages show it.",
      "contributions", "See every epoch's values"),
     ("Every mark can be questioned", "*Alerts* shows why a client was marked and, beside it, what speaks against that. "
@@ -21,8 +21,8 @@ TOUR = (
 """Title, text, and the page to go to with its label."""
 RETENTION = (
     "Decide how long single updates are needed: usually until the verdicts are settled and the time for objections has "
-    "passed. Then delete the run here and the recording where it lies; reports and extracts hold no update, and can be "
-    "verified only as long as the log exists. The audit log keeps that the run was here."
+    "passed. Then drop the log below, or delete the run, and the recording where it lies; reports and extracts hold no "
+    "update, and can be verified only as long as the log exists. The audit log keeps that the run was here."
 )
 MODEL_AS_EXPECTED = "Nothing speaks against reading the log as it is."
 OUTDATED = (

@@ -16,7 +16,7 @@ from flcontrib_core.charts.heat_map import MOST_HEAT_ROWS, heat_map_alt, heat_ma
 from flcontrib_core.charts.model_curve import draw_model_curve, model_curve_alt, model_curve_facts, model_curve_rows
 from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.ranking import ranking_alt, ranking_facts, ranking_rows
-from flcontrib_core.vocabulary import CellState, FillPolicy
+from flcontrib_core.vocabulary import CellState, FillPolicy, Orientation
 from tests.app.drawn import MODEL, checked, draw_group_means, draw_heat_map, draw_ranking, history_with_errors
 from tests.detection.made_histories import made_history
 from tests.reports.made_reports import made_report
@@ -86,6 +86,22 @@ def test_orders(order: str) -> None:
         assert list(facts.totals) == sorted(facts.totals, reverse=True)
     else:
         assert list(facts.clients) == sorted(facts.clients)
+
+
+def test_the_papers_orientation_turns_numbers_and_keeps_the_meaning_of_colours() -> None:
+    report = made_report(history_with_errors())
+    usual = heat_map_facts(report, "loss", "name")
+    turned = heat_map_facts(report, "loss", "name", orientation=Orientation.PAPER)
+    for name in ("values", "gain", "totals"):
+        np.testing.assert_allclose(getattr(turned, name), -getattr(usual, name), err_msg=name)
+    assert turned.axis == "share of the loss (up is harm)"
+    assert heat_map_alt(turned).split("epochs:")[1] == heat_map_alt(usual).split("epochs:")[1], "as many are harmful"
+    first, other = draw_heat_map(usual, "light"), draw_heat_map(turned, "light")
+    assert [c for _, c in other.data[0].colorscale] == [c for _, c in reversed(first.data[0].colorscale)]
+    colours = [[t.marker["color"] for t in f.data if t.type == "bar"] for f in (first, other)]
+    assert colours[0] == colours[1]
+    accuracy = heat_map_facts(report, "accuracy", "name", orientation=Orientation.PAPER)
+    assert (accuracy.harm_up, accuracy.axis) == (False, "share of the accuracy (up is help)")
 
 
 def test_heat_map_of_many_clients_is_cut_and_says_so(crowded: AuditReport) -> None:

@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from flcontrib_dashboard import client_table
 from streamlit.testing.v1 import AppTest
 
+from flcontrib_core.commands.asking import ask
 from flcontrib_core.history import LogMeaning, ModelCurve
+from flcontrib_core.reports import totals_table
 from flcontrib_core.runs.problems import problem
-from flcontrib_core.workspace import RunEntry, Workspace
-from tests.app.filled_workspace import HOSTILE, RUNNERS, Filled, wait_until
+from flcontrib_core.vocabulary import FillPolicy, Orientation
+from flcontrib_core.words import numbers
+from flcontrib_core.workspace import RunEntry, Workspace, stored_report
+from tests.app.filled_workspace import HOSTILE, RUNNERS, TINY, Filled, make_tiny_log, wait_until
 from tests.app.own_caches import own_caches
 from tests.patience import PATIENCE_SECONDS
 
@@ -143,7 +149,7 @@ def test_page_without_any_run(tmp_path: Path, view: str) -> None:
 def test_page_of_a_run_whose_job_failed(filled: Filled, view: str) -> None:
     shown = opened(filled.folder, view, filled.runs["failed"])
     if view in WITHOUT_RUN:
-        expected = "no client in common" if view == "compare" else WITHOUT_RUN[view]
+        expected = "changed rank" if view == "compare" else WITHOUT_RUN[view]  # of two results that share clients
         assert expected in title(shown)
     elif view == "scheduler":
         assert title(shown).startswith("Computing 3 of 3 epochs")  # it can be planned, and computed another way
@@ -293,7 +299,7 @@ def test_the_page_of_a_client_tells_its_whole_story(filled: Filled) -> None:
     text = words(shown)
     for part in ("Its series", "What was observed", "Decisions and notes", "Its extract"):
         assert part in text
-    assert [m.label for m in shown.metric[:2]] == ["Took part", "Data"]
+    assert [m.label for m in shown.metric[:2]] == ["Epochs taken part", "Data"]
     quiet = opened(filled.folder, "client", entry, client="client-05")
     assert title(quiet) == "client-05: nothing found"
     assert "It has no alert to decide on." in words(quiet)
@@ -302,11 +308,11 @@ def test_the_page_of_a_client_tells_its_whole_story(filled: Filled) -> None:
 def test_the_page_of_an_epoch_adds_up(filled: Filled) -> None:
     shown = opened(filled.folder, "epoch", filled.runs["report"], epoch="6")
     assert title(shown).startswith("Epoch 6: loss reduction")
-    clients, gains = shown.dataframe[0].value, shown.dataframe[1].value
+    clients, gains = shown.dataframe[0].value, shown.dataframe[1].value.set_index("Per epoch")["Loss reduction"]
     assert set(clients["State"]) == {"computed"}
-    assert clients["Loss reduction"].sum() == pytest.approx(gains["Sum of the values"][0])
-    assert gains["Gap"].max() < 1e-9
-    assert clients.set_index("Client")["In an alert's window"]["client-03"] == "yes"
+    assert gains["Sum of the values"] == numbers.signed(float(clients["Loss reduction"].sum()), 4)
+    assert float(gains["Gap"]) < 1e-9
+    assert clients.set_index("Client")["Alert"]["client-03"] == "in its window"
     assert "Best group S*" in words(shown)
 
 
@@ -380,3 +386,42 @@ def test_links_lead_to_pages_whichever_script_streamlit_was_started_with(
     links = {link.proto.label.replace("\\", ""): link.proto.page for link in shown.get("page_link")}
     assert links[f"All {len(filled.runs)} runs"] == "runs"
     assert links["See the evidence"] == "alerts"
+
+
+def test_the_papers_sign_is_a_choice_that_stands_in_the_link_and_on_every_heading(filled: Filled) -> None:
+    run = filled.runs["report"]
+    usual, turned = (opened(filled.folder, "contributions", run, **u) for u in ({}, {"sign": "paper"}))
+    assert "Total: loss reduction." in words(usual)
+    assert "Contribution per client and epoch :gray[(share of the loss (up is harm))]" in words(turned)
+    assert "Total: share of the loss (up is harm)." in words(turned)
+    assert title(usual) == title(turned), "who helps is no matter of the sign"
+    totals = [p.dataframe[0].value.set_index("Client")["Total"] for p in (usual, turned)]
+    assert (totals[0] == -totals[1]).all()
+    assert totals[0].abs().max() > 0
+    curves = opened(filled.folder, "contributions", run, sign="paper", show="curves")
+    assert "Cumulative contribution :gray[(share of the loss (up is harm))]" in words(curves)
+    assert client_table.totals_file(FillPolicy.EQUAL, Orientation.PAPER) == "totals-paper-orientation"
+    with Workspace(filled.folder) as workspace:
+        result = workspace.default_result(run.digest)
+        assert result is not None
+        history = stored_report(workspace, result).history
+    table = totals_table(history, orientation=Orientation.PAPER)
+    assert table["share of the loss total (harm is up)"] == [
+        -v for v in totals_table(history)["loss reduction total (help is up)"]
+    ]
+
+
+def test_what_is_asked_elsewhere_stands_beside_the_jobs(tmp_path: Path) -> None:
+    log, folder = (
+        make_tiny_log(tmp_path / "run.flrun", replace(TINY, epochs=3, more_attacks=())),
+        tmp_path / "workspace",
+    )
+    told = CliRunner().invoke(ask, [str(log), "-o", str(tmp_path / "work"), "--workspace", str(folder)])
+    assert told.exit_code == 0, told.output
+    page = opened(folder, "jobs")
+    assert "questions outstanding" in words(page)
+    epochs = page.dataframe[0].value
+    assert epochs["Epoch"].tolist() == [1, 2, 3]
+    assert (epochs["Answered"] == 0).all()
+    assert (epochs["Outstanding"] == epochs["Asked"]).all()
+    assert epochs["Asked"].min() > 0

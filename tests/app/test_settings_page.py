@@ -16,6 +16,9 @@ from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import Filled
 from tests.app.own_caches import own_caches
 from tests.app.test_pages import opened, title, words
+from tests.execution.test_notices import Receiver, receiver
+
+assert receiver  # a fixture of that file
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +33,10 @@ def told(folder: Path, *options: str) -> dict[str, object]:
     return dict(json.loads(answer.stdout))
 
 
-def test_what_the_page_sets_a_command_reads_and_the_other_way_round(tmp_path: Path) -> None:
+def test_what_the_page_sets_a_command_reads_and_the_other_way_round(
+    tmp_path: Path, receiver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     folder = tmp_path / "workspace"
     held = told(folder, "--workers", "3", "--on-alert", "notify --all")
     assert (held["workers"], held["on_alert"], held["webhook"], held["samples"]) == (3, "notify --all", None, True)
@@ -48,6 +54,13 @@ def test_what_the_page_sets_a_command_reads_and_the_other_way_round(tmp_path: Pa
     assert [e.value for e in page.exception] == []
     held = told(folder)
     assert (held["workers"], held["webhook"], held["on_alert"]) == (2, "https://hooks.example.org/x", "notify --all")
+    told(folder, "--on-alert", "", "--webhook", receiver)
+    page = opened(folder, "settings")
+    next(b for b in page.button if b.label == "Send a test notice").click().run()
+    assert [(p, n["event"]) for p, n in Receiver.received if isinstance(n, dict)] == [("/", "test")]
+    assert page.success[0].value == "It was taken."
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of somebody else"))
+    assert "This was set elsewhere" in opened(folder, "settings").warning[0].value
     assert told(folder, "--workers", "0", "--webhook", "")["webhook"] is None
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from flcontrib_dashboard import accounts, api, state
 
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.history import AssessSettings
@@ -25,6 +26,22 @@ def several(tmp_path: Path) -> tuple[Path, RunEntry]:
         for budget in (BudgetSettings(), BudgetSettings(epochs=(1, 2, 3))):
             audit_in_workspace(workspace, run.digest, AuditSettings(AssessSettings(budget=budget)).record())
         return tmp_path / "workspace", run
+
+
+def test_client_and_api_see_the_result_that_the_operator_sees(
+    several: tuple[Path, RunEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget's result is newer; nobody is shown it in place of the full one."""
+    folder, run = several
+    monkeypatch.setenv("FLCONTRIB_WORKSPACE", str(folder))
+    monkeypatch.setenv("FLCONTRIB_SAMPLES", "0")
+    shown = state.shown_to_client(run)
+    assert shown is not None
+    assert shown.report.history.computed.all()
+    with Workspace(folder) as workspace:
+        told = api.audit_of(workspace, accounts.ANYBODY, {"digest": run.digest})
+        assert isinstance(told, dict)
+        assert told["provenance"]["settings"] == shown.report.provenance.settings
 
 
 def badges(shown: object) -> str:

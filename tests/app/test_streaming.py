@@ -12,15 +12,18 @@ import subprocess
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import numpy as np
 import psutil
 import pytest
-from flcontrib_dashboard.guard import OpenSockets, cross_origin, other_host
+from flcontrib_dashboard.guard import MOST_UPLOADS_PER_ADDRESS, Guard, cross_origin, other_host
+from flcontrib_dashboard.pacing import PerAddress, SessionBytes, paced
 from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, UploadTokens, too_long
 
 from flcontrib_core.execution.children import child_environment, python_command
@@ -33,6 +36,7 @@ from tests.workspace.recorded import bundle_run, scratch_folder
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 LARGEST = 320 * MIB
+MOST_CONNECTIONS = 40
 EXTRA_BYTES = 192 * MIB
 """How much a server may grow while 300 MB pass through it: less than a copy of them, more than the reader's needs."""
 
@@ -89,7 +93,7 @@ def server() -> Iterator[Streaming]:
             "FLCONTRIB_LARGEST_UPLOAD": str(LARGEST),
         }
         process = subprocess.Popen(
-            python_command("-m", "tests.app.streaming_server", str(port)),
+            python_command("-m", "tests.app.streaming_server", str(port), str(MOST_CONNECTIONS), "3"),
             env=child_environment(**settings),
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -374,7 +378,99 @@ def test_only_the_servers_own_pages_open_its_socket(server: Streaming, origin: s
 
 
 def test_open_sockets_of_an_address_are_bounded() -> None:
-    sockets = OpenSockets(2)
+    sockets = PerAddress(2)
     assert [sockets.enter("a"), sockets.enter("a"), sockets.enter("a"), sockets.enter("b")] == [True, True, False, True]
     sockets.leave("a")
     assert sockets.enter("a")
+
+
+@pytest.mark.parametrize("head", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "], ids=["silent", "half a head"])
+def test_a_connection_without_a_whole_request_is_closed(server: Streaming, head: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as slow:
+        slow.sendall(head)
+        assert slow.recv(100) == b"", "closed by the server"
+
+
+def test_connections_of_an_address_are_bounded(server: Streaming) -> None:
+    """The others go on: a page is answered as soon as one of the many is let go."""
+    with ExitStack() as opened:
+        many = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS))
+            for _ in range(MOST_CONNECTIONS + 5)
+        ]
+        refused = 0
+        for one in many[-5:]:
+            with suppress(ConnectionResetError):
+                one.sendall(b"GET /_stcore/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                if one.recv(100):
+                    continue
+            refused += 1
+        assert refused >= 4  # the fixture's own look may have taken the place of one
+    assert asked(server, "/_stcore/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Length": str(513 << 20)}, 413),
+        ({"Transfer-Encoding": "chunked"}, 411),
+        ({"Content-Length": "9"}, 400),
+    ],
+)
+def test_the_upload_field_of_a_page_is_bounded(server: Streaming, headers: dict[str, str], status: int) -> None:
+    """400 is Streamlit's own word for a session that it does not know."""
+    connection = http.client.HTTPConnection("localhost", server.port, timeout=PATIENCE_SECONDS)
+    connection.putrequest("PUT", "/_stcore/upload_file/session/file")
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    if status == 400:
+        connection.send(bytes(9))
+    assert connection.getresponse().status in ((400, 403) if status == 400 else (status,))
+    connection.close()
+
+
+def test_all_files_of_a_session_count_together() -> None:
+    held = SessionBytes(most=10)
+    assert [held.add("s", "a", 6), held.add("s", "b", 5), held.add("s", "a", 9), held.add("t", "b", 5)] == [
+        *(True, False, True, True)
+    ]
+    held.remove("s", "a")
+    assert held.add("s", "b", 10)
+
+
+def test_a_sender_that_drips_or_falls_silent_is_taken_for_gone() -> None:
+    async def dripping() -> dict[str, Any]:
+        await anyio.sleep(0.002)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def taken(receive: Any, **limits: Any) -> int:
+        receiving, pieces = paced(receive, **limits), 0
+        while (await receiving())["type"] == "http.request":
+            pieces += 1
+        return pieces
+
+    assert anyio.run(partial(taken, dripping, silence=0.05, pace=1_000_000)) >= 1
+    assert anyio.run(partial(taken, anyio.sleep_forever, silence=0.01)) == 0
+
+
+def test_only_so_much_is_sent_from_one_address_at_once() -> None:
+    answers: list[int] = []
+
+    async def waiting(scope: Any, receive: Any, send: Any) -> None:
+        while len(answers) == 0:
+            await anyio.sleep(0.001)
+
+    async def send(message: Any) -> None:
+        if "status" in message:
+            answers.append(message["status"])
+
+    async def all_at_once() -> None:
+        guard = Guard(waiting)
+        scope = {"type": "http", "method": "PUT", "path": "/import/x", "headers": [(b"host", b"localhost")]}
+        async with anyio.create_task_group() as group:
+            for _ in range(MOST_UPLOADS_PER_ADDRESS + 1):
+                group.start_soon(guard, {**scope, "client": ("1.2.3.4", 5)}, anyio.sleep_forever, send)
+
+    anyio.run(all_at_once)
+    assert answers == [503]

@@ -63,7 +63,7 @@ BARE = {
     "overview": "None of the 5 clients changed",
     "alerts": "None of the 5 clients",
     "change_points": "at or above 0.50",
-    "compare": "alerts agree",
+    "compare": "Choose a result to compare",
     "scheduler": "There are no values to schedule",
 }
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.app.filled_workspace import TINY_NAME
 from tests.browser.conftest import MILLISECONDS, Served, free_port, serving
 from tests.browser.openid_provider import CLIENT_ID, CLIENT_SECRET, Provider, providing
+from tests.browser.test_reading import serious_findings
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=MILLISECONDS)
@@ -65,6 +67,34 @@ def signed_in(browser: Browser, guarded: Guarded, account: str) -> Page:
     return page
 
 
+def listened_to(page: Page) -> list[bytes]:
+    """What the server sends to this page from now on, message by message."""
+    sent: list[bytes] = []
+
+    def keep(message: str | bytes) -> None:
+        sent.append(
+            (message.encode() if isinstance(message, str) else message).replace(b"\\", b"")
+        )  # escapes of markdown
+
+    page.on("websocket", lambda socket: socket.on("framereceived", keep))
+    return sent
+
+
+def client_asks_for_more(page: Page, guarded: Guarded) -> None:
+    """With its own cookies, by every route of ours: runs, results, another extract, a log brought in, a path named."""
+    ask = page.context.request
+    for route in ("runs", f"runs/{guarded.run}/audit", f"runs/{guarded.run}/extract/client-05"):
+        answer = ask.get(f"{guarded.address}/api/{route}")
+        assert answer.status == 401, route
+        assert "client-05" not in answer.text()
+    assert ask.put(f"{guarded.address}/import/", data=b"x").status in (401, 403)
+    for place in ("upload", "settings", "report", "jobs"):
+        page.goto(f"{guarded.address}/{place}?run={guarded.run[:16]}&client=client-05")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("client-03")
+        expect(page.locator("input[type=file]")).to_have_count(0)
+        expect(page.get_by_label("A path on the server")).to_have_count(0)
+
+
 def test_each_account_sees_what_it_may_after_a_real_sign_in(browser: Browser, guarded: Guarded) -> None:
     title = "heading"
     operator = signed_in(browser, guarded, ADA)
@@ -79,10 +109,16 @@ def test_each_account_sees_what_it_may_after_a_real_sign_in(browser: Browser, gu
     expect(auditor.get_by_text("Operators bring in runs")).to_be_visible()
 
     client = signed_in(browser, guarded, WARD)
+    sent = listened_to(client)
     for place in ("", "runs", "alerts?client=client-05"):
         client.goto(f"{guarded.address}/{place}")
         expect(client.get_by_role(title, level=1)).to_have_text("client-03 sent empty updates in epochs 5–8")
         assert "client-05" not in client.content()
+    assert any(b"client-03" in message for message in sent)
+    others = [name.encode() for name in (TINY_NAME, *(f"client-0{i}" for i in (0, 1, 2, 4, 5)))]
+    assert [name for name in others if any(name in message for message in sent)] == [], "no message names anybody else"
+    assert serious_findings(client) == []
+    client_asks_for_more(client, guarded)
 
     stranger = signed_in(browser, guarded, EVE)
     expect(stranger.get_by_role(title, level=1)).to_have_text("This account has no access")

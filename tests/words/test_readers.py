@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from flcontrib_core.detection.channels import CHANNEL_NAMES
-from flcontrib_core.detection.findings import Alert
+from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.objections import NotBetterWithout
 from flcontrib_core.reports.html import html_report
 from flcontrib_core.reports.page import policy, print_style
 from flcontrib_core.reports.record import Record
@@ -39,6 +40,14 @@ def test_the_engineer_s_line_has_the_values_and_the_channels() -> None:
 @pytest.mark.parametrize("name", CHANNEL_NAMES)
 def test_every_channel_is_explained_where_it_occurs(name: str) -> None:
     assert channel_meaning(name)
+
+
+def test_the_manager_is_not_told_of_a_better_model_that_the_counter_evidence_denies() -> None:
+    harmful = next(a for a in ALERTS if a.verdict is VerdictKind.POISONING_WINDOW)
+    others = tuple(f for f in harmful.evidence_against if not isinstance(f, NotBetterWithout))
+    assert "would not have improved" not in manager_line(replace(harmful, evidence_against=others))
+    denied = replace(harmful, evidence_against=(*others, NotBetterWithout("loss", -0.1)))
+    assert "Leaving it out of single steps, though, would not have improved the model." in manager_line(denied)
 
 
 def test_nobody_is_surer_than_the_calibration_was_tested() -> None:

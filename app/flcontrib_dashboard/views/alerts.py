@@ -150,7 +150,7 @@ def listed(shown: state.Shown, alerts: tuple[Alert, ...]) -> None:
     if st.session_state.get("inbox-table"):
         controls.table(
             [inbox_row(a, d, reviews.of(a)) for a, d in rows],
-            height="auto" if len(rows) <= CARDS_AT_ONCE else client_table.TALLEST,
+            height="content" if len(rows) <= CARDS_AT_ONCE else client_table.TALLEST,
         )
     else:
         most = int(st.session_state.get("inbox-cards", CARDS_AT_ONCE))
@@ -218,6 +218,7 @@ def inbox(shown: state.Shown) -> None:
                 st.text(numbers.visible(said))
             if len(undecided) > MOST_UNDECIDED:
                 st.caption(f"{numbers.count(len(undecided) - MOST_UNDECIDED)} more are in the report's JSON.")
+    controls.words_here("Window", "Preset", "Channel")
     controls.next_steps(
         ("change_points", "When does each series change?"), ("report", "Report, and extracts for clients")
     )

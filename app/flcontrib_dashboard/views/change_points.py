@@ -197,4 +197,5 @@ if shown is not None:
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         second_opinion(points, threshold)
     known_windows(shown, points)
+    controls.words_here("Change-point probability", "Window")
     controls.next_steps(("alerts", "What was alerted, with its evidence"), ("contributions", "Every epoch's value"))

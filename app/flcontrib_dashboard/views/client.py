@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts import Following, draw_evidence, evidence_alt, evidence_facts, evidence_rows
+from flcontrib_core.charts import Following, draw_evidence, evidence_alt, evidence_facts, evidence_rows, fill_of
 from flcontrib_core.detection import Alert
 from flcontrib_core.words import (
     OBSERVED_ONLY,
@@ -21,25 +21,31 @@ from flcontrib_core.words import (
 from flcontrib_dashboard import client_table, controls, deciding, extracts, selection, state
 from flcontrib_dashboard.addresses import page_file
 
+FIGURE_WIDTH = 210
+"""Pixels: room for 'exact · place 30 of 30'."""
+
 
 def figures(report: AuditReport, client: str) -> None:
     """Participation, data and totals in one row."""
     history = report.history
     i = history.client_ids.index(client)
     took_part = int(history.participated[1:, i].sum())
-    columns = st.columns(2 + len(history.utilities[:2]))
-    columns[0].metric("Took part", f"{took_part} of {history.epoch_count} epochs")
-    columns[1].metric("Data", numbers.several(history.data_sizes[i], "row") if history.data_sizes else "not recorded")
+    row = st.container(horizontal=True, gap="medium")  # wraps on a narrow screen
+    row.metric("Epochs taken part", f"{took_part} of {history.epoch_count}", width=FIGURE_WIDTH)
+    rows = numbers.several(history.data_sizes[i], "row") if history.data_sizes else "not recorded"
+    row.metric("Data", rows, width=FIGURE_WIDTH)
     if history.without_values is not None:
         return
-    for place, utility in zip(columns[2:], history.utilities, strict=False):
-        totals = client_table.totals_columns(report, utility, client_table.fill_of(report))
-        row = totals["Client"].index(client)
+    for utility in history.utilities[:2]:
+        totals = client_table.totals_columns(report, utility, fill_of(report.history))
+        place = totals["Client"].index(client)
         name = numbers.credited(utility, utility in history.lower_is_better)
-        place.metric(
+        row.metric(
             f"Total {name}",
-            numbers.signed(totals["Total"][row]),
-            f"95%: {totals['± 95%'][row]} · place {row + 1} of {len(history.client_ids)}",
+            numbers.signed(totals["Total"][place]),
+            f"{totals['± 95%'][place]} · place {place + 1} of {len(history.client_ids)}",
+            width=FIGURE_WIDTH,
+            help="Beside it half of its 95% interval, and its place among all clients, best first.",
             delta_color="off",
             delta_arrow="off",
         )
@@ -55,7 +61,9 @@ def series(shown: state.Shown, client: str, own: list[Alert], following: Followi
     utility = controls.pick_utility(report.history.utilities)
     window = following.epochs if following.epochs in [a.window for a in own] else own[0].window if own else None
     key = (shown.result.digest, utility, client, window)
-    facts = state.cached((*key, "evidence"), lambda: evidence_facts(report, client, window, utility))
+    facts = state.cached(
+        (*key, "evidence"), lambda: evidence_facts(report, client, window, utility, fill_of(report.history))
+    )
     controls.chart(
         lambda: draw_evidence(facts, mode, following=following),
         evidence_alt(facts),
@@ -143,4 +151,5 @@ if shown is not None:
             extract(shown, client)
     with st.container(gap="xsmall"):
         warnings(report, client)
+    controls.words_here("Cumulative contribution", "Shapley value", "Window")
     controls.next_steps(("contributions", "All clients and epochs"), ("epoch", "One epoch in detail"))

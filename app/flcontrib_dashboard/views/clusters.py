@@ -223,4 +223,5 @@ if shown is not None:
         groups(shown, found, facts, utility, settings)
         with st.container(border=True, gap="xsmall"):
             marking(shown, found)
+    controls.words_here("Jaccard index", "Cumulative contribution")
     controls.next_steps(("alerts", "What was alerted, with its evidence"), ("compare", "Compare with another result"))

@@ -34,6 +34,8 @@ from flcontrib_core.words import (
 from flcontrib_core.workspace import ResultEntry
 from flcontrib_dashboard import client_table, controls, selection, state
 
+MOST_LOOKED_AT = 12
+"""Results that are opened to find one worth comparing with."""
 MOST_COMPARED = 3
 SHORT_NAME = 20
 """Letters of a run's name in a list: what tells results of one run apart must stay in sight."""
@@ -67,10 +69,11 @@ def pick_results(results: list[ResultEntry], names: Mapping[str, str]) -> list[R
     entry = state.current_run()
     own = [k for k, r in by_key.items() if entry is not None and r.run_digest == entry.digest]
     ordered = [*own[::-1], *(k for k in by_key if k not in own)]  # the run on screen, its first result as the baseline
-    for key, fallback in (("baseline", ordered[0]), ("compared", ordered[1])):
+    for key in ("baseline", "compared"):
         wanted = [k for k in st.query_params.get(key, "").split(",") if k in by_key][:MOST_COMPARED]
         if key not in st.session_state:
-            st.session_state[key] = (wanted or [fallback])[0] if key == "baseline" else wanted or [fallback]
+            of_itself = ordered[:1] if key == "baseline" else partner([by_key[k] for k in ordered])
+            st.session_state[key] = (wanted or of_itself)[0] if key == "baseline" else wanted or of_itself
     st.session_state["compared"] = [k for k in st.session_state["compared"] if k in by_key]
     with st.container(border=True):
         a, b = st.columns(2)
@@ -92,6 +95,17 @@ def pick_results(results: list[ResultEntry], names: Mapping[str, str]) -> list[R
         st.caption("  \n".join(controls.text_of(line) for line in full))
     state.remember(baseline=base, compared=",".join(kept))
     return [by_key[base], *(by_key[k] for k in kept)]
+
+
+def partner(results: list[ResultEntry]) -> list[str]:
+    """What the first of these is compared with unless the reader says so: the next one that shares a client with it."""
+    first, *others = results
+    known = set(state.load_report(first.digest, first).history.client_ids)
+    for other in others[:MOST_LOOKED_AT]:
+        same = other.run_digest == first.run_digest
+        if same or known & set(state.load_report(other.digest, other).history.client_ids):
+            return [other.digest[:16]]
+    return []
 
 
 def flat(settings: Mapping[str, object], before: str = "") -> dict[str, str]:

@@ -13,34 +13,41 @@ from flcontrib_core.charts import (
     cumulative_rows,
     draw_cumulative,
     draw_heat_map,
+    fill_of,
     heat_map_alt,
     heat_map_facts,
     heat_map_rows,
     ranking_facts,
 )
 from flcontrib_core.reports import AXIOMS, axioms_table
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import FillPolicy, Orientation
 from flcontrib_core.words import contribution_title, numbers, pending_epochs, so_far
 from flcontrib_dashboard import client_table, controls, selection, state
 
 ORDERS = {"alerts": "Alerts first", "total": "By total", "name": "By name"}
+ORIENTATIONS = {Orientation.HELP_UP.value: "Help is up", Orientation.PAPER.value: "The paper's sign"}
+FILLS = {"equal": "an equal split", "zero": "zero (the paper)", "leave-one-out": "what leaving it out would change"}
 VIEWS = {"heat-map": "Heat map", "curves": "Curves"}
 
 
 def title_of(report: AuditReport, utility: str) -> str:
     """Who contributed most, and who is clearly below zero."""
-    facts = ranking_facts(report, utility, client_table.fill_of(report))
+    facts = ranking_facts(report, utility, fill_of(report.history))
     return contribution_title(facts.rows[0].client if facts.rows else None, facts.clearly_below)
 
 
-def curves(shown: state.Shown, utility: str, following: Following) -> None:
+def curves(shown: state.Shown, utility: str, following: Following, orientation: Orientation) -> None:
     """The running credit of the clients in focus over the band of the others."""
     report, mode = shown.report, state.theme()
     words = f"Clients in colour (at most {MOST_IN_FOCUS}); all others are the grey band"
     default = selection.in_focus(report, following, MOST_IN_FOCUS)
     pinned = controls.pick_clients(words, report.history.client_ids, default, "pinned", MOST_IN_FOCUS)
-    key = (shown.result.digest, utility, pinned)
-    facts = state.cached((*key, "curves"), lambda: cumulative_facts(report, utility, pinned))
+    key = (shown.result.digest, utility, pinned, orientation)
+    facts = state.cached(
+        (*key, "curves"),
+        lambda: cumulative_facts(report, utility, pinned, orientation=orientation),
+    )
+    controls.card_title("Cumulative contribution", facts.axis)
     controls.chart(
         lambda: draw_cumulative(facts, mode, following=following),
         cumulative_alt(facts),
@@ -53,13 +60,15 @@ def curves(shown: state.Shown, utility: str, following: Following) -> None:
     controls.legend_of_states()
 
 
-def heat_map(shown: state.Shown, utility: str, order: str, following: Following) -> None:
+def heat_map(shown: state.Shown, utility: str, order: str, following: Following, orientation: Orientation) -> None:
     """Every client's value in every epoch."""
     report, mode = shown.report, state.theme()
-    key = (shown.result.digest, utility, order, following.client)
+    key = (shown.result.digest, utility, order, following.client, orientation)
     cells = state.cached(
         (*key, "cells"),
-        lambda: heat_map_facts(report, utility, order, client_table.fill_of(report), also=following.client),
+        lambda: heat_map_facts(
+            report, utility, order, fill_of(report.history), also=following.client, orientation=orientation
+        ),
     )
     controls.card_title("Contribution per client and epoch", cells.axis)
     st.markdown(
@@ -82,22 +91,22 @@ def heat_map(shown: state.Shown, utility: str, order: str, following: Following)
     )
 
 
-def totals(shown: state.Shown, utility: str, following: Following) -> None:
+def totals(shown: state.Shown, utility: str, following: Following, orientation: Orientation) -> None:
     """The table of totals, with the fill of skipped epochs to choose."""
     controls.card_title("Totals")
     skipped = int((~shown.report.history.computed).sum())
-    fill = client_table.fill_of(shown.report)
+    fill = fill_of(shown.report.history)
     if pending_epochs(shown.report):
         st.caption(f"So far: the {skipped} epochs without a value count as nothing until they are computed.")
     elif skipped:
         picked = st.segmented_control(
             f"{numbers.several(skipped, 'skipped epoch')} count as",
-            [FillPolicy.EQUAL.value, FillPolicy.ZERO.value],
-            default=FillPolicy.EQUAL.value,
-            format_func=lambda f: "an equal split" if f == "equal" else "zero (the paper)",
+            list(dict.fromkeys((fill.value, FillPolicy.EQUAL.value, FillPolicy.ZERO.value))),
+            default=fill.value,
+            format_func=FILLS.__getitem__,
         )
-        fill = FillPolicy(picked or FillPolicy.EQUAL.value)
-    client_table.show_totals(shown, utility, following, fill)
+        fill = FillPolicy(picked or fill)
+    client_table.show_totals(shown, utility, following, fill, orientation)
 
 
 def promises(report: AuditReport) -> None:
@@ -120,16 +129,18 @@ elif shown is not None:
         utility = controls.pick_utility(report.history.utilities)
         order = controls.pick("Order", "order", ORDERS)
         view = controls.pick("View", "show", VIEWS)
+        orientation = Orientation(controls.pick("Sign", "sign", ORIENTATIONS))
     title = state.cached((shown.result.digest, utility, "who contributed"), lambda: title_of(report, utility))
     top.title(controls.text_of(so_far(report) + title))
     with st.container(border=True, gap="xsmall"):
         if view == "curves":
-            curves(shown, utility, following)
+            curves(shown, utility, following, orientation)
         else:
-            heat_map(shown, utility, order, following)
+            heat_map(shown, utility, order, following, orientation)
     with st.container(border=True, gap="xsmall"):
-        totals(shown, utility, following)
+        totals(shown, utility, following, orientation)
     if report.axioms:
         with st.container(border=True, gap="xsmall"):
             promises(report)
+    controls.words_here("Shapley value", "Cumulative contribution", "Null client", "Not computed")
     controls.next_steps(("change_points", "When did a client change?"), ("report", "Take the numbers with you"))

@@ -10,7 +10,7 @@ import streamlit as st
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.reports import state_names
 from flcontrib_core.words import EFFICIENCY, epoch_headline, numbers, remark_line
-from flcontrib_dashboard import controls, selection, state
+from flcontrib_dashboard import client_table, controls, selection, state
 
 
 def pick_epoch(report: AuditReport) -> int:
@@ -30,30 +30,18 @@ def increments(report: AuditReport, epoch: int) -> None:
     """What the model gained, and whether the values add up to it."""
     history = report.history
     controls.card_title("What the model gained")
-    rows = []
+    columns: dict[str, list[Any]] = {"Per epoch": ["Gain"]}
+    if history.computed[epoch]:
+        columns["Per epoch"] += ["Sum of the values", "Server's own share", "Gap"]
     for utility in history.utilities:
         series, sign = history.of(utility), -history.harm_sign(utility)
+        gain, share = float(series.increments[epoch]), float(series.server_share[epoch])
         known = history.participated[epoch] & series.computed[epoch]
-        row: dict[str, Any] = {
-            "Utility": numbers.credited(utility, utility in history.lower_is_better),
-            "Gain": sign * float(series.increments[epoch]),
-        }
-        if history.computed[epoch]:
-            total = float(series.values[epoch, known].sum())
-            row |= {
-                "Sum of the values": sign * total,
-                "Server's own share": sign * float(series.server_share[epoch]),
-                "Gap": abs(float(series.increments[epoch]) - total - float(series.server_share[epoch])),
-            }
-        rows.append({k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in row.items()})
-    number = st.column_config.NumberColumn(format="%+.4f")
-    controls.table(
-        rows,
-        column_config={
-            **dict.fromkeys(("Gain", "Sum of the values", "Server's own share"), number),
-            "Gap": st.column_config.NumberColumn(format="%.1e"),
-        },
-    )
+        total = float(series.values[epoch, known].sum())
+        figures = [numbers.signed(sign * v, 4) for v in (gain, total, share)]
+        name = numbers.credited(utility, utility in history.lower_is_better).capitalize()
+        columns[name] = [*figures, f"{abs(gain - total - share):.1e}"][: len(columns["Per epoch"])]
+    controls.table(columns)
     st.caption(f"Help is up. {EFFICIENCY}")
 
 
@@ -68,6 +56,7 @@ def clients(shown: state.Shown, epoch: int) -> None:
         "Client": [history.client_ids[i] for i in order],
         "State": state_names(history)[epoch, order].tolist(),
     }
+    exact: list[str] = []
     for utility in history.utilities:
         series, sign = history.of(utility), -history.harm_sign(utility)
         known = [bool(history.participated[epoch, i] and series.computed[epoch, i]) for i in order]
@@ -75,8 +64,12 @@ def clients(shown: state.Shown, epoch: int) -> None:
         values, errors = sign * series.values[epoch, order], series.standard_errors[epoch, order]
         columns[name] = [float(v) if k else None for v, k in zip(values, known, strict=True)]
         halves = [numbers.half_width(float(e), 4) if k else None for e, k in zip(errors, known, strict=True)]
-        columns[f"{utility.capitalize()} ± 95%"] = halves
-    columns["In an alert's window"] = ["yes" if history.client_ids[i] in marked else "" for i in order]
+        if set(halves) - {None, numbers.half_width(0.0)}:
+            columns[f"{utility.capitalize()} ± 95%"] = halves
+        else:
+            exact.append(utility)
+    if marked:
+        columns["Alert"] = ["in its window" if history.client_ids[i] in marked else "" for i in order]
     names = [str(name) for name in columns["Client"]]
 
     def take() -> None:
@@ -86,8 +79,16 @@ def clients(shown: state.Shown, epoch: int) -> None:
             state.open_page("client")
 
     formats = {n: st.column_config.NumberColumn(format="%+.4f") for n in columns if n.endswith(("reduction", "gain"))}
-    controls.table(columns, key="epoch-clients", on_select=take, selection_mode="single-row", column_config=formats)
-    st.caption("Help is up. Choose a row to open that client's page.")
+    controls.table(
+        columns,
+        key="epoch-clients",
+        height="content" if len(names) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST,
+        on_select=take,
+        selection_mode="single-row",
+        column_config=formats,
+    )
+    sure = f" Values are exact ({', '.join(exact)})." if exact and history.computed[epoch] else ""
+    st.caption(f"Help is up.{sure} Choose a row to open that client's page.")
 
 
 def _rank(report: AuditReport, epoch: int, client: int) -> float:
@@ -128,4 +129,5 @@ if shown is not None:
             increments(shown.report, epoch)
         with st.container(border=True, gap="xsmall"):
             how(shown.report, epoch)
+    controls.words_here("Shapley value", "Null client", "Server's share")
     controls.next_steps(("client", "One client in detail"), ("contributions", "All clients and epochs"))

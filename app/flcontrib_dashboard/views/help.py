@@ -25,6 +25,11 @@ def listed(title: str, lines: Iterable[str], *, numbered: bool = False) -> None:
 
 
 st.title("What the words mean, and what this tool cannot know")
+asked = st.query_params.get("term", "")
+if asked in wording.GLOSSARY:  # a word that was clicked where it stood
+    with st.container(border=True, gap="xsmall", key="asked-term"):
+        controls.card_title(asked)
+        st.markdown(f"{wording.GLOSSARY[asked][0].upper()}{wording.GLOSSARY[asked][1:]}")
 left, right = st.columns([1.2, 1], gap="small")
 with left:
     listed("Start here", wording.START, numbered=True)

@@ -39,8 +39,29 @@ def board() -> None:
         figure = f"Figure of the paper: {job.settings.get('figure')}" if job.kind == REPRODUCTION else ""
         card(job, figure or names.get(job.run_digest, job.run_digest[:12]))
     if not listed:
-        st.markdown("Nothing has been computed here yet. A job appears as soon as a run is computed.")
+        st.markdown("No job has run here yet. One appears as soon as a run is computed on a page.")
         controls.next_steps(("upload", "Bring in a run and compute it"), ("overview", "Read a result that is here"))
+
+
+def elsewhere() -> None:
+    """Runs whose coalitions others evaluate: asked, answered and outstanding, by epoch."""
+    for entry in state.all_runs():
+        asked = state.asked(entry)
+        if asked is None:
+            continue
+        open_ones = sum(e.asked - e.answered for e in asked.epochs)
+        with st.container(border=True, gap="xsmall"):
+            controls.card_title(controls.text_of(entry.name), "answers from elsewhere")
+            said = (
+                f"{numbers.several(open_ones, 'question')} outstanding" if open_ones else "Every question is answered"
+            )
+            left_out = [v.client for v in asked.voters if v.left_out]
+            apart = f" Disagrees with all others and is left out: {numbers.listing(left_out, 6)}." if left_out else ""
+            st.caption(controls.text_of(f"{said}. `flcontrib tell` takes answers in.{apart}"))
+            columns = {"Epoch": [e.epoch for e in asked.epochs], "Asked": [e.asked for e in asked.epochs]}
+            columns["Answered"] = [e.answered for e in asked.epochs]
+            columns["Outstanding"] = [e.asked - e.answered for e in asked.epochs]
+            controls.table(columns, key=f"asked-{entry.digest[:16]}")
 
 
 def card(job: Job, name: str) -> None:
@@ -68,7 +89,7 @@ def card(job: Job, name: str) -> None:
             st.progress(min(1.0, job.progress.done / max(1, job.progress.total)))
         if job.error:
             st.code(job.error, language=None, wrap_lines=True)
-        if job.state in (JobState.FAILED, JobState.LOST):
+        if job.state in (JobState.FAILED, JobState.LOST) or job.kind == FOLLOW:  # whom it could not tell of an alert
             worker_output(job)
         with st.container(horizontal=True):
             if job.active and accounts.operator_button("Cancel", key=f"cancel-{job.id}"):
@@ -94,3 +115,4 @@ def worker_output(job: Job) -> None:
 
 
 board()
+elsewhere()

@@ -18,6 +18,7 @@ from flcontrib_core.charts import (
     draw_group_means,
     draw_ranking,
     draw_sparkline,
+    fill_of,
     group_means_alt,
     group_means_facts,
     group_means_rows,
@@ -34,6 +35,7 @@ from flcontrib_core.words import (
     numbers,
     quiet_badge,
     quiet_sentence,
+    stands_on,
     undecided_sentence,
     verdict_badge,
     visible_shift,
@@ -57,7 +59,8 @@ def cards(shown: state.Shown) -> None:
     small = None
     if report.history.without_values is None:
         small = state.cached(
-            (shown.result.digest, "curves", first, marked), lambda: cumulative_facts(report, first, marked)
+            (shown.result.digest, "curves", first, marked),
+            lambda: cumulative_facts(report, first, marked),
         )
     top = alerts[:MOST_CARDS]
     beside = len(top) < MOST_CARDS  # the others' card stands in the alerts' row, or below a full one
@@ -166,7 +169,7 @@ def ranking(shown: state.Shown, utility: str, following: Following) -> None:
     report, mode = shown.report, state.theme()
     key = (shown.result.digest, utility, following.client)
     facts = state.cached(
-        (*key, "ranking"), lambda: ranking_facts(report, utility, client_table.fill_of(report), also=following.client)
+        (*key, "ranking"), lambda: ranking_facts(report, utility, fill_of(report.history), also=following.client)
     )
     controls.card_title("Total contribution")
     left_out = f" {numbers.count(facts.left_out)} clients between them are left out." if facts.left_out else ""
@@ -219,6 +222,8 @@ def remarks(report: AuditReport) -> None:
         st.markdown(f"- **{controls.text_of(remark.code)}** {controls.text_of(said)}")
     if len(report.warnings) > MOST_REMARKS:
         st.caption(f"{numbers.count(len(report.warnings) - MOST_REMARKS)} more are in the report and its tables.")
+    if (standing := stands_on(report)) is not None:
+        st.caption(controls.text_of(standing))
 
 
 def group_means(shown: state.Shown, utility: str, following: Following) -> None:
@@ -247,9 +252,9 @@ if shown is not None:
     said = f"{quiet_sentence(report)} {sample}".strip()
     if said:
         st.caption(controls.text_of(said))
-    tour.show()
     following = selection.follow_bar(report)
     cards(shown)
+    tour.show()  # the verdict and its first picture come first, for newcomers too
     valued = report.history.without_values is None
     many = valued and len(report.history.client_ids) > MANY_CLIENTS
     utility = report.history.utilities[0]
@@ -270,10 +275,11 @@ if shown is not None:
         with st.container(border=True, height="stretch", gap="xsmall"):
             next_card(shown)
     model_card.show_model(shown.entry, following)
+    controls.words_here("Cumulative contribution", "Window", "Smallest visible shift", "Preset")
     if many:
         with st.container(border=True, gap="xsmall"):
             controls.card_title("Clients")
             client_table.show_totals(shown, utility, following)
-    if report.warnings:
+    if report.warnings or report.log_checks:
         with st.container(border=True, gap="xsmall"):
             remarks(report)

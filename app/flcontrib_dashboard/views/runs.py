@@ -32,7 +32,7 @@ class Listed:
         entry, waiting = self.entry, sum(a.state is AlertState.NEW for a in self.alerts)
         return {
             "Run": entry.name,
-            "State": self.state,
+            "State": self.state if entry.dropped_at is None else f"{self.state}, log dropped",
             "Alerts": f"{waiting} open of {len(self.alerts)}" if self.alerts else numbers.NO_VALUE,
             "Clients": entry.clients,
             "Epochs": entry.epochs,
@@ -43,9 +43,19 @@ class Listed:
         }
 
     def matches(self, words: str) -> bool:
-        """Does any of its names, tags or notes hold the words?"""
-        entry = self.entry
-        return any(words in text.lower() for text in (*entry.names, *entry.tags, entry.note, entry.digest, self.state))
+        """Does any of its names, tags, its note or its state hold the words?"""
+        return self.entry.matches(words) or words in self.state
+
+
+ORDERS: dict[str, Any] = {
+    "Newest first": None,
+    "Open alerts": lambda r: -sum(a.state is AlertState.NEW for a in r.alerts),
+    "Name": lambda r: r.entry.name.casefold(),
+    "State": lambda r: r.state,
+    "Size": lambda r: -r.entry.size,
+    "Epochs": lambda r: -r.entry.epochs,
+}
+"""Of the whole list, of which a page shows a part; equal ones stay newest first."""
 
 
 def listed_runs() -> list[Listed]:
@@ -80,8 +90,9 @@ def find(runs: Sequence[Listed]) -> list[Listed]:
             st.text_input("Find a run", placeholder="name, tag, note, state or digest", key="find-run").strip().lower()
         )
         wanted = st.multiselect("Tags", tags, format_func=numbers.visible) if tags else []
-    words = words.strip().lower()
-    return [r for r in runs if (not words or r.matches(words)) and set(wanted) <= set(r.entry.tags)]
+        order = st.selectbox("Sort by", list(ORDERS), key="sort-runs", width=180)
+    found = [r for r in runs if (not words or r.matches(words)) and set(wanted) <= set(r.entry.tags)]
+    return found if ORDERS[order] is None else sorted(found, key=ORDERS[order])
 
 
 def table(runs: list[Listed]) -> list[Listed]:
@@ -90,7 +101,7 @@ def table(runs: list[Listed]) -> list[Listed]:
     event = controls.table(
         [r.row for r in shown],
         key="runs-table",
-        height="auto" if len(shown) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST,
+        height="content" if len(shown) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST,
         on_select="rerun",
         selection_mode="multi-row",
     )
@@ -169,7 +180,9 @@ def inbox(runs: Sequence[Listed]) -> None:
         return
     owners = sorted({a.owner for a in alerts if a.owner})
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        wanted = st.pills("State", list(AlertState), default=AlertState.NEW, format_func=state_name, key="inbox-state")
+        wanted = st.pills(
+            "State", list(AlertState), default=AlertState.NEW, format_func=state_name, key="inbox-state", wrap=True
+        )
         owner = st.selectbox("Owner", owners, index=None, placeholder="anybody", key="inbox-owner", width=220)
     found = [a for a in alerts if wanted in (None, a.state) and owner in (None, a.owner)]
     shown = found[:ROWS_AT_ONCE]
@@ -189,7 +202,7 @@ def inbox(runs: Sequence[Listed]) -> None:
     controls.table(
         [alert_row(a, names[a.run_digest]) for a in shown],
         key="all-alerts",
-        height="auto" if len(shown) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST,
+        height="content" if len(shown) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST,
         on_select=take,
         selection_mode="single-row",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.workspace import RECORDING
-from flcontrib_dashboard import controls, job_progress, state
+from flcontrib_dashboard import capacity_card, controls, job_progress, state
 from flcontrib_dashboard.plan_answer import planned
 from flcontrib_dashboard.plan_board import awaiting, board, watch_measurement
 
@@ -54,6 +54,8 @@ def show() -> None:
     else:
         controls.need_report("Scheduler")
     board(run)
+    found = state.measurement(entry)
+    capacity_card.draw(None if found is None else found[1])
 
 
 show()

@@ -8,8 +8,11 @@ import streamlit as st
 
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, wording
-from flcontrib_core.workspace import Execution, Notices
-from flcontrib_dashboard import accounts, controls, state, tour
+from flcontrib_core.workspace import Notices
+from flcontrib_dashboard import accounts, computing, controls, state, tour
+
+ROWS = 100
+"""Of a list of old logs"""
 
 
 def place() -> None:
@@ -23,26 +26,32 @@ def place() -> None:
     st.markdown(wording.RETENTION)
 
 
-def computing(mine: bool) -> None:
-    """How many processes a job may use."""
-    preferences = state.workspace().preferences
-    held = preferences.execution()
-    controls.card_title("Computing")
-    own = st.toggle("All cores but one", value=held.workers is None, key="usual-workers", disabled=not mine)
-    chosen = st.number_input(
-        "Worker processes", 1, 256, held.processes, key="default-workers", disabled=own or not mine
+def retention() -> None:
+    """Results stay, logs older than so many days go; what would go is shown first."""
+    workspace = state.workspace()
+    controls.card_title("Keep results, drop logs")
+    st.caption(
+        "Drops what clients sent, and what was kept to compute faster. Results, alerts and decisions stay; a run "
+        "without a readable result keeps its log. Added again, a run is what it was."
     )
-    st.caption("Of every job of this workspace. No result depends on it. The engine is chosen where a run is planned.")
-    wanted = replace(held, workers=None if own else int(chosen))
-    if mine and wanted != held:
-        save_execution(wanted)
-
-
-def save_execution(wanted: Execution) -> None:
-    """Holds from the next job on, and the plan's own control follows."""
-    state.workspace().preferences.set_execution(wanted)
-    st.session_state.pop("workers", None)
-    st.rerun()
+    days = int(st.number_input("Logs added more than so many days ago", 0, 36_500, 90, key="drop-days"))
+    found = workspace.old_logs(days)
+    goes = [old for old in found if not old.stays]
+    freed = numbers.size(sum(old.bytes_freed for old in goes))
+    if not found:
+        st.caption("No log is as old as that.")
+        return
+    shown = [
+        {"Run": o.entry.name, "Added": o.entry.added_at[:10], "What happens": o.stays or numbers.size(o.bytes_freed)}
+        for o in found[:ROWS]
+    ]
+    controls.table(shown, key="old-logs")
+    more = f" The first {ROWS} are listed." if len(found) > ROWS else ""
+    st.caption(f"{numbers.several(len(goes), 'log')} would go, {freed}; {len(found) - len(goes)} stay.{more}")
+    sure = st.checkbox(f"I want to drop {numbers.several(len(goes), 'log')}", key=f"drop-{days}-{len(goes)}")
+    if accounts.operator_button("Drop logs", disabled=not (sure and goes)):
+        workspace.drop_logs(days, by=accounts.your_name())
+        st.rerun()
 
 
 def alerts(mine: bool) -> None:
@@ -50,7 +59,7 @@ def alerts(mine: bool) -> None:
     preferences = state.workspace().preferences
     held = preferences.notices()
     controls.card_title("When an alert is raised")
-    st.caption("While a growing run is followed (`flcontrib watch --notify`), each alert is passed on as JSON.")
+    st.caption("While a growing run is followed, each new alert is passed on as JSON. It is provisional.")
     with st.form("webhook", border=False):
         address = st.text_input(
             "Post it to", value=held.webhook or "", placeholder="https://…", disabled=not mine, max_chars=2000,
@@ -72,6 +81,19 @@ def alerts(mine: bool) -> None:
         language="bash",
         wrap_lines=True,
     )
+    if held != Notices() and held != preferences.agreed_notices():
+        st.warning("This was set elsewhere: nobody is told until it is set again on this machine, by you.")
+    elif held != Notices() and accounts.operator_button("Send a test notice"):
+        send_test(held)
+
+
+def send_test(named: Notices) -> None:
+    """Tells whoever is named that this is a test, and the reader how that went."""
+    faults = named.tell({"event": "test", "workspace": str(state.workspace().path)})
+    for fault in faults:
+        st.error(controls.text_of(fault))
+    if not faults:
+        st.success("It was taken.")
 
 
 def showing(mine: bool) -> None:
@@ -102,8 +124,13 @@ with left:
         place()
     with st.container(border=True, gap="small"):
         showing(operates)
+    if operates:
+        with st.container(border=True, gap="small"):
+            retention()
 with right:
     with st.container(border=True, gap="small"):
-        computing(operates)
+        controls.card_title("Computing")
+        computing.draw(st, "default")
+        st.caption("For every job of this workspace, from the next one on. No result depends on it.")
     with st.container(border=True, gap="small"):
         alerts(operates)

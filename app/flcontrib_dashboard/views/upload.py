@@ -14,7 +14,16 @@ from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.runs import table_template
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import RunEntry, recorder_at_work
-from flcontrib_dashboard import accounts, controls, live, model_card, problem_cards, state, table_columns
+from flcontrib_dashboard import (
+    accounts,
+    controls,
+    live,
+    model_card,
+    problem_cards,
+    state,
+    table_columns,
+    tensor_folders,
+)
 from flcontrib_dashboard.addresses import page_file, under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.plan_answer import planned
@@ -32,7 +41,6 @@ with RunRecorder(
     clients=[("a", 120), ("b", 80)],
     model=net,
     validation=(x, y),
-    classes=3,
 ) as recorder:
     for epoch in range(epochs):
         # each parameter's change
@@ -77,7 +85,18 @@ def import_run(
 
 def take_table(content: bytes, filename: str, lower_is_better: tuple[str, ...], note: str) -> None:
     """A table whose columns were named: it is read, and its run says how."""
-    delivery = import_run([content], filename, how, lower_is_better)
+    note_on(import_run([content], filename, how, lower_is_better), note)
+
+
+def take_folder(bundle: Path, filename: str, note: str) -> None:
+    """The log that was made of a folder of tensor files: it comes in as any other, and its run says what it was."""
+    with bundle.open("rb") as content:
+        delivery = import_run(iter(partial(content.read, PIECE_BYTES), b""), filename, how)
+    note_on(delivery, note)
+
+
+def note_on(delivery: Delivery, note: str) -> None:
+    """How something was understood, as the run's note where it has none."""
     found = None if delivery.run is None else state.workspace().find_run(delivery.run)
     if found is not None and not found.note:
         state.workspace().describe_run(found.digest, by=accounts.your_name(), note=note)
@@ -182,7 +201,9 @@ if not accounts.operates():
     st.stop()
 with st.container(horizontal=True, vertical_alignment="center", gap="small"):
     st.caption(
-        "A run log (.flrun), or a table of contributions or coalition utilities (CSV, Parquet).", width="content"
+        "A run log (.flrun), a table of contributions or coalition utilities (CSV, Parquet), or a zip of a folder of "
+        "models or updates, one file (.pt, .npz, .safetensors) per round and client.",
+        width="content",
     )
     st.download_button(
         "Template",
@@ -204,27 +225,38 @@ with left:
     how = "absent" if absent else "refuse"
     if given is not None and st.session_state.get("seen") != (given.file_id, how):
         st.session_state["seen"] = (given.file_id, how)
+        if given.name.lower().endswith(".zip") and tensor_folders.is_one(
+            dropped := tensor_folders.Folder.of(given), given
+        ):
+            st.session_state.pop("delivery", None)
+            tensor_folders.ask(dropped)
+            st.rerun()
         read = import_run(iter(partial(given.read, PIECE_BYTES), b""), given.name, how)
         if table_columns.may_be_mapped(given.name, read.problems) and table_columns.has_other_columns(given):
             table_columns.ask(given)
-    with st.expander("Larger than 200 MB"):
+    with st.expander("Larger than 200 MB, or still growing"):
         if upload_route.open:
             large_logs(how)
         if not accounts.sign_in_is_on():  # who signs in from elsewhere names no path here
             folder = st.text_input(
                 "A path on the server",
-                placeholder="/data/run or /data/run.flrun",
-                help="A recording's folder or a file: nothing is sent through the browser.",
+                placeholder="/data/run, /data/run.flrun or /data/checkpoints",
+                help="A recording's folder, a file, or a folder of models or updates; nothing is sent.",
             )
             with st.container(horizontal=True):
                 take, follow = st.button("Take it in"), st.button("Follow it while it grows")
             # A copy of a folder in which a recorder is at work would be old at once, and another run each time.
             if folder and (follow or (take and recorder_at_work(Path(folder)))):
                 st.error(controls.text_of(live.start(folder)))
+            elif take and folder and tensor_folders.is_one(named := tensor_folders.Folder.at(Path(folder)), None):
+                tensor_folders.ask(named)
             elif take and folder:
                 import_run(Path(folder), Path(folder).name, how)
     if given is not None and table_columns.asked(given):
         table_columns.choose_columns(given, take_table)
+    folder_of_tensors = tensor_folders.asked(given)
+    if folder_of_tensors is not None:
+        tensor_folders.choose(folder_of_tensors, given, take_folder)
     newest = st.session_state.get("delivery")
     if newest is not None:
         outcome(newest, given)

@@ -1,0 +1,133 @@
+"""What one visitor may hold of the server: connections, uploads at once, bytes of a session, time without a byte.
+
+Streamlit keeps every file of its upload field in memory until the page closes and bounds each alone; the server below
+it waits for ever for a request that never ends. Both are bounded here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter, OrderedDict
+
+import anyio
+import h11
+from starlette.types import Message, Receive
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MOST_CONNECTIONS_PER_ADDRESS = 256
+"""A browser holds six, and a socket for each open page."""
+HEAD_SECONDS = 20.0
+"""How long a connection may stay without a whole request."""
+SILENCE_SECONDS = 60.0
+LEAST_PACE = 4096
+"""Bytes per second that a sender must bring once a minute was spent waiting for it."""
+MOST_SESSION_BYTES = 512 << 20
+"""What the upload field of one open page may hold in memory, all files together."""
+MOST_SESSIONS = 4096
+
+
+class PerAddress:
+    """How many of something each address holds at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def enter(self, address: str) -> bool:
+        """One more; False where the address has as many as it may."""
+        with self._lock:
+            if self._held[address] >= self._most:
+                return False
+            self._held[address] += 1
+            return True
+
+    def leave(self, address: str) -> None:
+        """One less."""
+        with self._lock:
+            self._held[address] -= 1
+            if not self._held[address]:
+                del self._held[address]
+
+
+class SessionBytes:
+    """What each session's upload field holds: the sizes that were announced, file by file."""
+
+    def __init__(self, most: int = MOST_SESSION_BYTES) -> None:
+        self._most = most
+        self._files: OrderedDict[str, dict[str, int]] = OrderedDict()
+
+    def add(self, session: str, file: str, size: int) -> bool:
+        """One file more; False where the session would hold too much. The same file again replaces itself."""
+        files = self._files.setdefault(session, {})
+        if sum(files.values()) - files.get(file, 0) + size > self._most:
+            return False
+        files[file] = size
+        self._files.move_to_end(session)
+        while len(self._files) > MOST_SESSIONS:
+            self._files.popitem(last=False)
+        return True
+
+    def remove(self, session: str, file: str) -> None:
+        """The page took a file back."""
+        self._files.get(session, {}).pop(file, None)
+
+
+def paced(receive: Receive, silence: float = SILENCE_SECONDS, pace: int = LEAST_PACE) -> Receive:
+    """The same request; a sender that falls silent, or only drips, is taken for gone.
+
+    Only the time spent waiting counts, not the time in which what came was written to disk.
+    """
+    waited, brought, whole = 0.0, 0, False
+
+    async def receiving() -> Message:
+        nonlocal waited, brought, whole
+        if whole:
+            return await receive()  # for the reader's own leaving there is no hurry
+        begun = time.monotonic()
+        try:
+            with anyio.fail_after(silence):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        waited += time.monotonic() - begun
+        brought += len(message.get("body", b""))
+        whole = message["type"] != "http.request" or not message.get("more_body", False)
+        if not whole and waited > silence and brought < pace * waited:
+            return {"type": "http.disconnect"}
+        return message
+
+    return receiving
+
+
+def bound_connections(most: int = MOST_CONNECTIONS_PER_ADDRESS, head_seconds: float = HEAD_SECONDS) -> None:
+    """Bounds the connections of an address, and closes those on which no whole request arrives.
+
+    Works around what the server leaves open: it bounds neither, and sets no time for a request's head.
+    """
+    made = H11Protocol.connection_made
+
+    def connection_made(self: H11Protocol, transport: asyncio.Transport) -> None:
+        made(self, transport)
+        address = self.client[0] if self.client else ""
+        others = (getattr(other, "client", None) for other in self.connections)
+        held = sum(1 for client in others if client is not None and client[0] == address)
+        if held > most:
+            transport.abort()
+            return
+        self.loop.call_later(head_seconds, _close_if_silent, self, False, head_seconds)
+
+    H11Protocol.connection_made = connection_made  # type: ignore[method-assign]
+
+
+def _close_if_silent(protocol: H11Protocol, silent_before: bool, seconds: float) -> None:
+    """Closes a connection that was without a request at two looks; one between two requests is only so at one."""
+    if protocol not in protocol.connections:  # closed, or a WebSocket by now
+        return
+    silent = protocol.conn.their_state is h11.IDLE
+    if silent and (silent_before or protocol.cycle is None):
+        protocol.transport.close()
+        return
+    protocol.loop.call_later(seconds, _close_if_silent, protocol, silent, seconds)
