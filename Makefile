@@ -9,7 +9,7 @@ FRAMEWORKS := .venv-frameworks
 JOBS ?= logical
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow lint coverage browser frameworks bench docs wheel lock sbom clean help
+.PHONY: mutants demo test test-slow lint coverage browser frameworks bench paper docs wheel lock sbom clean help
 
 help:
 	@echo "make demo       set up and open the dashboard on the sample runs"
@@ -17,7 +17,9 @@ help:
 	@echo "make test-slow  the long suites: kill loops, fuzzing, large benchmarks"
 	@echo "make lint       style, format and types; the same before every commit with: $(BIN)/pre-commit install"
 	@echo "make coverage   the tests with the share of the code they run, child processes included"
+	@echo "make mutants    a spot check of the tests: how many changed lines do they notice?"
 	@echo "make bench      the side-by-side measurements with their targets"
+	@echo "make paper      the paper's figures again (FLCONTRIB_DATA, 40 minutes), as package and documentation show them"
 	@echo "make docs       the documentation site in build/docs"
 	@echo "make lock       pin what is shipped by hash, in requirements.lock"
 	@echo "make sbom       install exactly that and list it with its licences, in docs/sbom.cdx.json"
@@ -57,8 +59,23 @@ coverage: $(STAMP) browser frameworks
 	$(BIN)/coverage erase
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --cov --cov-report=term:skip-covered
 
+build/mutants/.installed:
+	$(PYTHON) -m venv build/mutants
+	build/mutants/bin/pip install -q "cosmic-ray>=8.4,<9"
+	touch build/mutants/.installed
+
+mutants: $(STAMP) build/mutants/.installed
+	build/mutants/bin/python -P tests/mutants.py
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+# The stored outcome is what this command wrote, and nothing else. Python 3.12 has shapiq's newest methods too.
+OUTCOME ?= build/paper
+paper: $(STAMP)
+	$(BIN)/flcontrib reproduce all --scale small -o $(OUTCOME) --workers 2
+	for stored in flcontrib_core/reports/paper/*.json; do name=$$(basename $$stored .json); \
+	  cp $(OUTCOME)/$$name.json $$stored; cp $(OUTCOME)/$$name.svg $(OUTCOME)/$$name.csv docs/figures/; done
 
 docs: $(STAMP)
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d build/docs-trees docs build/docs

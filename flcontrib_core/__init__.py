@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from flcontrib_core.errors import FLContribError as FLContribError
     from flcontrib_core.games.function_evaluator import FunctionEvaluator as FunctionEvaluator
     from flcontrib_core.games.module_evaluator import ModuleEvaluator as ModuleEvaluator
-    from flcontrib_core.games.task_evaluator import TaskEvaluator as TaskEvaluator
     from flcontrib_core.history.assess import assess_contributions as assess_contributions
     from flcontrib_core.history.settings import AssessSettings as AssessSettings
     from flcontrib_core.history.trajectory import scheduling_problem as scheduling_problem

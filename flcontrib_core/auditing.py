@@ -22,7 +22,9 @@ from flcontrib_core.history.assess import Computing, assess_contributions
 from flcontrib_core.history.axioms import AxiomCheck, check_axioms
 from flcontrib_core.history.checkpoints import digest_of
 from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.epoch_stream import Growth
 from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.history.standing import LogCheck
 from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.history.updates_only import history_of_updates, lacking_part
 from flcontrib_core.runs.run_log import Run, RunLog, Truth
@@ -86,6 +88,8 @@ class AuditReport:
     provenance: Provenance
     truth: Truth | None
     seconds: float
+    log_checks: tuple[LogCheck, ...] = ()
+    """What the verdicts stand on: checks of the log against itself; none of a table."""
 
 
 def audit(
@@ -106,12 +110,41 @@ def audit(
     settings = settings or AuditSettings()
     lacking = lacking_part(run) if evaluator is None else None
     if lacking is not None and isinstance(run, RunLog):
-        return report_on(run, history_of_updates(run, settings.assess, lacking, on_progress), settings)
+        alone = history_of_updates(run, settings.assess, lacking, on_progress)
+        return _with_meaning(run, report_on(run, alone, settings))
     if evaluator is None and isinstance(run, RunLog):
-        evaluator = evaluator_for(run, settings.assess.utilities)
+        evaluator = evaluator_for(run, settings.assess.utilities, device=computing.get("device", "cpu"))
     history = assess_contributions(run, settings.assess, evaluator=evaluator, on_progress=on_progress, **computing)
     on_progress(history.epoch_count, history.epoch_count, "reading the history")
-    return report_on(run, history, settings, {} if evaluator is None else evaluator.recipe())
+    return _with_meaning(run, report_on(run, history, settings, {} if evaluator is None else evaluator.recipe()))
+
+
+def _with_meaning(run: Run, report: AuditReport) -> AuditReport:
+    """The report with what the log's own numbers say about it, before any verdict is read."""
+    if not isinstance(run, RunLog):
+        return report
+    from flcontrib_core.history.meaning import read_meaning
+    from flcontrib_core.history.standing import log_checks
+
+    meaning = read_meaning(run)
+    warnings = (*report.warnings, *meaning.warnings, *_contradicted_truth(report))
+    return replace(report, warnings=warnings, log_checks=log_checks(run, meaning))
+
+
+def _contradicted_truth(report: AuditReport) -> list[Problem]:
+    """A word where the log's own labels and the verdicts name other clients."""
+    if report.truth is None:
+        return []
+    told = {label.client for label in report.truth.dishonest}
+    asked = {alert.client for alert in report.detection.alerts}
+    accused = {alert.client for alert in report.detection.alerts if alert.accuses}
+    wrong = (told - asked) | (accused - told)  # a question about a labelled client contradicts nothing
+    if not wrong:
+        return []
+    from flcontrib_core.runs.problems import problem, shown
+
+    found = f"truth names {shown(sorted(told)[:5])}, the verdicts {shown(sorted(asked)[:5])}"
+    return [problem("W_TRUTH", "manifest.json:truth", found, clients=tuple(sorted(wrong)))]
 
 
 def report_on(
@@ -201,6 +234,7 @@ class LiveAudit:
         self._nonfinite: NonFinite = nonfinite
         self._reader = OnlineReader(reported=reported)
         self._refused = 0
+        self._growth = Growth()
 
     def look(
         self, computing: Callable[[RunLog], Computing] = lambda run: {}, on_progress: OnProgress = no_progress
@@ -213,7 +247,8 @@ class LiveAudit:
             return None
         settings, lacking = self.settings.assess, lacking_part(run)
         if lacking is None:
-            history = assess_contributions(run, settings, on_progress=on_progress, **computing(run))
+            how = Computing(growth=self._growth, **computing(run))
+            history = assess_contributions(run, settings, on_progress=on_progress, **how)
         else:
             history = history_of_updates(run, settings, lacking, on_progress)
         verdicts, new = self._reader.detect(history)

@@ -127,6 +127,9 @@ class _Shape:
 def _shape_of(kind: Any) -> _Shape:
     """Raises TypeError for a type whose values could not be told apart or built again."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    origin = (
+        typing.get_origin(getattr(origin, "__value__", None)) or origin
+    )  # NDArray is a named alias from numpy 2.5 on
     if kind in (Any, object):
         return _Shape("any")
     if kind in (str, int, bool, None, type(None)):

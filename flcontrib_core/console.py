@@ -15,7 +15,7 @@ from flcontrib_core.errors import FLContribError, MissingPart, UnsupportedPlatfo
 EXTRA_OF = {
     **dict.fromkeys(("click", "cryptography", "pandas", "platformdirs", "psutil", "pulp", "pyarrow"), "audit"),
     **dict.fromkeys(("rfc3161_client", "ruptures", "scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
-    **dict.fromkeys(("anyio", "plotly", "starlette", "streamlit"), "dashboard"),
+    **dict.fromkeys(("anyio", "h11", "plotly", "starlette", "streamlit", "uvicorn"), "dashboard"),
     **{name: name for name in ("mlflow", "ray", "tensorboard", "wandb")},
     "shapiq": "bench",
 }

@@ -18,13 +18,15 @@ from flcontrib_core.history.assess import Computing, assess_contributions
 from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
 from flcontrib_core.history.settings import AssessOptions, AssessSettings, assess_settings
 from flcontrib_core.runs.bundle import read_run_log
-from flcontrib_core.runs.run_log import Run
+from flcontrib_core.runs.frozen import Given, given_to
+from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.vocabulary import FloatArray, OnProgress, no_progress
 
 if TYPE_CHECKING:
     import pandas
 
     from flcontrib_core.games import Evaluator
+    from flcontrib_core.games.task_reader import OwnMetrics
     from flcontrib_core.reports.verify import Verification
     from flcontrib_core.scheduling import Schedule
 
@@ -88,6 +90,8 @@ def assess(
     *,
     schedule: Schedule | None = None,
     evaluator: Evaluator | None = None,
+    metrics: OwnMetrics | None = None,
+    frozen: Given | None = None,
     lower_is_better: Sequence[str] = (),
     on_progress: OnProgress = no_progress,
     **options: Unpack[Options],
@@ -97,14 +101,18 @@ def assess(
     Options are the settings given flat, on top of ``settings``: ``estimator`` (an object or a name), ``budget`` (0.5:
     a share of the epochs, 12: a number of them), ``epochs``, ``fairness``, ``gamma``, ``utilities``, ``weights``,
     ``fill``, ``seed`` and all others of ``AssessSettings`` and ``BudgetSettings``. ``evaluator``: a ``ModuleEvaluator``
-    where the log does not declare its model. ``lower_is_better`` names such columns of a table. ``workers``: processes
-    that compute epochs side by side; ``engine="ray"`` and ``address`` for a cluster's.
+    where the log does not declare its model. ``metrics``: own ones for a model that it declares, each a function of
+    outputs and targets with its direction: ``{"c-index": (c_index, "higher")}``. ``frozen``: the part of the model that
+    the log names and does not hold, a safetensors file or tensors by name. ``lower_is_better`` names such columns of a
+    table. ``device``: 'cpu', 'cuda', 'mps' or 'auto'. ``workers``: processes that compute epochs side by side;
+    ``engine="ray"`` and ``address`` for a cluster's.
 
     Example: ``assess("run.flrun", estimator=MonteCarlo(truncate=True), budget=0.5).to_frame()``.
     """
     flat, computing = _split(options)
     asked = _settings(flat, settings, evaluator)
-    log = opened(run, asked, lower_is_better)
+    log = opened(run, asked, lower_is_better, frozen)
+    evaluator = _with_own(log, evaluator, metrics, asked, computing)
     return assess_contributions(
         log, asked, schedule=schedule, evaluator=evaluator, on_progress=on_progress, **computing
     )
@@ -116,6 +124,8 @@ def audit(
     *,
     preset: str | None = None,
     evaluator: Evaluator | None = None,
+    metrics: OwnMetrics | None = None,
+    frozen: Given | None = None,
     lower_is_better: Sequence[str] = (),
     on_progress: OnProgress = no_progress,
     **options: Unpack[Options],
@@ -131,20 +141,25 @@ def audit(
     flat, computing = _split(options)
     assessment = _settings(flat, base.assess if settings else None, evaluator)
     asked = replace(base, assess=assessment, preset=preset or base.preset)
-    log = opened(run, asked.assess, lower_is_better)
+    log = opened(run, asked.assess, lower_is_better, frozen)
+    evaluator = _with_own(log, evaluator, metrics, asked.assess, computing)
     report = auditing.audit(log, asked, evaluator=evaluator, on_progress=on_progress, **computing)
     return NotebookReport.of(report)
 
 
 def verify(
-    report: str | PathLike[str] | dict[str, Any], run: AnyRun, *, on_progress: OnProgress = no_progress
+    report: str | PathLike[str] | dict[str, Any],
+    run: AnyRun,
+    *,
+    frozen: Given | None = None,
+    on_progress: OnProgress = no_progress,
 ) -> Verification:
     """Recompute a report (its JSON) from the log: ``equal``, or ``differences`` that say where."""
     from flcontrib_core.reports.verify import read_report, recorded_reading, verify_report
 
     content = report if isinstance(report, dict) else read_report(Path(report))
     log = read_run_log(Path(run), **recorded_reading(content)) if isinstance(run, str | PathLike) else run
-    return verify_report(content, log, on_progress=on_progress)
+    return verify_report(content, given_to(log, frozen), on_progress=on_progress)
 
 
 def change_points(values: Values, *, series: str = "relative") -> Values:
@@ -198,12 +213,28 @@ def _history_of(values: FloatArray, clients: tuple[str, ...]) -> ContributionHis
     )
 
 
-def opened(run: AnyRun, settings: AssessSettings, lower_is_better: Sequence[str] = ()) -> Run:
+def opened(
+    run: AnyRun, settings: AssessSettings, lower_is_better: Sequence[str] = (), frozen: Given | None = None
+) -> Run:
     """The run itself; what lies at a path is read as the settings ask."""
     if not isinstance(run, str | PathLike):
-        return run
+        return given_to(run, frozen)
     absent = settings.nonfinite == "absent"
-    return read_run_log(Path(run), nonfinite="absent" if absent else "refuse", lower_is_better=lower_is_better)
+    log = read_run_log(Path(run), nonfinite="absent" if absent else "refuse", lower_is_better=lower_is_better)
+    return given_to(log, frozen)
+
+
+def _with_own(
+    run: Run, evaluator: Evaluator | None, own: OwnMetrics | None, settings: AssessSettings, computing: Computing
+) -> Evaluator | None:
+    """The evaluator, or the log's own model with metrics of the caller's."""
+    if not own:
+        return evaluator
+    if evaluator is not None or not isinstance(run, RunLog):
+        raise SettingsError("metrics= is for a log's own model; give an evaluator its metrics when it is made")
+    from flcontrib_core.history.trajectory import evaluator_for
+
+    return evaluator_for(run, settings.utilities, device=computing.get("device", "cpu"), metrics=own)
 
 
 def _split(options: Options) -> tuple[AssessOptions, Computing]:

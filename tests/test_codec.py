@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import hypothesis.extra.numpy as arrays_of
 import numpy as np
@@ -204,6 +204,15 @@ def test_a_share_and_a_count_are_not_confused(value: object) -> None:
     for union in (kind, float | int | str | None):
         document, _ = encode(union, value)
         assert same(decode(union, json.loads(json.dumps(document))), value)  # type: ignore[arg-type]
+
+
+def test_an_array_by_a_named_alias_is_an_array() -> None:
+    """As NDArray is from numpy 2.5 on, which needs Python 3.12."""
+    extensions = pytest.importorskip("typing_extensions")
+    kind: Any = TypeVar("kind", bound=np.generic)
+    named = extensions.TypeAliasType("named", np.ndarray[Any, np.dtype[kind]], type_params=(kind,))
+    aliased, plain = (make_dataclass("Held", [("values", t)]) for t in (named[np.float64], NDArray[np.float64]))
+    assert layout_of(aliased) == layout_of(plain)
 
 
 def test_numbers_of_numpy_become_plain_ones() -> None:

@@ -156,7 +156,6 @@ USES: dict[str, Callable[[Path], object]] = {
     "ModuleEvaluator": lambda run: fl.ModuleEvaluator(*live(run)),
     "RunRecorder": lambda run: fl.RunRecorder,
     "SimulationSettings": lambda run: fl.SimulationSettings(clients=3),
-    "TaskEvaluator": lambda run: fl.TaskEvaluator(live(run)[0], live(run)[1], "regression").utilities,
     "Workspace": lambda run: not list(fl.Workspace(run.parent / "workspace").runs()),
     "assess": lambda run: fl.assess(run, epochs=[1], utilities="loss").utilities == ("loss",),
     "assess_contributions": lambda run: fl.assess_contributions(_simulated(run), fl.AssessSettings()),

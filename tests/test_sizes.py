@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 350
 DOCUMENTED = 0.90
-LONGER_MODULES = {"flcontrib_core/words/facts.py": 380}
+LONGER_MODULES: dict[str, int] = {}
 """What is not yet so. The list only shrinks."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flcontrib_core.commands.assessing import JSON, RUN, open_run
+from flcontrib_core.commands.keeping import keep_asked
 from flcontrib_core.commands.printing import print_json, say, table
 from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
     from flcontrib_core.history.asking import Told
+
+
+WORKSPACE = click.option("--workspace", metavar="DIR", help="Folder whose dashboard shows what is asked and answered.")
 
 
 def _metrics(given: tuple[str, ...]) -> dict[str, str] | None:
@@ -33,6 +37,8 @@ def _show(told: Told, as_json: bool) -> None:
     click.echo(table(["epoch", "asked", "answered", "open"], rows))
     for voter in told.voters:
         score = "not known yet" if voter.agreement is None else f"{voter.agreement:.2f}"
+        if voter.progress is not None and voter.progress < 0:
+            score += f", the run led the other way (progress {voter.progress:.2f} of the median's)"
         apart = "; disagrees with all others, left out" if voter.left_out else ""
         say(f"voter {voter.client}: {voter.rows} rows, agreement {score}{apart}")
 
@@ -50,6 +56,7 @@ def _show(told: Told, as_json: bool) -> None:
 @click.option("--voters", is_flag=True, help="The clients answer, each on its own rows; their votes are joined.")
 @click.option("--leave-own-out", is_flag=True, help="With --voters: a client's value comes from the others' votes.")
 @click.option("--trim", type=float, default=0.0, show_default=True, help="With --voters: share cut off at either end.")
+@WORKSPACE
 @JSON
 def ask(
     run: Path,
@@ -59,6 +66,7 @@ def ask(
     voters: bool,
     leave_own_out: bool,
     trim: float,
+    workspace: str | None,
     as_json: bool,
 ) -> None:
     """Which coalitions to evaluate elsewhere: one JSON-lines file per epoch, weights over participants, no tensors.
@@ -76,7 +84,9 @@ def ask(
         raise SettingsError("--leave-own-out and --trim are about votes; add --voters")
     log = need_log(open_run(run, {}))
     voting = VotingRules(leave_own_out, trim) if voters else None
-    _show(ask_run(log, out, _metrics(metric), AssessSettings(seed=seed), voting), as_json)
+    told = ask_run(log, out, _metrics(metric), AssessSettings(seed=seed), voting)
+    keep_asked(run, told, {"workspace": workspace})
+    _show(told, as_json)
 
 
 @click.command(epilog="Example: flcontrib tell run.flrun work -o values --report report.html")
@@ -84,14 +94,16 @@ def ask(
 @click.argument("work", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the values as Parquet, CSV and JSON.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the audit of these values as HTML and JSON.")
+@WORKSPACE
 @JSON
-def tell(run: Path, work: Path, out: Path | None, report: Path | None, as_json: bool) -> None:
+def tell(run: Path, work: Path, out: Path | None, report: Path | None, workspace: str | None, as_json: bool) -> None:
     """Takes the answers in WORK: closes epochs with values and intervals, or asks for a few more."""
     from flcontrib_core.history.asking import need_log
     from flcontrib_core.history.asking import tell as tell_run
 
     log = need_log(open_run(run, {}))
     told = tell_run(log, work)
+    keep_asked(run, told, {"workspace": workspace})
     if told.history is not None:
         _write(log, told.history, out, report)
     _show(told, as_json)

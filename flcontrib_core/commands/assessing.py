@@ -15,9 +15,12 @@ from flcontrib_core.commands.options import (
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
     READING_OPTIONS,
+    WORKER_OPTIONS,
     WORKSPACE,
     SectionedCommand,
     audit_settings_from,
+    computing_of,
+    execution_of,
     settings_from,
     with_options,
 )
@@ -38,12 +41,14 @@ RUN = click.argument("run", type=GivenFile())
 def open_run(path: Path, options: dict[str, Any]) -> Any:
     """The run at a path, read as the options ask."""
     from flcontrib_core.runs.bundle import read_run_log
+    from flcontrib_core.runs.frozen import given_to
 
-    return read_run_log(
+    run = read_run_log(
         path,
         nonfinite="absent" if options.get("nonfinite") == "absent" else "refuse",
         lower_is_better=options.get("lower_is_better") or (),
     )
+    return given_to(run, options.get("frozen"))
 
 
 def memory_of(options: dict[str, Any], run: Any = None) -> dict[str, Any]:
@@ -63,9 +68,7 @@ def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], 
     return assess_contributions(
         run,
         settings,
-        workers=options["workers"],
-        engine=options["engine"],
-        address=options["address"],
+        **computing_of(options),
         on_progress=progress,
         **memory_of(options, run),
     )
@@ -156,7 +159,7 @@ def _totals_table(history: Any, settings: AssessSettings, orientation: Orientati
     epilog="Example: flcontrib schedule run.flrun --budget 0.5 --fairness two-sided --gamma 0.3 -o plan.svg",
 )
 @RUN
-@with_options(BUDGET_OPTIONS, ESTIMATOR_OPTIONS, [WORKSPACE])
+@with_options(BUDGET_OPTIONS, ESTIMATOR_OPTIONS, [*WORKER_OPTIONS, WORKSPACE])
 @click.option("--prove", is_flag=True, help="Prove optimality with the integer program (may take long).")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Picture of the schedule (SVG).")
 @JSON
@@ -167,7 +170,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
 
     settings = settings_from(options)
     progress = Progress()
-    problem = scheduling_problem(open_run(run, options), settings, on_progress=progress)
+    problem = scheduling_problem(open_run(run, options), settings, on_progress=progress, where=execution_of(options))
     progress.close()
     plan = choose_epochs(problem, settings.budget)
     keep_measurement(run, options)
@@ -241,9 +244,7 @@ def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progre
     return audit_run(
         run,
         audit_settings_from(options, preset),
-        workers=options["workers"],
-        engine=options["engine"],
-        address=options["address"],
+        **computing_of(options),
         on_progress=progress,
         **memory_of(options, run),
     )
@@ -284,6 +285,8 @@ def print_audit(report: Any, reviews: Reviews | None = None) -> None:
         say(remark)
     if not detection.alerts:
         say("", words.false_alarm_sentence(detection.false_alarms))
+    if (standing := words.stands_on(report)) is not None:
+        say("", standing)
     say("", words.OBSERVED_ONLY)
     say("", work_of(history))
     for check in report.axioms:

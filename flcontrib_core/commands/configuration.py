@@ -55,7 +55,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} is larger than {LARGEST} bytes; options do not need that much")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+    except RecursionError:
+        raise SettingsError(f"{path} is nested too deeply; options stand in tables of one level") from None
+    except ValueError as wrong:  # no TOML, no UTF-8, or a number of thousands of digits
         raise SettingsError(f"{path} is not TOML: {wrong}") from wrong
 
 
@@ -93,7 +95,7 @@ def _fitting(
 ) -> dict[str, Any]:
     if isinstance(command, click.Group):
         inner = command.commands
-        strangers = [key for key in own if key not in inner]
+        strangers = [key for key in own if key not in inner or not isinstance(own[key], dict)]
         if strangers:
             raise SettingsError(f"{path}: [{name}] has {strangers[0]}; it takes tables called {', '.join(inner)}")
         return {key: _fitting(path, sub, general, own.get(key, {}), f"{name}.{key}") for key, sub in inner.items()}
@@ -107,6 +109,8 @@ def _fitting(
             continue
         if option.name in BY_HAND or (isinstance(option.type, click.Path) and option.name != "workspace"):
             raise SettingsError(f"{path}: {key} names a place; it is only taken from the command line")
+        if not all(isinstance(one, str | int | float) for one in (value if isinstance(value, list) else [value])):
+            raise SettingsError(f"{path}: {key} is a {type(value).__name__}; give a text, a number, or true or false")
         taken[option.name] = value
     return taken
 

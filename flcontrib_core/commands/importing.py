@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what was understood, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def import_(source: Path, target: Path, dry_run: bool, as_json: bool, **options: Any) -> None:
-    """Make a log from files: a folder of .pt, .npz or .safetensors per round and client, or a table (CSV).
+    """Make a log from files: a folder (or zip) of .pt, .npz or .safetensors per round and client, or a table (CSV).
 
     Rounds and clients are told by the paths (round_3/site-a.pt, client_a_round_3.npz, site-1/epoch-3/model.pt), counts
     by a JSON or CSV beside them. Whether files are models or updates is recognised by comparing them with the
@@ -42,9 +42,10 @@ def import_(source: Path, target: Path, dry_run: bool, as_json: bool, **options:
     """
     if target.exists() and not dry_run:
         raise click.UsageError(f"{target} exists; name a new place")
-    understood = (
-        _table(source, target, dry_run, options) if source.is_file() else _folder(source, target, dry_run, options)
-    )
+    from flcontrib_core.runs import holds_tensor_files
+
+    of_tensors = source.is_dir() or holds_tensor_files(source)
+    understood = (_folder if of_tensors else _table)(source, target, dry_run, options)
     if dry_run:
         if as_json:
             print_json({"run": None, "digest": None, "understood": understood, "warnings": []})
@@ -99,6 +100,7 @@ class _Enough(Exception):
 
 
 def _folder(source: Path, target: Path, dry_run: bool, options: dict[str, Any]) -> dict[str, Any]:
+    from flcontrib_core.runs.import_folders import unpacked
     from flcontrib_core.runs.importing import import_folder
 
     told: list[dict[str, Any]] = []
@@ -109,8 +111,9 @@ def _folder(source: Path, target: Path, dry_run: bool, options: dict[str, Any]) 
         if dry_run:
             raise _Enough
 
-    with suppress(_Enough):
-        import_folder(source, target, kind=options["kind"], initial=options["initial"], tell=tell)
+    with suppress(_Enough), unpacked(source) as folder:
+        settled = {"kind": options["kind"], "initial": options["initial"], "name": source.stem}
+        import_folder(folder, target, tell=tell, **settled)
     return told[0]
 
 

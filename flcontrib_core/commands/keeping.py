@@ -34,6 +34,19 @@ def keep_measurement(path: Path, options: dict[str, Any]) -> None:
         say(f"kept in {workspace.path}: {entry.name}, measured for a plan", err=True)
 
 
+def keep_asked(path: Path, told: Any, options: dict[str, Any]) -> None:
+    """Adds the run, and how far answers from elsewhere are, to ``--workspace`` where one was named."""
+    if not _named(options):
+        return
+    from flcontrib_core.history.asking import Asked
+    from flcontrib_core.workspace import Workspace
+
+    with Workspace(options["workspace"]) as workspace:
+        entry = _add(workspace, path, options)
+        workspace.store_result(entry.digest, {}, "asked", Asked(told.epochs, told.voters))
+        say(f"kept in {workspace.path}: {entry.name}, what was asked and answered", err=True)
+
+
 def _named(options: dict[str, Any]) -> bool:
     return bool(options.get("workspace")) and not options.get("no_memory")
 

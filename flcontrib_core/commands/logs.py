@@ -71,7 +71,7 @@ def _print_check(found: CheckResult, meaning: LogMeaning | None) -> None:
     click.echo(f"digest {found.digest}")
     if meaning is not None and (curve := meaning.curve) is not None:
         click.echo("the global model, rebuilt from the log:")
-        click.echo(f"  {'epoch':>6} {'loss':>9} {'accuracy':>9}")
+        click.echo(f"  {'epoch':>6} {curve.names[0]:>9} {curve.names[1]:>9}")
         shown = sorted({round(i * (len(curve.epochs) - 1) / MOST_LINES) for i in range(MOST_LINES + 1)})
         for i in shown:
             values = ("      none" if v is None else f"{v:>9.4f}" for v in (curve.loss[i], curve.accuracy[i]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -14,12 +14,15 @@ from flcontrib_core.detection.change_points import ChangePointSettings, ChangeSe
 from flcontrib_core.detection.segmentation import LengthPrior, SegmentLikelihood
 from flcontrib_core.detection.separation import METRICS, GroupingSettings
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.execution.local import usual_workers
+from flcontrib_core.execution.engine import DEVICES, ENGINES, MOST_WORKERS, Execution
 from flcontrib_core.history.settings import PAPER_SETTINGS, AssessOptions, AssessSettings, assess_settings
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Normalisation
 from flcontrib_core.shapley.auto import Auto
 from flcontrib_core.shapley.registry import BUILT_IN, estimator_by_name
 from flcontrib_core.vocabulary import FillPolicy, WeightMode
+
+if TYPE_CHECKING:
+    from flcontrib_core.history.assess import Computing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,7 +36,7 @@ BUDGET_OPTIONS = [
     ),
     click.option("--gamma", type=float, help="Weight of fairness against coverage (0.03 to 3 is the useful range)."),
     click.option("--at-most", is_flag=True, help="Allow fewer than k epochs (the paper's reading)."),
-    click.option("--paper-denominator", is_flag=True, help="Keep |v(F0)| in the epoch weights' denominator."),
+    click.option("--paper-denominator", is_flag=True, help="Count the initial model's utility among the weights."),
     click.option("--normalise", type=click.Choice([n.value for n in Normalisation]),
                  help="Divide each term of the objective by the largest value it can take (the default), or by its own "
                       "sum over all epochs (with --paper)."),
@@ -59,7 +62,8 @@ ESTIMATOR_OPTIONS = [
                       "(docs/estimators.md lists them)."),
     click.option("--utility", "utilities", multiple=True, metavar="NAME",
                  help="loss, accuracy, macro-f1, worst-class-recall, demographic-parity-gap, or a sum such as "
-                      f"0.7*loss-0.3*accuracy; repeat for more. Default: {', '.join(AssessSettings().utilities)}."),
+                      f"0.7*loss-0.3*accuracy; repeat for more. Default: {', '.join(AssessSettings().utilities)}; for "
+                      "another task its own metrics (mse, dice, perplexity …)."),
     click.option("--weights", type=click.Choice([m.value for m in WeightMode]),
                  help="Weights inside a coalition: shared anew among its members (adaptive, the default), kept from "
                       "the whole epoch (fixed), or from all clients of the federation (fixed-all)."),
@@ -96,11 +100,26 @@ WORKSPACE = click.option(
     help="Folder that remembers evaluations (default: the platform's). Where it is named, here, in a settings file or "
     "by FLCONTRIB_WORKSPACE, the run and the result are kept in it too, for the dashboard.",
 )
+FROZEN = click.option(
+    "--frozen", type=click.Path(dir_okay=False), metavar="FILE",
+    help="The part of the model that the log names and does not hold (a frozen base, a local part), as safetensors.",
+)  # fmt: skip
+WORKERS = click.option("--workers", type=click.IntRange(1, MOST_WORKERS),
+                       help="Processes; the result does not depend on it. Default: as the named workspace has it, else "
+                            "all cores but one where that pays, and all processors of a Ray cluster.")  # fmt: skip
+WORKER_OPTIONS = [
+    click.option("--engine", type=click.Choice(ENGINES), help="Where work runs. Default: as the named workspace has "
+                                                              "it, else local."),
+    WORKERS,
+    click.option("--address", metavar="ADDRESS", help="Ray: address of a running cluster."),
+    click.option("--gpus", type=click.FloatRange(0, 64), metavar="N", help="Ray: GPUs of each task, or a share."),
+]  # fmt: skip
 ENGINE_OPTIONS = [
-    click.option("--engine", type=click.Choice(["local", "ray"]), default="local", help="Where work runs."),
-    click.option("--workers", type=click.IntRange(1, 256), default=usual_workers,
-                 help="Processes; the result does not depend on it. Default: all cores but one."),
-    click.option("--address", metavar="A", help="Ray: address of a running cluster."),
+    *WORKER_OPTIONS,
+    click.option("--device", type=click.Choice(DEVICES),
+                 help="What models are evaluated on; auto is the fastest here. The result says which it was. Default: "
+                      "as the named workspace has it, else cpu."),
+    FROZEN,
     WORKSPACE,
     click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace."),
 ]  # fmt: skip
@@ -154,6 +173,25 @@ def with_options(*groups: list[Any]) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+def execution_of(options: dict[str, Any]) -> Execution:
+    """Where work runs: as the options say, else as the workspace they name is set, else on this machine."""
+    names = ("workers", "engine", "address", "gpus", "device")
+    given = {name: options[name] for name in names if options.get(name) is not None}
+    if not given and options.get("workspace") and not options.get("no_memory"):
+        from flcontrib_core.workspace import Workspace
+
+        with Workspace(options["workspace"]) as workspace:
+            return workspace.preferences.execution()
+    return Execution(**given)
+
+
+def computing_of(options: dict[str, Any]) -> Computing:
+    """The same as an assessment takes it."""
+    where = execution_of(options)
+    there: Computing = {"workers": where.workers, "engine": where.engine, "address": where.address}
+    return {**there, "gpus": where.gpus, "device": where.device}
 
 
 def parse_budget(text: str | None) -> float | int | None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from flcontrib_core.commands.printing import print_json
+from flcontrib_core.execution.engine import DEVICES, ENGINES, Execution
+
+EMPTY: dict[str, Any] = {"workers": None, "address": None, "gpus": 0.0, "device": "cpu"}
+"""What an empty value of an option puts back."""
 
 
 @click.command(
@@ -15,13 +20,21 @@ from flcontrib_core.commands.printing import print_json
 )
 @click.option("--workspace", type=click.Path(path_type=Path), help="Folder of runs and results.")
 @click.option("--workers", type=click.IntRange(0, 256), help="Processes of every job; 0 for all cores but one.")
+@click.option("--engine", type=click.Choice(ENGINES), help="Where jobs compute.")
+@click.option("--address", metavar="ADDRESS", help="Ray: a running cluster; an empty word for one of this machine.")
+@click.option("--gpus", type=click.FloatRange(0, 64), metavar="N", help="Ray: GPUs of each task, or a share of one.")
+@click.option("--device", type=click.Choice(DEVICES), help="What jobs evaluate models on.")
 @click.option("--samples/--no-samples", default=None, help="Show or hide the sample runs on every page.")
-@click.option("--on-alert", metavar="COMMAND", help="What `watch --notify` tells of each alert; '' for nothing.")
-@click.option("--webhook", metavar="URL", help="Where `watch --notify` posts each alert; '' for nowhere.")
+@click.option("--on-alert", metavar="COMMAND", help="Program told of each alert of a followed run; '' for none.")
+@click.option("--webhook", metavar="URL", help="Where each such alert is posted; '' for nowhere.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 def settings(
     workspace: Path | None,
     workers: int | None,
+    engine: str | None,
+    address: str | None,
+    gpus: float | None,
+    device: str | None,
     samples: bool | None,
     on_alert: str | None,
     webhook: str | None,
@@ -35,8 +48,12 @@ def settings(
 
     with Workspace(workspace) as found:
         preferences = found.preferences
-        if workers is not None:
-            preferences.set_execution(replace(preferences.execution(), workers=workers or None))
+        held_now = preferences.execution()
+        kept = held_now
+        if engine not in (None, held_now.engine):  # an address and GPUs are the other engine's
+            kept = Execution(held_now.workers, str(engine), device=held_now.device)
+        given: dict[str, Any] = {"workers": workers, "address": address, "gpus": gpus, "device": device}
+        preferences.set_execution(replace(kept, **{k: v or EMPTY[k] for k, v in given.items() if v is not None}))
         if samples is not None:
             preferences.set_display(replace(preferences.display(), samples=samples))
         told = preferences.notices()
@@ -46,14 +63,13 @@ def settings(
             told = replace(told, webhook=webhook or None)
         preferences.set_notices(told)
         execution, shows = preferences.execution(), preferences.display().samples
-        held = {"workers": execution.workers, "engine": execution.engine, "address": execution.address}
+        held: dict[str, object] = asdict(execution)
         held |= {"samples": shows, "on_alert": told.command, "webhook": told.webhook}
         if as_json:
             print_json({"workspace": str(found.path), **held})
             return
         click.echo(f"workspace: {found.path}")
-        usual = "" if execution.workers else " (all cores but one)"
-        click.echo(f"workers: {execution.processes}{usual}, engine {execution.engine}")
+        click.echo(f"computing: {execution}")
         click.echo(f"sample runs: {'shown' if shows else 'hidden'}")
         click.echo(f"command on alert: {told.command or 'none'}")
         click.echo(f"webhook on alert: {told.webhook or 'none'}")

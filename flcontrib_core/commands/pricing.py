@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +11,49 @@ import click
 from flcontrib_core.commands.assessing import JSON, RUN, open_run
 from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
-    ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
+    WORKERS,
     SectionedCommand,
     settings_from,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json, say
+from flcontrib_core.commands.printing import Progress, print_json, say, table
+from flcontrib_core.errors import CostRefusal, SettingsError
+from flcontrib_core.execution.engine import usual_workers
+from flcontrib_core.history.capacity import Capacity, Federation, capacity, standing_questions
+from flcontrib_core.history.measurement import RunMeasurement
+from flcontrib_core.history.settings import AssessSettings
 
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib price run.flrun --budget 0.5 --workers 4")
 @RUN
-@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, ENGINE_OPTIONS[1:2])
+@with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, [WORKERS])
+@click.option("--within", type=click.FloatRange(0.01), default=24.0, show_default=True, metavar="HOURS",
+              help="How soon a federation of another size should be computed; decides the machines.")  # fmt: skip
+@click.option("--federation", "federations", multiple=True, metavar="CLIENTS,PARTICIPANTS,EPOCHS,PARAMETERS",
+              help="Another size to ask about; repeat for more.")  # fmt: skip
 @JSON
-def price(run: Path, workers: int, as_json: bool, **options: Any) -> None:
-    """Evaluations, time and memory of an assessment, before anything is computed.
+def price(
+    run: Path, workers: int | None, within: float, federations: tuple[str, ...], as_json: bool, **options: Any
+) -> None:
+    """Evaluations, time and memory of an assessment, before anything is computed; and of federations of other sizes.
 
-    Walks once through the log (one evaluation per epoch) and times a short probe on this machine.
+    Walks once through the log (one evaluation per epoch) and times a short probe on this machine. Hours, machines and
+    gigabytes for ten thousand clients or a hundred million parameters are scaled from it (docs/capacity.md says how).
     """
-    from flcontrib_core.history import price_of
+    from flcontrib_core.history import price_and_measurement
     from flcontrib_core.words import numbers, price_notes
 
     settings = settings_from(options)
+    asked = {text: _federation(text) for text in federations}
     progress = Progress()
     log = open_run(run, options)
-    priced = price_of(log, settings, workers, progress)
+    priced, measured = price_and_measurement(log, settings, workers or usual_workers(), progress)
     progress.close()
+    needs = {} if measured is None or measured.pace is None else _capacities(measured, settings, within, asked)
     if as_json:
-        print_json({"digest": log.digest, "estimator": settings.estimator.name, **_priced_json(priced)})
+        answer = {"digest": log.digest, "estimator": settings.estimator.name, **_priced_json(priced)}
+        print_json({**answer, "within_hours": within, "capacity": {n: asdict(c) for n, c in needs.items()}})
         return
     for label, value in (
         ("evaluations", None if priced.evaluations is None else numbers.count(priced.evaluations)),
@@ -47,6 +63,34 @@ def price(run: Path, workers: int, as_json: bool, **options: Any) -> None:
         say(f"{label}: {value or 'none'}")
     for note in price_notes(priced, log.epoch_count, settings.estimator.name):
         say(note)
+    if needs:
+        rows = [
+            [name, f"{c.core_hours:.1f}", str(c.nodes), f"{c.hours:.1f}", numbers.size(c.log_bytes),
+             numbers.size(c.process_bytes), numbers.size(c.result_bytes)]
+            for name, c in needs.items()
+        ]  # fmt: skip
+        header = ["federation", "core hours", "machines", "hours on them", "log", "memory of a worker", "result"]
+        click.echo(f"\n{table(header, rows)}")
+        say(f"Machines like this one, so many that it ends within {within:g} h; assumptions: docs/capacity.md")
+
+
+def _federation(text: str) -> Federation:
+    try:
+        return Federation(*(int(part) for part in text.split(",")))
+    except (TypeError, ValueError):
+        raise SettingsError(f"--federation {text}: give four whole numbers, e.g. 10000,100,1000,1000000") from None
+
+
+def _capacities(
+    measured: RunMeasurement, settings: AssessSettings, within: float, asked: dict[str, Federation]
+) -> dict[str, Capacity]:
+    found = {}
+    for name, wanted in {**standing_questions(measured), **asked}.items():
+        try:
+            found[name] = capacity(measured, wanted, settings, within_hours=within)
+        except CostRefusal as refused:
+            say(f"{name}: {refused}", err=True)
+    return found
 
 
 def _priced_json(priced: Any) -> dict[str, object]:

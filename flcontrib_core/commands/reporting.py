@@ -14,9 +14,11 @@ from flcontrib_core.commands.options import (
     BUDGET_OPTIONS,
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
+    FROZEN,
     READING_OPTIONS,
     SectionedCommand,
     audit_settings_from,
+    computing_of,
     settings_from,
     with_options,
 )
@@ -155,9 +157,7 @@ def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -
     found = audit(
         log,
         audit_settings_from(options, preset),
-        workers=options["workers"],
-        engine=options["engine"],
-        address=options["address"],
+        **computing_of(options),
         on_progress=progress,
         **kept,
     )
@@ -193,8 +193,9 @@ def _seal_of(twin: Path) -> str:
 @click.argument("report", type=GivenFile())
 @RUN
 @click.option("--public-key", metavar="BASE64", help="The operator's: the report must be signed with it.")
+@FROZEN
 @JSON
-def verify(report: Path, run: Path, public_key: str | None, as_json: bool) -> int:
+def verify(report: Path, run: Path, public_key: str | None, frozen: str | None, as_json: bool) -> int:
     """Recompute a report (or a client's extract) from the log and say equal, or where it differs.
 
     REPORT is the JSON, or the page beside it; a page is also compared with what its JSON says. A signature beside the
@@ -208,7 +209,8 @@ def verify(report: Path, run: Path, public_key: str | None, as_json: bool) -> in
     twin = report if page is None else report.parent / page.twin
     signed = check_signature(twin, public_key)
     trusted = signed.state == "valid" or (signed.state == "absent" and public_key is None)
-    answer = verify_report(content, open_run(run, recorded_reading(content)), page=page, on_progress=progress)
+    log = open_run(run, {**recorded_reading(content), "frozen": frozen})
+    answer = verify_report(content, log, page=page, on_progress=progress)
     progress.close()
     if as_json:
         print_json({**answer.to_json(), "signature": {"state": signed.state, "public_key": signed.public_key}})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from flcontrib_core.commands.options import WORKER_OPTIONS, execution_of, with_options
 from flcontrib_core.commands.printing import Progress, print_json, table
 
 
@@ -25,7 +27,7 @@ from flcontrib_core.commands.printing import Progress, print_json, table
          "the same command goes on where it was stopped.",
 )  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 20), help="Runs of every setting. Default: 2, with --scale full 3.")
-@click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@with_options(WORKER_OPTIONS)
 @click.option("--kept", is_flag=True, help="Run nothing: draw what the finished instances in the folder give so far.")
 @click.option("--price", is_flag=True, help="Only say about how long it would take.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
@@ -35,10 +37,10 @@ def reproduce(
     scale: str,
     out: Path,
     seeds: int | None,
-    workers: int,
     kept: bool,
     price: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Make a figure of the paper again, with its claims: cactus, ablations, approximations, change-points, jaccard,
     aggregation, or all."""
@@ -46,7 +48,8 @@ def reproduce(
     from flcontrib_core.laboratory.reproduction import reproduce as run_figure
 
     stage = Stage(data_dir, full=scale == "full", seeds=seeds)
-    names = list(FIGURES) if figure == "all" else [figure]
+    names, where = list(FIGURES) if figure == "all" else [figure], execution_of(options)
+    workers = where.processes
     prices = {} if kept else price_of_figures(names, stage, workers)
     for name, seconds in prices.items():
         click.echo(f"{name}: about {seconds / 60:.0f} min on {workers} worker(s), less what is kept in {out}", err=True)
@@ -57,7 +60,7 @@ def reproduce(
     answers = []
     for name in names:
         progress = Progress()
-        made = run_figure(name, stage, out / "instances", workers, progress, only_kept=kept)
+        made = run_figure(name, stage, out / "instances", where, progress, only_kept=kept)
         progress.close()
         if made is None:
             click.echo(f"{name}: no finished instance in {out}", err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,7 @@ import click
 
 from flcontrib_core.commands.given_files import GivenFile
 from flcontrib_core.commands.printing import print_json, say, table
-from flcontrib_core.errors import WorkspaceError
+from flcontrib_core.errors import SettingsError, WorkspaceError
 
 if TYPE_CHECKING:
     from flcontrib_core.workspace import ResultEntry, RunEntry, Workspace
@@ -20,19 +22,35 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable re
 
 @click.group()
 def runs() -> None:
-    """The runs of a workspace: list them, add one, follow one that is being recorded, remove one."""
+    """The runs of a workspace: find them, add, describe and follow one, remove some, drop old logs."""
 
 
-@runs.command("list", epilog="Example: flcontrib runs list --workspace audits")
+SORTED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "added": lambda r: r["added_at"],
+    "name": lambda r: r["name"].casefold(),
+    "size": lambda r: -r["size"],
+    "alerts": lambda r: (-r["open_alerts"], -r["alerts"]),
+    "epochs": lambda r: -r["epochs"],
+}
+"""By what runs can be sorted; those that matter first."""
+
+
+@runs.command("list", epilog="Example: flcontrib runs list --find ward --tag pilot --sort alerts")
+@click.option(
+    "--find", "words", default="", metavar="WORDS", help="Only those with these in a name, tag, note or digest."
+)
+@click.option("--tag", "tags", multiple=True, help="Only those with this tag; repeat for more.")
+@click.option("--sort", type=click.Choice(list(SORTED)), default="added", show_default=True, help="What comes first.")
 @WORKSPACE
 @JSON
-def list_runs(workspace: Path | None, as_json: bool) -> None:
-    """Every run with its size, when it came, its results and its alerts."""
+def list_runs(words: str, tags: tuple[str, ...], sort: str, workspace: Path | None, as_json: bool) -> None:
+    """Runs with their size, when they came, their results and their alerts."""
     from flcontrib_core.words.numbers import size
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:
-        found = [_run_json(entry, opened) for entry in opened.runs()]
+        wanted = [r for r in opened.runs() if r.matches(words) and set(tags) <= set(r.tags)]
+        found = sorted(_runs_json(wanted, opened), key=SORTED[sort])
     if as_json:
         print_json(found)
         return
@@ -42,11 +60,21 @@ def list_runs(workspace: Path | None, as_json: bool) -> None:
          str(r["results"]), f"{r['open_alerts']} of {r['alerts']}"]
         for r in found
     ]  # fmt: skip
-    click.echo(table(header, rows) if rows else "no run in this workspace")
+    none = "no run like that" if words or tags else "no run in this workspace"
+    click.echo(table(header, rows) if rows else none)
 
 
-def _run_json(entry: RunEntry, workspace: Workspace) -> dict[str, Any]:
-    alerts = workspace.alerts.list(entry.digest)
+def _runs_json(entries: Sequence[RunEntry], workspace: Workspace) -> list[dict[str, Any]]:
+    """All of them from one look at the results and one at the alerts."""
+    only = entries[0].digest if len(entries) == 1 else None
+    results = Counter(result.run_digest for result in workspace.results(only))
+    alerts: dict[str, list[bool]] = {}
+    for alert in workspace.alerts.list(only):
+        alerts.setdefault(alert.run_digest, []).append(alert.state.value == "new")
+    return [_run_json(entry, results[entry.digest], alerts.get(entry.digest, [])) for entry in entries]
+
+
+def _run_json(entry: RunEntry, results: int, alerts: list[bool]) -> dict[str, Any]:
     return {
         "digest": entry.digest,
         "name": entry.name,
@@ -58,9 +86,10 @@ def _run_json(entry: RunEntry, workspace: Workspace) -> dict[str, Any]:
         "tags": list(entry.tags),
         "note": entry.note,
         "available": entry.available,
-        "results": len(workspace.results(entry.digest)),
+        "dropped_at": entry.dropped_at,
+        "results": results,
         "alerts": len(alerts),
-        "open_alerts": sum(alert.state.value == "new" for alert in alerts),
+        "open_alerts": sum(alerts),
     }
 
 
@@ -88,11 +117,78 @@ def add_run(
         entry = opened.add_run(source, name)
         if tags or note:
             entry = opened.describe_run(entry.digest, by=by, tags=tags or None, note=note)
-        answer = _run_json(entry, opened)
+        answer = _runs_json([entry], opened)[0]
     if as_json:
         print_json(answer)
     else:
         say(f"{entry.name}: {entry.digest}")
+
+
+@runs.command("describe", epilog="Example: flcontrib runs describe 409cc87e --tag pilot --note 'second try'")
+@click.argument("digests", nargs=-1, required=True)
+@click.option("--name", help="Another name, of one run.")
+@click.option("--tag", "tags", multiple=True, help="A tag beside those it has; repeat for more.")
+@click.option("--untag", "gone", multiple=True, help="A tag to take away; repeat for more.")
+@click.option("--note", help="A note for whoever opens it.")
+@click.option("--by", default="", metavar="NAME", help="Who says so.")
+@WORKSPACE
+@JSON
+def describe_runs(
+    digests: tuple[str, ...],
+    name: str | None,
+    tags: tuple[str, ...],
+    gone: tuple[str, ...],
+    note: str | None,
+    by: str,
+    workspace: Path | None,
+    as_json: bool,
+) -> None:
+    """Name, tag or note runs. DIGESTS are digests or their beginnings; every earlier name stays known."""
+    from flcontrib_core.workspace import Workspace
+
+    if name is not None and len(digests) > 1:
+        raise SettingsError("--name is for one run; two runs never have one name")
+    with Workspace(workspace) as opened:
+        described = []
+        for entry in [named_run(opened, digest) for digest in digests]:
+            kept = [t for t in (*entry.tags, *tags) if t not in gone] if tags or gone else None
+            described.append(opened.describe_run(entry.digest, by=by, name=name, tags=kept, note=note))
+        answer = _runs_json(described, opened)
+    if as_json:
+        print_json(answer)
+    else:
+        say(*(f"{r['name']}: {', '.join(r['tags']) or 'no tag'}" for r in answer))
+
+
+@runs.command("drop-logs", epilog="Example: flcontrib runs drop-logs --older-than 90 --dry-run")
+@click.option("--older-than", "days", type=click.IntRange(0), required=True, metavar="DAYS", help="Since it was added.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go and what would stay.")
+@click.option("--by", default="", metavar="NAME", help="Who asks for it.")
+@WORKSPACE
+@JSON
+def drop_logs(days: int, dry_run: bool, by: str, workspace: Path | None, as_json: bool) -> None:
+    """Keep results, drop logs: what clients sent goes, with what was kept to compute faster.
+
+    Results, alerts, decisions and reports stay. A run without a result that can be read, or that is being computed,
+    keeps its log. Each drop is in the audit log; added again, a run is what it was.
+    """
+    from flcontrib_core.words.numbers import size
+    from flcontrib_core.workspace import Workspace
+
+    with Workspace(workspace) as opened:
+        opened.jobs.poll()
+        found = opened.old_logs(days) if dry_run else opened.drop_logs(days, by=by)
+    if as_json:
+        rows = [
+            {"digest": o.entry.digest, "name": o.entry.name, "freed": o.bytes_freed, "stays": o.stays} for o in found
+        ]
+        print_json({"dry_run": dry_run, "older_than_days": days, "logs": rows})
+        return
+    verb = "would go" if dry_run else "dropped"
+    for old in found:
+        say(f"{old.entry.name}: " + (f"stays, {old.stays}" if old.stays else f"{verb}, {size(old.bytes_freed)}"))
+    gone = [old for old in found if not old.stays]
+    click.echo(f"{len(gone)} logs {verb}, {size(sum(old.bytes_freed for old in gone))}")
 
 
 @runs.command("rm", epilog="Example: flcontrib runs rm 409cc87e")

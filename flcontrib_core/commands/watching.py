@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from flcontrib_core.commands.assessing import memory_of
-from flcontrib_core.commands.options import ESTIMATOR_OPTIONS, SectionedCommand, settings_from, with_options
+from flcontrib_core.commands.options import (
+    ESTIMATOR_OPTIONS,
+    WORKER_OPTIONS,
+    SectionedCommand,
+    computing_of,
+    settings_from,
+    with_options,
+)
 from flcontrib_core.commands.printing import print_json
 from flcontrib_core.errors import SettingsError
 
@@ -23,14 +29,14 @@ if TYPE_CHECKING:
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib watch recording/ --every 5")
 @click.argument("folder", type=click.Path(path_type=Path))
-@with_options(ESTIMATOR_OPTIONS)
+@with_options(ESTIMATOR_OPTIONS, WORKER_OPTIONS)
 @click.option("--every", type=click.FloatRange(0.1, 3600), default=5.0, help="Seconds between looks [5].")
 @click.option("--until", type=click.IntRange(1), metavar="T", help="Stop after this epoch (default: never).")
 @click.option("--on-alert", metavar="COMMAND", help="Program told of each alert: its JSON line on standard input.")
 @click.option("--webhook", metavar="URL", help="Address that each alert's JSON is posted to.")
 @click.option("--notify", is_flag=True, help="Tell whom `flcontrib settings` names for the workspace.")
 @click.option("--workspace", metavar="DIR", help="Folder that remembers evaluations (default: the platform's).")
-@click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace; every look computes anew.")
+@click.option("--no-memory", is_flag=True, help="Neither read nor write the workspace.")
 def watch(
     folder: Path,
     every: float,
@@ -48,21 +54,20 @@ def watch(
     goes on.
     """
     from flcontrib_core.auditing import AuditSettings, LiveAudit
+    from flcontrib_core.workspace import Notices
 
-    told = _named_notices(options) if notify else None
-    if told is not None:
-        on_alert, webhook = on_alert or told.command, webhook or told.webhook
-    tell = _teller(on_alert, webhook)
-    memory = cast("Computing", memory_of(options))
+    told = _named_notices(options) if notify else Notices()
+    told = Notices(on_alert or told.command, webhook or told.webhook)
+    computing = cast("Computing", {**computing_of(options), **memory_of(options)})
     nonfinite: NonFinite = "absent" if options.get("nonfinite") == "absent" else "refuse"
     live = LiveAudit(folder, AuditSettings(settings_from(options)), nonfinite=nonfinite)
     if not (folder / "manifest.json").exists():
         there = "holds no recording yet." if folder.is_dir() else "does not exist yet; is the path right?"
         click.echo(f"{folder} {there} Waiting for its first epoch.", err=True)
     while True:
-        found = live.look(lambda run: memory)
+        found = live.look(lambda run: computing)
         if found is not None:
-            _print(found, tell)
+            _print(found, told)
         if until is not None and live.run is not None and live.run.epoch_count >= until:
             print_json({"event": "done", "epoch": live.run.epoch_count})
             return
@@ -82,24 +87,7 @@ def _named_notices(options: dict[str, Any]) -> Notices:
         return told
 
 
-def _teller(command: str | None, address: str | None) -> Callable[[dict[str, Any]], None]:
-    """Passes an alert on to whoever was named; what is wrong with a name is said before anything is computed."""
-    from flcontrib_core.execution.notices import checked_address, command_words, tell_address, tell_command
-
-    words = None if command is None else command_words(command)
-    place = None if address is None else checked_address(address)
-
-    def tell(notice: dict[str, Any]) -> None:
-        faults = [None if words is None else tell_command(words, notice)]
-        faults.append(None if place is None else tell_address(place, notice))
-        for fault in faults:
-            if fault is not None:
-                click.echo(fault, err=True)
-
-    return tell
-
-
-def _print(found: LiveLook, tell: Callable[[dict[str, Any]], None]) -> None:
+def _print(found: LiveLook, told: Notices) -> None:
     """A line per new epoch and per new alert, which is passed on."""
     from flcontrib_core.reports.as_json import alert_json, numbers
 
@@ -110,4 +98,5 @@ def _print(found: LiveLook, tell: Callable[[dict[str, Any]], None]) -> None:
     for alert in found.new_alerts:
         notice = {"event": "alert", "epoch": last, "provisional": True, **alert_json(alert)}
         print_json(notice)
-        tell(notice)
+        for fault in told.tell(notice):
+            click.echo(fault, err=True)

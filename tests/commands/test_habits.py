@@ -43,7 +43,7 @@ def test_the_file_gives_way_to_the_line_and_wins_over_the_default(here: Path) ->
     (here / "pyproject.toml").write_text("[tool.flcontrib]\nbudget = 7\n")
     assert len(planned()["chosen"]) == 7
     (here / "flcontrib.toml").write_text(
-        'budget = 5\nworkers = 2\n[schedule]\nfairness = "random"\n[audit]\nbudget = 3\n'
+        'budget = 5\nchange-series = "cumulative"\n[schedule]\nfairness = "random"\n[audit]\nbudget = 3\n'
     )
     assert planned()["chosen"] == [5, 13, 21, 29, 37], "flcontrib.toml first; the line's stride, not the table's random"
     (here / "other.toml").write_text("[schedule]\nbudget = 0.1\n")
@@ -51,7 +51,7 @@ def test_the_file_gives_way_to_the_line_and_wins_over_the_default(here: Path) ->
     result = told("schedule", str(SAMPLES / "late-window.flrun"), "--budget", "2", "--json")
     assert len(json.loads(result.stdout)["chosen"]) == 2
     assert result.stderr.startswith("settings from flcontrib.toml: budget, fairness\n"), (
-        "workers is no option of schedule"
+        "change-series is no option of schedule"
     )
 
 
@@ -59,6 +59,10 @@ def test_the_file_gives_way_to_the_line_and_wins_over_the_default(here: Path) ->
     ("text", "message"),
     [
         ("colour = 1\n", "colour is no option that commands share"),
+        ("a = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("[audit]\nseed = " + "9" * 5000 + "\n", "is not TOML"),
+        ("[audit.seed]\nx = 1\n", "seed is a dict"),
+        ("[audit]\nseed = 2020-01-01\n", "seed is a date"),
         ("[adit]\nbudget = 1\n", r"\[adit\] is no option"),
         ("[audit]\ncolour = 1\n", "colour, which is no option of this command"),
         ('[audit]\nclient_secret = "x"\n', "client_secret, which is no option"),

@@ -64,6 +64,11 @@ def test_no_page_loads_anything_from_outside(site: Path) -> None:
         assert not [link for link in links_of(page).loaded if re.match(r"(https?:)?//", link)], page.name
 
 
+def test_no_page_shows_markup_that_was_not_understood(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert not re.search(r"<p>\s*\.\. [a-z_-]+", page.read_text()), page.name
+
+
 def test_no_link_is_dead(site: Path) -> None:
     pages = {page.resolve(): links_of(page) for page in site.rglob("*.html")}
     dead = []
