@@ -1,17 +1,17 @@
-"""``python -m benchmarks.other_hand make|examine OUT --half development --count 300``: runs, audits, and the table."""
+"""``python -m benchmarks.other_hand make|examine|label OUT --half development``: runs, audits, labelled histories."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from benchmarks.other_hand.examining import HALVES, examined, make_runs, seeds_of
+from benchmarks.other_hand.examining import HALVES, examined, keep_labelled, make_runs, seeds_of
 from benchmarks.other_hand.scoring import failures, table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.other_hand", description=__doc__)
-    parser.add_argument("step", choices=["make", "examine"])
+    parser.add_argument("step", choices=["make", "examine", "label"])
     parser.add_argument("out", type=Path)
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--count", type=int, default=300)
@@ -21,6 +21,8 @@ def main() -> None:
     seeds = seeds_of(wanted.half, wanted.count, wanted.first)
     if wanted.step == "make":
         make_runs(wanted.out, seeds)
+    elif wanted.step == "label":
+        keep_labelled(wanted.out, seeds, wanted.out / "histories")
     else:
         pairs = examined(wanted.out, seeds, wanted.name)
         print(f"{len(pairs)} runs\n{table(pairs)}\n\n{failures(pairs)}")

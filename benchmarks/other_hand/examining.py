@@ -65,6 +65,42 @@ def audit_run(folder: Path, truth: dict[str, Any], name: str) -> dict[str, Any]:
     return answer
 
 
+def keep_labelled(out: Path, seeds: Iterable[int], histories: Path) -> None:
+    """Assesses the runs of these seeds and keeps them, labelled, for ``flcontrib calibrate --also``.
+
+    With Shapley values where at most eight clients take part in an epoch. Only the development half is for this.
+    """
+    from flcontrib_core.history import AssessSettings, assess_contributions
+    from flcontrib_core.history.updates_only import lacking_part
+    from flcontrib_core.laboratory.corpus import AssessedRun, keep_assessed
+    from flcontrib_core.runs.bundle import read_run_log
+    from flcontrib_core.runs.run_log import DishonestTruth, Truth
+
+    torch.set_num_threads(1)
+    families = {"honest": "plain", "changing": "changing", "attacked": "attacked"}
+    with threadpool_limits(1):
+        for folder in (folder_of(out, seed) for seed in seeds):
+            if not (folder / "truth.json").exists():
+                continue
+            truth = json.loads((folder / "truth.json").read_text())
+            name = f"other/{families[truth['kind']]}/{folder.name}"
+            if (histories / f"{name}.history").exists():
+                continue
+            run = read_run_log(folder / "log.flrun")
+            if lacking_part(run) is not None:
+                continue  # read by its updates alone: nothing in it measures harm
+            setup = truth["setup"]
+            values = setup["participation"] * setup["clients"] <= 8
+            history = assess_contributions(run, AssessSettings(utilities=("loss",), values=values))
+            labels = tuple(
+                DishonestTruth(a["client"], tuple((t, t) for t in a["acts"]), a["attack"], a["strength"])
+                for a in truth["attackers"]
+                if a["acts"]
+            )
+            keep_assessed(AssessedRun(name, history, Truth(labels), ()), histories)
+            print(f"kept {name}", file=sys.stderr, flush=True)
+
+
 def examined(out: Path, seeds: Iterable[int], name: str = "audit") -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Truth and answer of every run of these seeds that was made and did not diverge; ``name`` keeps the answers."""
     pairs = []

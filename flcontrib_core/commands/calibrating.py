@@ -40,6 +40,10 @@ from flcontrib_core.commands.printing import Progress
     "--only-kept", is_flag=True,
     help="Of the corpus read only the runs that --folder holds already; simulate none.",
 )  # fmt: skip
+@click.option(
+    "--also", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Fit the second half to the labelled runs (*.history) of this folder too.",
+)  # fmt: skip
 def calibrate(
     out: Path,
     tuning_honest: int,
@@ -52,6 +56,7 @@ def calibrate(
     corpus_share: float,
     folder: Path | None,
     only_kept: bool,
+    also: Path | None,
 ) -> None:
     """Simulate federations, fit the thresholds, and count false alarms on runs the fit has not seen.
 
@@ -77,7 +82,7 @@ def calibrate(
     )
     made = measure(plan, progress) if first is None else read_calibration(first)
     if corpus_share > 0:
-        made = refine_on_corpus(made, corpus_share, folder, progress, only_kept)
+        made = refine_on_corpus(made, corpus_share, folder, progress, only_kept, also)
     progress.close()
     out.write_text(to_json(made), encoding="utf-8")
     click.echo(f"wrote {out}", err=True)

@@ -13,11 +13,9 @@ from flcontrib_core.detection.arguments import (
     harm_reasons,
     objections,
     ordinary_causes,
-    worse_inside,
 )
 from flcontrib_core.detection.calibration import Calibration, shipped_calibration
 from flcontrib_core.detection.channels import CHANNEL_NAMES, SKIPPED_FIRST_EPOCHS
-from flcontrib_core.detection.class_mix import BEARS_MOST, class_moves
 from flcontrib_core.detection.evidence import window_numbers
 from flcontrib_core.detection.exact_checks import ExactFinding
 from flcontrib_core.detection.facts import (
@@ -54,12 +52,22 @@ from flcontrib_core.detection.objections import (
     OtherCausesLookTheSame,
     SourceUnknown,
     VanishesUnder,
+    WeighsTooLittle,
 )
 from flcontrib_core.detection.reading import Reading, reading_of
-from flcontrib_core.detection.reasons import ChannelScore, CopiedClient, HarmfulThroughout, Reason, WorseInWindow
-from flcontrib_core.detection.search import FoundWindow, channel_evidence, drawn_window
+from flcontrib_core.detection.reasons import (
+    ChannelScore,
+    CopiedClient,
+    HarmfulThroughout,
+    Points,
+    Reason,
+    WeighedEvidence,
+    WorseInWindow,
+)
+from flcontrib_core.detection.search import FoundWindow, drawn_window
 from flcontrib_core.detection.sensitivity import Sensitivity, sensitivity
 from flcontrib_core.detection.visibility import smallest_visible_shift, value_coverage
+from flcontrib_core.detection.weighing import WindowCase, window_case
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.tagged import Others
@@ -70,6 +78,8 @@ EXACT_SCORE = 10.0
 QUIET = -10.0
 """u of a client whose every window is shut out by the harm gate."""
 FEWEST_PARTICIPATIONS = 6
+NAMED_POINTS = 4
+"""Measurements that are named where the evidence is weighed."""
 
 
 def read_verdicts(
@@ -109,7 +119,7 @@ def detection_of(reading: Reading, alerts: tuple[Alert, ...], preset: str) -> De
 
 
 def raise_alerts(reading: Reading, check_sensitivity: bool = True) -> tuple[Alert, ...]:
-    """The alerts of a reading, strongest first: facts, then windows and persistent clients by u."""
+    """The alerts of a reading: what accuses before what asks, the strongest first."""
     windows = reading.search.windows
     held: tuple[Sensitivity | None, ...] = sensitivity(reading) if check_sensitivity else (None,) * len(windows)
     persistent = reading.persistent()
@@ -117,39 +127,39 @@ def raise_alerts(reading: Reading, check_sensitivity: bool = True) -> tuple[Aler
     alerts += [_window_alert(reading, w, h, w.client in persistent) for w, h in zip(windows, held, strict=True)]
     alerts += [_persistent_alert(reading, i) for i in sorted(persistent - {w.client for w in windows})]
     alerts = without_told([*alerts, *idle_alerts(reading), *alike_alerts(reading)])
-    return tuple(sorted(alerts, key=lambda a: (-a.score, a.client, a.window or (0, 0))))
+    return tuple(sorted(alerts, key=lambda a: (not a.accuses, -a.score, a.client, a.window or (0, 0))))
 
 
 def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | None, persistent: bool) -> Alert:
-    history, channels = reading.history, reading.channels
-    rows = np.zeros(len(channels.epochs), dtype=bool)
-    rows[window.start : window.end + 1] = True
-    explained = reading.search.explained[:, window.client]
-    epochs = drawn_window(channels, window)
-    numbers = window_numbers(history, channels, window.client, rows, epochs, explained)
-    scores = channel_evidence(channels, window.client, window.start, window.end, reading.model)
-    moves = class_moves(history, channels, window.client, rows, explained)
-    mix_changed = moves is not None and moves.mix_changed(scores, numbers.harm_measured)
-    scattered = numbers.one_class_alone and moves is not None and moves.concentration < BEARS_MOST
-    harmful = numbers.harm_measured and worse_inside(scores) and not window.expert.asks_only and not scattered
-    kind = _window_kind(persistent, mix_changed, harmful)
+    case = window_case(reading.history, reading.channels, reading.search, window, reading.model)
+    numbers, scores, moves, epochs = case.numbers, case.evidence, case.moves, case.epochs
+    weighed = _weighed(reading, case)
+    harmful = numbers.harm_measured and (weighed is None or weighed.log_odds > weighed.accuses_at)
+    mix_changed = moves is not None and moves.mix_changed(scores)
+    kind = _window_kind(persistent, harmful, mix_changed)
     reasons: list[Reason] = []
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
         reasons.append(WorseInWindow(epochs))
     if kind is VerdictKind.CLASS_MIX_CHANGED and moves is not None:
         reasons.append(classes_moved(moves))
     against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(window))]
+    if weighed is not None and harmful:
+        reasons.append(weighed)
+    elif weighed is not None and numbers.harm_measured:
+        against.append(WeighsTooLittle(weighed.log_odds, weighed.accuses_at, weighed.most))
+    card = reading.calibration.scorecard
+    score = window.u if weighed is None or card is None or not harmful else card.excess(weighed.log_odds)
     context: list[Context] = []
     if held is not None:
         context.append(HoldsUnder(held.holds, held.settings))
         if held.vanishes:
             against.append(VanishesUnder(held.vanishes, held.settings))
     return Alert(
-        client=history.client_ids[window.client],
+        client=reading.history.client_ids[window.client],
         verdict=kind,
         window=epochs,
-        probability=_window_probability(reading, window, kind),
-        score=window.u,
+        probability=_window_probability(reading, window, kind, score),
+        score=score,
         expert=window.expert.name,
         channels=tuple(ChannelScore(name, scores[name]) for name in CHANNEL_NAMES),
         evidence_for=(*reasons, *harm_reasons(numbers), *change_reasons(numbers, window, scores)),
@@ -169,20 +179,33 @@ def _lookalike(kind: VerdictKind, scores: dict[str, float | None]) -> Objection:
     return ordinary_causes(scores) if kind is VerdictKind.BEHAVIOUR_CHANGED else OtherCausesLookTheSame()
 
 
-def _window_probability(reading: Reading, window: FoundWindow, kind: VerdictKind) -> float:
+def _weighed(reading: Reading, case: WindowCase) -> WeighedEvidence | None:
+    """The window's evidence, weighed; None where there is nothing but values to weigh."""
+    card = reading.calibration.scorecard
+    if card is None or reading.channels.values_alone:
+        return None
+    points = card.points(case.measurements())
+    most = sorted(points.items(), key=lambda pair: -abs(pair[1]))[:NAMED_POINTS]
+    log_odds = card.base + sum(points.values())
+    return WeighedEvidence(
+        log_odds, card.accuses_at(reading.threshold), tuple(Points(name, given) for name, given in most)
+    )
+
+
+def _window_probability(reading: Reading, window: FoundWindow, kind: VerdictKind, score: float) -> float:
     if kind is VerdictKind.PERSISTENTLY_HARMFUL:
         return reading.calibration.persistent_odds.probability(float(reading.persistent_u[window.client]))
     odds = reading.calibration.window_odds if kind.accuses else reading.calibration.question_odds
-    return odds.probability(window.u)
+    return odds.probability(score)
 
 
-def _window_kind(persistent: bool, mix_changed: bool, harmful: bool) -> VerdictKind:
+def _window_kind(persistent: bool, harmful: bool, mix_changed: bool) -> VerdictKind:
     """Harm decides the word: a change without measured harm is a question."""
     if persistent:
         return VerdictKind.PERSISTENTLY_HARMFUL
-    if mix_changed:
-        return VerdictKind.CLASS_MIX_CHANGED
-    return VerdictKind.POISONING_WINDOW if harmful else VerdictKind.BEHAVIOUR_CHANGED
+    if harmful:
+        return VerdictKind.POISONING_WINDOW
+    return VerdictKind.CLASS_MIX_CHANGED if mix_changed else VerdictKind.BEHAVIOUR_CHANGED
 
 
 def _persistent_alert(reading: Reading, client: int) -> Alert:

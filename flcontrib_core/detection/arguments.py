@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flcontrib_core.detection.channels import (
-    MARGIN,
     OWN_DIRECTION,
     PEER_DIRECTION,
     SIZE,
     SPREAD,
-    VALUE,
-    WORST_CLASS,
 )
 from flcontrib_core.detection.class_mix import ClassMoves
 from flcontrib_core.detection.evidence import WindowNumbers
@@ -65,7 +62,7 @@ CAUSES = {
 
 
 def harm_reasons(numbers: WindowNumbers) -> list[Reason]:
-    """What was measured of the model's quality: values, solo margin, the class that suffers."""
+    """What was measured of the model's quality: values, what its step alone does to loss, margin and a class."""
     reasons: list[Reason] = []
     if numbers.mean_inside is not None:
         reasons.append(
@@ -80,16 +77,7 @@ def harm_reasons(numbers: WindowNumbers) -> list[Reason]:
                 len(numbers.computed_inside),
             )
         )
-    return [*reasons, *(fact for fact in (numbers.margin, numbers.worst_class) if fact is not None)]
-
-
-def worse_inside(scores: Mapping[str, float | None]) -> bool:
-    """Does any observation of harm say that the window is worse than the client's rest? True where none can say.
-
-    Who harms as ever inside has no window of harm, whatever else changed there.
-    """
-    known = [score for name in (VALUE, MARGIN, WORST_CLASS) if (score := scores.get(name)) is not None]
-    return not known or max(known) > 0
+    return [*reasons, *(fact for fact in (numbers.step_worse, numbers.margin, numbers.worst_class) if fact is not None)]
 
 
 def change_reasons(numbers: WindowNumbers, window: FoundWindow, scores: Mapping[str, float | None]) -> list[Reason]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.detection.objections import FalseAlarmRate
+from flcontrib_core.detection.scorecard import Ladder, Scorecard
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.vocabulary import FloatArray
 
@@ -115,6 +116,8 @@ class Calibration:
     """preset -> the u that alerts"""
     honest_runs: tuple[HonestRun, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    scorecard: Scorecard | None = None
+    """how much a window's measurements weigh together; None = harm alone decides, as for a table of contributions"""
     updates_alone: Calibration | None = None
     """the same, measured on logs that hold updates and nothing that says what they did to the model"""
 
@@ -247,6 +250,7 @@ def _body(calibration: Calibration) -> dict[str, Any]:
             )
         },
         "presets": dict(calibration.presets),
+        "scorecard": None if calibration.scorecard is None else _card_body(calibration.scorecard),
         "provenance": dict(calibration.provenance),
         "honest_runs": [
             [
@@ -262,6 +266,14 @@ def _body(calibration: Calibration) -> dict[str, Any]:
         ],
         "updates_alone": None if own is None else _body(own),
     }
+
+
+def _card_body(card: Scorecard) -> dict[str, Any]:
+    ladders = {
+        name: {"edges": list(ladder.edges), "points": list(ladder.points), "missing": ladder.missing}
+        for name, ladder in card.ladders.items()
+    }
+    return {"base": card.base, "limit": card.limit, "scale": card.scale, "ladders": ladders}
 
 
 def from_json(text: str) -> Calibration:
@@ -282,8 +294,17 @@ def _calibration(body: Mapping[str, Any]) -> Calibration:
         body["presets"],
         tuple(HonestRun(*row) for row in body["honest_runs"]),
         body["provenance"],
+        None if (card := body.get("scorecard")) is None else _card(card),
         None if own is None else _calibration(own),
     )
+
+
+def _card(body: Mapping[str, Any]) -> Scorecard:
+    ladders = {
+        name: Ladder(tuple(ladder["edges"]), tuple(ladder["points"]), ladder["missing"])
+        for name, ladder in body["ladders"].items()
+    }
+    return Scorecard(body["base"], body["limit"], body["scale"], ladders)
 
 
 def _odds(body: Mapping[str, Any]) -> Odds:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.detection.channels import (
-    MARGIN,
     OWN_DIRECTION,
     SKIPPED_FIRST_EPOCHS,
     SPREAD,
@@ -31,17 +30,11 @@ CLEAR_MOVE, CLEAR_IN_BALANCE = 3.0, 2.0
 """Standard errors by which the most helped and the most hurt class must have moved."""
 LARGEST_CONCENTRATION = 0.8
 """Share of the downward movement that one class may bear, where there are more than two: else it is a target."""
-BEARS_MOST = 0.6
-"""Share of the downward movement that a class must bear for its suffering alone to be harm."""
 LARGEST_SIZE_RATIO = 4.0
 LARGEST_TURN = 3.0
 """log Bayes factor of the own direction: honest drift keeps a client's direction, an attack turns it."""
 LARGEST_NOISE = 5.0
 """log Bayes factor of the spread"""
-LARGEST_HARM = 1.0
-"""log Bayes factor of value and mean margin, both: drift moves classes against each other, and the mean hardly."""
-SETTLED = -15.0
-"""log Bayes factor of the own direction below which it has clearly not turned at all: new data pull one way."""
 
 
 @dataclass(frozen=True)
@@ -68,20 +61,15 @@ class ClassMoves:
         down = np.maximum(-self.moves, 0.0)
         return float(down.max() / down.sum()) if down.sum() > 0 else 0.0
 
-    def mix_changed(self, evidence: Mapping[str, float | None], harm_measured: bool) -> bool:
+    def mix_changed(self, evidence: Mapping[str, float | None]) -> bool:
         """Does the window look like a changed class mix? ``evidence`` holds the channels' log Bayes factors.
 
         Departure: the measured rule (moved both ways, size ratio below 2) also took targeted flips and added noise;
-        on tuning runs the turn of the own direction tells them from drift. Of two classes, or where one label is
-        wanted of all rows, flips and backdoors move classes both ways too: where harm was measured, and both the
-        value and the mean margin say so, a changed mix does not explain it, unless the own direction is steadier than
-        before.
+        on tuning runs the turn of the own direction tells them from drift. Only windows that are not called harmful
+        are asked: of two classes, or where one label is wanted of all rows, flips move classes both ways too.
         """
-        turn = evidence.get(OWN_DIRECTION) or 0.0
-        harmful = harm_measured and all((evidence.get(name) or 0.0) > LARGEST_HARM for name in (VALUE, MARGIN))
-        harmful &= turn > SETTLED
         clear = min(self.clear_up, self.clear_down)
-        if harmful or self.size_ratio >= LARGEST_SIZE_RATIO:
+        if self.size_ratio >= LARGEST_SIZE_RATIO:
             return False
         if evidence.get(VALUE) is None and self.share_up >= BALANCED and clear > CLEAR_IN_BALANCE:
             return True
@@ -89,7 +77,7 @@ class ClassMoves:
             self.share_up >= LEAST_SHARE_UP
             and clear > CLEAR_MOVE
             and (len(self.moves) == 2 or self.concentration < LARGEST_CONCENTRATION)
-            and turn < LARGEST_TURN
+            and (evidence.get(OWN_DIRECTION) or 0.0) < LARGEST_TURN
             and (evidence.get(SPREAD) or 0.0) < LARGEST_NOISE
         )
 

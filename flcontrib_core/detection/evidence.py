@@ -17,7 +17,7 @@ from flcontrib_core.detection.channels import (
     others_quantile,
     value_utility,
 )
-from flcontrib_core.detection.reasons import ClassSuffers, MarginLowered, Window
+from flcontrib_core.detection.reasons import ClassSuffers, MarginLowered, StepWorse, Window
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
@@ -70,14 +70,15 @@ class WindowNumbers:
     """Median of the others' values in the window's epochs, in absolute terms; None where none is known."""
     solo_loss: float | None
     """Mean change of the validation loss by the client's own step alone; None where it was not evaluated."""
-    usual_solo_loss: float | None
-    """The same of the usual other participant of these epochs."""
     run_solo_loss: float
     """Median over the whole run of what any client's step alone does to the validation loss, in absolute terms."""
-    solo_helps: bool
-    """Does its own step alone measurably lower the validation loss?"""
+    solo_half_width: float | None
+    solo_excess: float | None
+    """Mean over the window of what its own step does to the loss beyond the usual other participant's."""
+    solo_excess_half_width: float | None
     mean_margin: float | None
     """Mean solo margin inside; None where it was not evaluated."""
+    mean_margin_half_width: float | None
     without_values: NoValues | None = None
     """Why the whole run has no value; None where it has some"""
 
@@ -90,18 +91,16 @@ class WindowNumbers:
     def harm_measured(self) -> bool:
         """Was harm measured inside? Only then may a window be called one of suspected poisoning.
 
-        The values decide where there are two of them; where there are fewer, the solo margin does, or a class that
-        suffers while the step as a whole raises the loss. A small or compressed update dilutes the mean, which the
-        values show as harm; so harm must be material beside what the others' values are, and the client's own step
-        alone must neither help nor do better than the usual other participant's. Without values, what a step does to
-        a few validation rows measures nothing.
+        The values decide where there are two of them: harmful with their whole interval, and material beside the
+        others'. Where there are fewer, the client's own step does: clearly worse for the loss than the usual other
+        participant's. A small or compressed update dilutes the mean, which the values show as harm; so the own step
+        must neither help nor do better than the usual other one. Without values, a few validation rows measure nothing.
         """
         if self.mean_inside is not None and self.half_width is not None:
-            measured = self.mean_inside > self.half_width
+            measured = self.mean_inside > max(self.half_width, MATERIAL * (self.usual_value or 0.0))
         else:
-            suffers = self.worst_class is not None and (self.solo_loss is None or self.solo_loss > 0)
-            measured = self.margin is not None or suffers or self.harmful_once
-        return measured and not self.step_helps and not self.immaterial and not self.too_few_rows
+            measured = self.harmful_once or self.step_worse is not None
+        return measured and not self.step_helps and not self.too_few_rows
 
     @property
     def too_few_rows(self) -> bool:
@@ -109,9 +108,23 @@ class WindowNumbers:
         return self.mean_inside is None and self.validation_rows is not None and self.validation_rows < FEW_ROWS
 
     @property
-    def one_class_alone(self) -> bool:
-        """Is the harm that of a class, and neither the values' nor the mean margin's?"""
-        return self.half_width is None and self.margin is None and self.worst_class is not None
+    def step_helps(self) -> bool:
+        """Does the client's own step alone measurably help, or do better than the usual other participant's?"""
+        if self.solo_loss is None:
+            return False
+        helps = self.solo_half_width is not None and self.solo_loss + self.solo_half_width < 0
+        return helps or (self.solo_excess is not None and self.solo_excess < 0)
+
+    @property
+    def step_worse(self) -> StepWorse | None:
+        """What its own step alone does to the loss, where it is clearly worse than the usual other one's."""
+        excess, half = self.solo_excess, self.solo_excess_half_width
+        if self.solo_loss is None or excess is None or half is None:
+            return None
+        usual = self.solo_loss - excess
+        if excess <= max(half, MATERIAL * abs(usual), NEXT_TO_NOTHING * self.run_solo_loss):
+            return None
+        return StepWorse(self.solo_loss, usual, half)
 
     @property
     def harmful_once(self) -> bool:
@@ -123,23 +136,6 @@ class WindowNumbers:
             return False
         worse = self.solo_loss is not None and self.solo_loss > 0
         return self.mean_inside > self.usual_value and worse and self.mean_margin is not None and self.mean_margin < 0
-
-    @property
-    def step_helps(self) -> bool:
-        """Does the client's own step alone help, or do better than the usual other participant's?"""
-        if self.solo_loss is None or self.usual_solo_loss is None:
-            return self.solo_helps
-        return self.solo_helps or self.solo_loss < self.usual_solo_loss
-
-    @property
-    def immaterial(self) -> bool:
-        """Is the mean harm next to nothing beside the others' values, or, without values, beside what steps do?"""
-        if self.mean_inside is not None and self.usual_value is not None:
-            return self.mean_inside < MATERIAL * self.usual_value
-        if self.mean_inside is not None or self.solo_loss is None or self.usual_solo_loss is None:
-            return False
-        least = max(MATERIAL * abs(self.usual_solo_loss), NEXT_TO_NOTHING * self.run_solo_loss)
-        return self.solo_loss - self.usual_solo_loss < least
 
 
 def window_numbers(
@@ -202,27 +198,31 @@ def _usual_value(history: ContributionHistory, utility: str, inside: BoolArray, 
 
 
 def _solo(history: ContributionHistory, inside: BoolArray, client: int) -> dict[str, Any]:
-    """What the client's own step alone does to the validation loss inside, and the usual other participant's."""
+    """What the client's own step alone does to the validation loss inside, beside the usual other participant's."""
     raw = history.channels
     own = np.full(1, np.nan) if raw is None else raw.solo_loss[inside, client]
     seen = np.isfinite(own)
     if raw is None or not seen.any():
-        return {
-            "solo_loss": None,
-            "usual_solo_loss": None,
-            "run_solo_loss": 0.0,
-            "solo_helps": False,
-            "mean_margin": None,
-        }
-    usual = others_quantile(raw.solo_loss[inside], 0.5)[seen, client]
-    usual = usual[np.isfinite(usual)]
-    half = _half_width(own[seen])
+        names = (
+            "solo_loss",
+            "solo_half_width",
+            "solo_excess",
+            "solo_excess_half_width",
+            "mean_margin",
+            "mean_margin_half_width",
+        )
+        return {**dict.fromkeys(names), "run_solo_loss": 0.0}
+    beyond = (own - others_quantile(raw.solo_loss[inside], 0.5)[:, client])[seen]
+    beyond = beyond[np.isfinite(beyond)]
+    margins = raw.solo_margin[inside, client][seen]
     return {
         "solo_loss": float(own[seen].mean()),
-        "usual_solo_loss": float(usual.mean()) if len(usual) else None,
+        "solo_half_width": _half_width(own[seen]),
+        "solo_excess": float(beyond.mean()) if len(beyond) else None,
+        "solo_excess_half_width": _half_width(beyond),
         "run_solo_loss": float(np.nanmedian(np.abs(raw.solo_loss))),
-        "solo_helps": half is not None and float(own[seen].mean()) + half < 0,
-        "mean_margin": float(raw.solo_margin[inside, client][seen].mean()),
+        "mean_margin": float(margins.mean()),
+        "mean_margin_half_width": _half_width(margins),
     }
 
 

@@ -65,8 +65,6 @@ class Expert:
     fewest: int = 2
     """Participations of the client that a window must hold. One alone may be an outlier; only where several kinds of
     observation agree on harm, or a size jumps by a factor, is one enough (on tuning runs these raise no alarm then)."""
-    asks_only: bool = False
-    """Its windows are questions even where harm is measured: honest sites that change how they train look the same."""
 
 
 HARM = Expert("harm", {VALUE: 0.4, MARGIN: 0.4, PEER_DIRECTION: 0.2}, True, "label flips", fewest=1)
@@ -80,7 +78,7 @@ ONE_CLASS = Expert(
     "one class", {WORST_CLASS: 0.5, OWN_DIRECTION: 0.2, PEER_DIRECTION: 0.2}, False, "targeted flips, non-iid flips"
 )
 SIZE_AND_HARM = Expert("size and harm", {SIZE: 0.6, WORST_CLASS: 0.3, VALUE: 0.3}, True, "harmful scaled updates")
-SIZE_ALONE = Expert("size", {SIZE_JUMP: 1.0}, False, "scaled updates that do no harm yet", fewest=1, asks_only=True)
+SIZE_ALONE = Expert("size", {SIZE_JUMP: 1.0}, False, "scaled updates that do no harm yet", fewest=1)
 TRIGGER = Expert(
     "concentrated harm",
     {CONCENTRATION: 0.3, PEER_DIRECTION: 0.3, VALUE: 0.2, MARGIN: 0.2, SIZE: 0.2},
@@ -88,7 +86,7 @@ TRIGGER = Expert(
     "backdoors: a few parameters moved much, away from the others, and to the model's harm",
 )
 NOISE = Expert("noise", {SPREAD: 0.5, OWN_DIRECTION: 0.3, PEER_DIRECTION: 0.3}, False, "added and pure noise")
-REPETITION = Expert("repetition", {ECHO: 1.0}, False, "own updates sent again under a little noise", asks_only=True)
+REPETITION = Expert("repetition", {ECHO: 1.0}, False, "own updates sent again under a little noise")
 VALUE_ONLY = Expert("value-only", {VALUE: 1.0}, True, "what a table of contributions can show")
 EXPERTS = (HARM, CONSENSUS, ONE_CLASS, SIZE_AND_HARM, SIZE_ALONE, TRIGGER, NOISE, REPETITION)
 """Departure: the measured design has four experts that do not know the peer direction. On tuning runs of the simulator

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from flcontrib_core.detection.reasons import Window
+from flcontrib_core.detection.reasons import Points, Window
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.tagged import Others, Tagged
 
@@ -133,6 +133,17 @@ class NotBetterWithout(Tagged):
     tag: ClassVar[str] = "not-better-without"
     utility: str
     saved: float
+
+
+@dataclass(frozen=True)
+class WeighsTooLittle(Tagged):
+    """Harm was measured, but everything measured of the window, weighed together, stays below what accuses."""
+
+    tag: ClassVar[str] = "weighs-too-little"
+    log_odds: float
+    accuses_at: float
+    most: tuple[Points, ...]
+    """the largest points, of either sign, largest first"""
 
 
 @dataclass(frozen=True)
@@ -282,6 +293,7 @@ Objection = (
     | SmallValidation
     | UnreliableValues
     | NotBetterWithout
+    | WeighsTooLittle
     | LooksLikeLowQuality
     | AskFirst
     | OtherCausesLookTheSame

@@ -51,6 +51,17 @@ class MarginLowered(Tagged):
 
 
 @dataclass(frozen=True)
+class StepWorse(Tagged):
+    """What the client's own step alone does to the validation loss, and the usual other participant's there."""
+
+    tag: ClassVar[str] = "step-worse"
+    own: float
+    usual: float
+    half_width: float
+    """of the 95 % interval of their difference"""
+
+
+@dataclass(frozen=True)
 class ClassSuffers(Tagged):
     """The client's own step alone lowers the margin of one class, and more so than outside."""
 
@@ -99,6 +110,25 @@ class ExpertScore(Tagged):
     score: float
     threshold: float
     channels: tuple[ChannelScore, ...]
+
+
+@dataclass(frozen=True)
+class Points:
+    """What one measurement of a window adds to the log odds of poisoning."""
+
+    measurement: str
+    points: float
+
+
+@dataclass(frozen=True)
+class WeighedEvidence(Tagged):
+    """Everything measured of the window, weighed together: its log odds, those that accuse, and what counted most."""
+
+    tag: ClassVar[str] = "weighed-evidence"
+    log_odds: float
+    accuses_at: float
+    most: tuple[Points, ...]
+    """the largest points, of either sign, largest first"""
 
 
 @dataclass(frozen=True)
@@ -232,11 +262,13 @@ IdleFact = CopiesLastStep | WithoutDirection | TinyUpdates | CopiesClient
 Reason = (
     ValueInWindow
     | MarginLowered
+    | StepWorse
     | ClassSuffers
     | DirectionChanged
     | SizeChanged
     | SpreadChanged
     | ExpertScore
+    | WeighedEvidence
     | ClassesMoved
     | HarmfulThroughout
     | WorseInWindow

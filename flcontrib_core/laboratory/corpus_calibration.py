@@ -44,11 +44,13 @@ from flcontrib_core.laboratory.calibrate import (
     REFERENCE_CROWD,
     persistent_maxima,
 )
-from flcontrib_core.laboratory.corpus import AssessedRun, Part, assess_corpus, corpus, kept_runs
+from flcontrib_core.laboratory.corpus import AssessedRun, Part, assess_corpus, corpus, kept_runs, read_assessed
+from flcontrib_core.laboratory.scorecard_fit import WINDOW_RATES, fit_scorecard, harmful_windows
 from flcontrib_core.vocabulary import CellState, IntArray, OnProgress, no_progress
 
 ACCUSED_RATE = 0.004
-"""Share of runs in which one expert alone, or one kind of idleness, may accuse an innocent."""
+"""Share of runs in which persistence, likeness, one kind of idleness or, without a scorecard, one expert alone may
+accuse an innocent."""
 ACCUSED_RATES = {NOISE.name: 0.002}
 """Other shares: what the noise expert is for lies far beyond its honest tail."""
 MOST_ROUNDS = 8
@@ -72,10 +74,12 @@ def refine_on_corpus(
     folder: Path | None = None,
     on_progress: OnProgress = no_progress,
     only_kept: bool = False,
+    also: Path | None = None,
 ) -> Calibration:
     """``refine`` on assessed runs of the corpus: ``share`` of the usual numbers, kept in ``folder``.
 
-    ``only_kept``: of these only the ones that the folder holds already; nothing is simulated.
+    ``only_kept``: of these only the ones that the folder holds already; nothing is simulated. ``also``: a folder of
+    further labelled runs to fit to, of anybody's making.
     """
     with TemporaryDirectory() as temporary:
         place = Path(temporary) if folder is None else folder
@@ -88,6 +92,8 @@ def refine_on_corpus(
             for run in assess_corpus(runs, place):
                 on_progress(sum(map(len, assessed)), total, run.run_id)
                 assessed[number].append(run)
+        if also is not None:
+            assessed[0] += read_assessed(also)
         refined = refine(first, *assessed)
         return replace(refined, updates_alone=refine_updates_alone(refined, *assessed))
 
@@ -102,7 +108,8 @@ def refine_updates_alone(
     heard = {expert.name for expert in UPDATE_EXPERTS}
     others_thresholds = {name: limit for name, limit in first.thresholds.items() if name not in heard}
     bare = [[replace(run, history=of_updates(run.history)) for run in runs] for runs in (tuning, others)]
-    return refine(replace(first, thresholds=others_thresholds, honest_runs=(), provenance={}), *bare)
+    alone = replace(first, thresholds=others_thresholds, honest_runs=(), provenance={}, scorecard=None)
+    return refine(alone, *bare)
 
 
 def of_updates(history: ContributionHistory) -> ContributionHistory:
@@ -138,15 +145,21 @@ def refine(first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[A
     idle = {kind.value: limit for kind, limit in LEAST_IDLE.items()}
     least = {**first.thresholds, **_tails_of_new(first, runs), ALIKE: LEAST_ALIKE, **idle}
     base = replace(first, thresholds=least)
-    raised = replace(base, thresholds=_raised(base, runs))
+    windows = harmful_windows(base, runs)
+    card = fit_scorecard(windows) if windows.suffice else first.scorecard
+    weighing = replace(base, scorecard=card)
+    raised = replace(weighing, thresholds=_raised(weighing, runs))
     ladders: dict[str, Any] = {f"{name}_odds": odds for name, odds in _odds(raised, runs).items()}
     fitted = _with_online_preset(replace(raised, **ladders), runs)
     innocents = [run for run in others if not run.truth.dishonest]
     replayed = {run.run_id for run in _replayed(innocents)}
     innocent = tuple(_innocent_run(run, fitted, run.run_id in replayed) for run in innocents)
     counts = {"tuning": len(runs), "innocent runs of the other part": len(innocent)}
-    rates = {"each expert and kind": ACCUSED_RATE, **ACCUSED_RATES}
-    provenance = {**first.provenance, "corpus": {"runs": counts, "innocents accused": rates}}
+    rates = {"each kind": ACCUSED_RATE, **ACCUSED_RATES, "windows": WINDOW_RATES}
+    fit = {"runs": counts, "innocents accused": rates}
+    if windows.suffice:
+        fit["scorecard"] = {"harmful windows": len(windows.run), "of dishonest clients": int(windows.right.sum())}
+    provenance = {**first.provenance, "corpus": fit}
     # runs that the first half counted were read with other thresholds: they say nothing of these
     return replace(fitted, honest_runs=innocent or first.honest_runs, provenance=provenance)
 
@@ -255,6 +268,8 @@ def _accusing_scores(reading: Reading, run: AssessedRun) -> dict[str, float]:
     for alert in raise_alerts(reading, check_sensitivity=False):
         if alert.client in guilty or not alert.accuses or alert.probability is None:
             continue
+        if alert.verdict is VerdictKind.POISONING_WINDOW and reading.calibration.scorecard is not None:
+            continue  # the scorecard's own limit answers for these
         name = _threshold_of(alert)
         if name is not None and not (name == PERSISTENT and LOW_QUALITY in run.run_id):
             scores[name] = max(scores.get(name, 0.0), alert.score)

@@ -77,6 +77,12 @@ def _reason(fact: Reason, client: str) -> str:
         case r.MarginLowered():
             rest = "" if fact.outside is None else f", outside {signed(fact.outside, 2)}"
             return f"Its own step alone changes the mean margin by {interval(fact.inside, fact.half_width, 2)}{rest}."
+        case r.StepWorse():
+            usual, half = signed(fact.usual), plain(fact.half_width, 3)
+            return (
+                f"Its own step alone changes the validation loss by {signed(fact.own)}, the usual other participant's "
+                f"by {usual} (their difference to within {half})."
+            )
         case r.ClassSuffers():
             inside = interval(fact.inside, fact.half_width, 2)
             return (
@@ -96,6 +102,8 @@ def _reason(fact: Reason, client: str) -> str:
                 f"The {fact.expert} expert scores {signed(fact.score, 1)} where {signed(fact.threshold, 1)} alerts "
                 f"(log Bayes factors in this window: {parts})."
             )
+        case r.WeighedEvidence():
+            return f"Weighed together, what was measured of the window {_weighed(fact)}."
         case r.ClassesMoved():
             return (
                 f"{client}'s update helps {fact.up} of {fact.classes} classes more and {fact.down} less than outside "
@@ -112,6 +120,14 @@ def _reason(fact: Reason, client: str) -> str:
             return _idle(fact, client)
         case _:
             return _exact(fact, client)
+
+
+def _weighed(fact: r.WeighedEvidence | o.WeighsTooLittle) -> str:
+    """The sum, its limit, and what counted most with its sign."""
+    most = ", ".join(f"{points.measurement} ({signed(points.points, 1)})" for points in fact.most)
+    return (
+        f"gives log odds of {signed(fact.log_odds, 1)} where {signed(fact.accuses_at, 1)} accuse; most counted {most}"
+    )
 
 
 def _idle(fact: IdleFact | r.TooAlike, client: str) -> str:
@@ -208,6 +224,8 @@ def _objection(fact: Objection, client: str) -> str:
             return f"The validation set has only {several(fact.rows, 'row')}."
         case o.UnreliableValues():
             return f"The intervals of {epoch_list(fact.epochs, 6)} are marked unreliable."
+        case o.WeighsTooLittle():
+            return f"Harm was measured, but weighed together all that was measured {_weighed(fact)}."
         case o.NotBetterWithout():
             return "Leaving it out for one step would not have improved the model in these epochs (not a retraining)."
         case o.VanishesUnder():

@@ -173,9 +173,9 @@ def test_classes_that_moved_both_ways_are_a_question_unless_the_updates_turned()
     margins[12:20, 5, : CLASSES // 2] += 1.0
     margins[12:20, 5, CLASSES // 2 :] -= 0.7
     turned = replace(history.channels, solo_class_margin=margins)
-    # drift moves the classes against each other, and their mean hardly
+    # drift moves the classes against each other, and neither their mean nor the values
     steady = replace(turned, own_cosine=honest.channels.own_cosine, solo_margin=honest.channels.solo_margin)
-    alert = _only(read_verdicts(replace(history, channels=steady)))
+    alert = _only(read_verdicts(replace(history, channels=steady, values=honest.values)))
     assert alert.verdict is VerdictKind.CLASS_MIX_CHANGED
     assert alert.evidence_against[0] == AskFirst()
     assert not alert.accuses

@@ -41,8 +41,9 @@ def runs() -> list[AssessedRun]:
 
 
 def test_thresholds_rise_until_few_innocents_are_accused(runs: list[AssessedRun]) -> None:
-    first = shipped_calibration()
+    first = replace(shipped_calibration(), scorecard=None)  # a card's own limit answers for windows
     made = refine(first, runs, [])
+    assert made.scorecard is None, "a handful of windows teaches nothing"
     loud = {name for name, limit in made.thresholds.items() if limit.level > first.thresholds[name].level + 1e-9}
     assert loud
     before, after = score_corpus(runs, first), score_corpus(runs, made)

@@ -3,8 +3,10 @@
 from flcontrib_core.laboratory.corpus.generation import (
     AssessedRun,
     assess_corpus,
+    keep_assessed,
     kept_runs,
     map_corpus,
+    read_assessed,
     simulate_corpus,
 )
 from flcontrib_core.laboratory.corpus.groups import GROUPS, Group, groups
@@ -22,7 +24,9 @@ __all__ = [
     "corpus",
     "corpus_run",
     "groups",
+    "keep_assessed",
     "kept_runs",
     "map_corpus",
+    "read_assessed",
     "simulate_corpus",
 ]

@@ -61,6 +61,23 @@ def kept_runs(runs: Iterable[CorpusRun], folder: str | Path) -> list[CorpusRun]:
     return [run for run in runs if (Path(folder) / f"{run.id}{HISTORY}").exists()]
 
 
+def keep_assessed(run: AssessedRun, folder: str | Path) -> Path:
+    """Writes ``folder/ID.history``: a labelled run that ``read_assessed`` and ``calibrate --also`` take."""
+    path = _place(Path(folder), run.run_id, HISTORY)
+    arrays = {name: np.ascontiguousarray(array) for name, array in pack(AssessedRun, run).items()}
+    write_atomic(path, save(arrays))
+    return path
+
+
+def read_assessed(folder: str | Path) -> Iterator[AssessedRun]:
+    """Every labelled run below a folder, whoever made it. Raises SettingsError for one of another version."""
+    for path in sorted(Path(folder).rglob(f"*{HISTORY}")):
+        try:
+            yield unpack(AssessedRun, load_file(path))
+        except OtherLayout:
+            raise SettingsError(f"{path} was kept by another version of this package; assess its run again") from None
+
+
 def map_corpus(
     work: Work, runs: Iterable[CorpusRun], folder: str | Path, workers: int = 1
 ) -> Iterator[tuple[str, Any]]:
@@ -90,8 +107,7 @@ def _assessed(shared: tuple[Path, AssessSettings], run_id: str) -> AssessedRun:
     run = simulate_in_memory(corpus_run(run_id).settings)
     assert run.truth is not None
     assessed = AssessedRun(run_id, assess_contributions(run, settings), run.truth, changes_of(run))
-    arrays = {name: np.ascontiguousarray(array) for name, array in pack(AssessedRun, assessed).items()}
-    write_atomic(path, save(arrays))
+    keep_assessed(assessed, folder)
     return assessed
 
 
