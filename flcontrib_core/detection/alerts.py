@@ -67,7 +67,7 @@ from flcontrib_core.detection.reasons import (
 from flcontrib_core.detection.search import FoundWindow, drawn_window
 from flcontrib_core.detection.sensitivity import Sensitivity, sensitivity
 from flcontrib_core.detection.visibility import smallest_visible_shift, value_coverage
-from flcontrib_core.detection.weighing import WindowCase, window_case
+from flcontrib_core.detection.weighing import OVERSIZED_SCORE, WindowCase, window_case
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.tagged import Others
@@ -134,7 +134,9 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     case = window_case(reading.history, reading.channels, reading.search, window, reading.model)
     numbers, scores, moves, epochs = case.numbers, case.evidence, case.moves, case.epochs
     weighed = _weighed(reading, case)
-    harmful = numbers.harm_measured and (weighed is None or weighed.log_odds > weighed.accuses_at)
+    oversized = case.oversized_harm
+    enough = weighed is None or weighed.log_odds > weighed.accuses_at
+    harmful = numbers.harm_measured and (enough or oversized is not None)
     mix_changed = moves is not None and moves.mix_changed(scores)
     kind = _window_kind(persistent, harmful, mix_changed)
     reasons: list[Reason] = []
@@ -143,12 +145,10 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     if kind is VerdictKind.CLASS_MIX_CHANGED and moves is not None:
         reasons.append(classes_moved(moves))
     against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(window))]
-    if weighed is not None and harmful:
-        reasons.append(weighed)
-    elif weighed is not None and numbers.harm_measured:
+    if weighed is not None and numbers.harm_measured and not enough:
         against.append(WeighsTooLittle(weighed.log_odds, weighed.accuses_at, weighed.most))
-    card = reading.calibration.scorecard
-    score = window.u if weighed is None or card is None or not harmful else card.excess(weighed.log_odds)
+    reasons += [fact for fact in (oversized, weighed if harmful and enough else None) if fact is not None]
+    score = _window_score(reading, case, weighed) if harmful else window.u
     context: list[Context] = []
     if held is not None:
         context.append(HoldsUnder(held.holds, held.settings))
@@ -190,6 +190,13 @@ def _weighed(reading: Reading, case: WindowCase) -> WeighedEvidence | None:
     return WeighedEvidence(
         log_odds, card.accuses_at(reading.threshold), tuple(Points(name, given) for name, given in most)
     )
+
+
+def _window_score(reading: Reading, case: WindowCase, weighed: WeighedEvidence | None) -> float:
+    """u of a harmful window: of its weighed evidence, and of what needs no weighing."""
+    card = reading.calibration.scorecard
+    score = case.window.u if weighed is None or card is None else card.excess(weighed.log_odds)
+    return score if case.oversized_harm is None else max(score, OVERSIZED_SCORE)
 
 
 def _window_probability(reading: Reading, window: FoundWindow, kind: VerdictKind, score: float) -> float:

@@ -113,6 +113,16 @@ class ExpertScore(Tagged):
 
 
 @dataclass(frozen=True)
+class OversizedHarm(Tagged):
+    """Far larger updates than outside, relative to the others', whose step alone does harm of many usual steps."""
+
+    tag: ClassVar[str] = "oversized-harm"
+    growth: float
+    steps: float
+    """harm of its own step to the validation loss beyond the usual other one's, in steps of the run"""
+
+
+@dataclass(frozen=True)
 class Points:
     """What one measurement of a window adds to the log odds of poisoning."""
 
@@ -268,6 +278,7 @@ Reason = (
     | SizeChanged
     | SpreadChanged
     | ExpertScore
+    | OversizedHarm
     | WeighedEvidence
     | ClassesMoved
     | HarmfulThroughout

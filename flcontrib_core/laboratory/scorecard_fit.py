@@ -76,7 +76,7 @@ def harmful_windows(calibration: Calibration, runs: Sequence[AssessedRun]) -> Ha
         truth = acted(run)
         for window in reading.search.windows:
             case = window_case(run.history, reading.channels, reading.search, window, reading.model)
-            if case.numbers.harm_measured:
+            if case.numbers.harm_measured and case.oversized_harm is None:  # such need no weighing
                 client = run.history.client_ids[window.client]
                 a, b = case.epochs
                 measurements = case.measurements()

@@ -102,6 +102,11 @@ def _reason(fact: Reason, client: str) -> str:
                 f"The {fact.expert} expert scores {signed(fact.score, 1)} where {signed(fact.threshold, 1)} alerts "
                 f"(log Bayes factors in this window: {parts})."
             )
+        case r.OversizedHarm():
+            return (
+                f"Relative to the others, its updates are {_times(fact.growth)} as large inside as outside, and its "
+                f"own step alone raises the validation loss by {_times(fact.steps)} what a step usually changes it."
+            )
         case r.WeighedEvidence():
             return f"Weighed together, what was measured of the window {_weighed(fact)}."
         case r.ClassesMoved():

@@ -35,6 +35,7 @@ def examples(others: tuple[str, ...]) -> dict[type, Fact]:
         r.ValueInWindow(WINDOW, "loss", True, 0.0613, -0.0107, 0.0039, 4, 5),
         r.MarginLowered(-0.52, 0.19, 0.08),
         r.StepWorse(0.41, -0.02, 0.11),
+        r.OversizedHarm(8.7, 121.4),
         r.WeighedEvidence(1.7, 0.9, (r.Points("solo margin", 1.2), r.Points("strongest other", -0.4))),
         r.ClassSuffers(4, -0.79, 0.3, 0.15),
         r.DirectionChanged("own direction", -0.13, 0.37, 41.7),
