@@ -11,7 +11,7 @@ from flcontrib_core.detection.calibration import Calibration, from_json, shipped
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.objections import WeighsTooLittle
 from flcontrib_core.detection.reading import reading_of
-from flcontrib_core.detection.reasons import WeighedEvidence
+from flcontrib_core.detection.reasons import OversizedHarm, WeighedEvidence
 from flcontrib_core.detection.weighing import MEANING, window_case
 from flcontrib_core.detection.windows import WindowModel
 from tests.detection.made_histories import made_history
@@ -86,3 +86,25 @@ def test_accusations_stand_before_questions_however_loud_these_are() -> None:
 def test_the_card_survives_its_file() -> None:
     shipped = shipped_calibration()
     assert from_json(to_json(shipped)).scorecard == shipped.scorecard
+
+
+def test_oversized_harm_needs_no_weighing_and_growth_alone_is_no_harm() -> None:
+    history = made_history(poisoned=[(3, 12, 19)])
+    raw = history.channels
+    assert raw is not None
+    norm, loss = raw.norm.copy(), raw.solo_loss.copy()
+    norm[12:20, 3] *= 9.0
+    loss[12:20, 3] = 100.0 * np.nanmedian(np.abs(loss)) + 0.1 * np.arange(8)
+    grown = replace(history, channels=replace(raw, norm=norm, solo_loss=loss))
+    heavy = _limited(99.0)
+    alert, *_ = read_verdicts(grown, calibration=heavy, check_sensitivity=False).alerts
+    fact = alert.reason(OversizedHarm)
+    assert alert.accuses
+    assert fact is not None
+    assert fact.growth > 3.5
+    assert fact.steps > 10
+    assert any(isinstance(fact, WeighsTooLittle) for fact in alert.evidence_against), (
+        "what speaks against it stays said"
+    )
+    harmless = replace(history, channels=replace(raw, norm=norm))
+    assert not any(a.accuses for a in read_verdicts(harmless, calibration=heavy, check_sensitivity=False).alerts)
