@@ -1,4 +1,7 @@
-"""The command line as a newcomer uses it, in a process of its own: exit codes, JSON, typed messages, no traceback."""
+"""The command line as a newcomer uses it: exit codes, JSON, typed messages, no traceback.
+
+Help and check run in processes of their own; assess, schedule and audit do in tests/execution/test_hostile_folders.py.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
+from tests.in_process import flcontrib
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,17 +24,15 @@ def workspace(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("workspace")
 
 
-def flcontrib(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def in_a_child(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = python_command("-m", "flcontrib_core.cli", *map(str, arguments))
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=cwd, env=child_environment()
-    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=child_environment())
 
 
 def test_help_names_every_command():
     from flcontrib_core.cli import COMMANDS
 
-    told = flcontrib("--help")
+    told = in_a_child("--help")
     assert told.returncode == 0
     assert all(name in told.stdout for name in COMMANDS)
 
@@ -45,12 +47,12 @@ def test_every_command_has_help_with_an_example(name):
 
 
 def test_check_accepts_a_sample_and_names_all_faults_of_the_broken_one():
-    good = flcontrib("check", SAMPLES / "two-poisoned.flrun", "--json")
+    good = in_a_child("check", SAMPLES / "two-poisoned.flrun", "--json")
     assert good.returncode == 0
     answer = json.loads(good.stdout)
     assert answer["ok"] is True
     assert (len(answer["clients"]), answer["epochs"], answer["participants"]) == (8, 30, [8] * 30)
-    bad = flcontrib("check", SAMPLES / "broken.flrun", "--json")
+    bad = in_a_child("check", SAMPLES / "broken.flrun", "--json")
     assert bad.returncode == 2
     refused = json.loads(bad.stdout)
     assert refused["ok"] is False

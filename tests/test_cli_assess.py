@@ -1,4 +1,4 @@
-"""``flcontrib assess`` in processes of its own: with one worker and two, after a kill, and when it costs too much."""
+"""``flcontrib assess`` with one worker and two, after a kill, and when it costs too much."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
-from tests.patience import PATIENCE_SECONDS
+from tests.in_process import flcontrib
 
 ROOT = Path(__file__).resolve().parents[1]
 VOLATILE = ("seconds", "recalled")
@@ -23,12 +23,6 @@ VOLATILE = ("seconds", "recalled")
 
 def command(*arguments: str | Path) -> list[str]:
     return python_command("-m", "flcontrib_core.cli", *map(str, arguments))
-
-
-def flcontrib(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=child_environment()
-    )
 
 
 def assessed(run: Path, *options: str | Path) -> dict[str, Any]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from flcontrib_core.cli import main
 from flcontrib_core.execution.children import child_environment, python_command
 from tests.corpus.__main__ import write_corpus
 from tests.corpus.cases import Case, all_cases
+from tests.in_process import flcontrib
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[1]
@@ -29,14 +28,9 @@ def judge(case: Case, code: int, out: str, err: str) -> None:
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.row}-{case.name[:60]}")
-def test_case_through_check(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["flcontrib", "check", str(case.write(tmp_path)), "--json", "--no-model"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = capsys.readouterr()
-    judge(case, int(ended.value.code or 0), told.out, told.err)
+def test_case_through_check(case: Case, tmp_path: Path) -> None:
+    told = flcontrib("check", case.write(tmp_path), "--json", "--no-model")
+    judge(case, told.returncode, told.stdout, told.stderr)
 
 
 @pytest.mark.slow

@@ -1,12 +1,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from unittest import mock
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import Filled, fill, fill_with_many
 from tests.workspace.recorded import scratch_folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _installed_components_are_read_once() -> Iterator[None]:
+    """For every page it opens, Streamlit's test driver reads what all installed packages say of themselves."""
+    scan = cache(manifest_scanner.scan_component_manifests)
+    with mock.patch.object(manifest_scanner, "scan_component_manifests", scan):
+        yield
 
 
 @pytest.fixture(scope="session")

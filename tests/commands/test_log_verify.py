@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-from flcontrib_core.execution.children import python_command
 from flcontrib_core.workspace import Workspace
+from tests.in_process import flcontrib
 from tests.workspace.forged import append_decision, tamper
 from tests.workspace.recorded import bundle_run, scratch_folder
 
@@ -26,9 +26,8 @@ def path() -> Iterator[Path]:
         yield folder / "workspace"
 
 
-def log_verify(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = python_command("-m", "flcontrib_core.cli", "log", "verify", "--workspace", str(path), *options)
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def log_verify(path: Path, *options: str) -> CompletedProcess[str]:
+    return flcontrib("log", "verify", "--workspace", path, *options)
 
 
 def test_a_sound_log_is_exit_code_0(path: Path) -> None:
