@@ -8,6 +8,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.browser.provide_browser import on_path
+from tests.made_once import common_folder
 
 TESTS = Path(__file__).parent
 FLAGS = (
@@ -21,6 +22,12 @@ FLAGS = (
 )
 LONGEST_FIRST = ("browser", "test_cli_assess.py", "test_cli.py", "app", "execution", "runs")
 """What takes long begins early, so that at the end no process works alone."""
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all processes find the cases of the corpus that one of them has written."""
+    return common_folder(tmp_path_factory) / "corpus"
 
 
 @pytest.fixture(scope="session")

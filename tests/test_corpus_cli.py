@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
-from tests.corpus.__main__ import write_corpus
+from tests.corpus.__main__ import write_case, write_corpus
 from tests.corpus.cases import Case, all_cases
 from tests.in_process import flcontrib
 from tests.patience import PATIENCE_SECONDS
@@ -28,15 +28,15 @@ def judge(case: Case, code: int, out: str, err: str) -> None:
 
 
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.row}-{case.name[:60]}")
-def test_case_through_check(case: Case, tmp_path: Path) -> None:
-    told = flcontrib("check", case.write(tmp_path), "--json", "--no-model")
+def test_case_through_check(case: Case, corpus_folder: Path) -> None:
+    told = flcontrib("check", write_case(case, corpus_folder), "--json", "--no-model")
     judge(case, told.returncode, told.stdout, told.stderr)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_every_case_in_a_process_of_its_own(tmp_path: Path) -> None:
-    for case, path in write_corpus(tmp_path / "corpus"):
+def test_every_case_in_a_process_of_its_own(corpus_folder: Path) -> None:
+    for case, path in write_corpus(corpus_folder):
         command = python_command("-m", "flcontrib_core.cli", "check", str(path), "--json", "--no-model")
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=child_environment(), check=False

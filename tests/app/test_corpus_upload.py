@@ -18,6 +18,7 @@ from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import wait_until
 from tests.app.own_caches import own_caches
 from tests.app.test_pages import ENTRY
+from tests.corpus.__main__ import write_case
 from tests.corpus.cases import Case, all_cases
 from tests.patience import PATIENCE_SECONDS
 from tests.workspace.recorded import scratch_folder
@@ -66,8 +67,8 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("case", list(cases()))
-def test_case_through_the_upload_page(case: Case, upload_page: UploadPage, tmp_path: Path) -> None:
-    delivery = upload_page.give(case.write(tmp_path))
+def test_case_through_the_upload_page(case: Case, upload_page: UploadPage, corpus_folder: Path) -> None:
+    delivery = upload_page.give(write_case(case, corpus_folder))
     page = upload_page.page
     assert [e.value for e in page.exception] == [], "the page lives"
     assert delivery.failure == ""
@@ -83,14 +84,12 @@ def test_case_through_the_upload_page(case: Case, upload_page: UploadPage, tmp_p
     wait_until(lambda: not list((upload_page.folder / "incoming").iterdir()), "nothing half received stays")
 
 
-def test_what_was_refused_left_a_record_and_no_object(upload_page: UploadPage, tmp_path: Path) -> None:
+def test_what_was_refused_left_a_record_and_no_object(upload_page: UploadPage, corpus_folder: Path) -> None:
     """After all the cases above, or some of them: only accepted runs have an object."""
     refused = next(c for c in all_cases() if c.code and c.row == 2)
     accepted = next(c for c in all_cases() if not c.code and c.row == 35)
-    for number, case in enumerate((refused, accepted)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        upload_page.give(case.write(folder))
+    for case in (refused, accepted):
+        upload_page.give(write_case(case, corpus_folder))
     with Workspace(upload_page.folder) as workspace:
         kept = {name for run in workspace.runs() for name in (run.object, run.companion) if name is not None}
         assert kept <= set(workspace.objects.names())

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import MILLISECONDS, Opener, Served
+from tests.corpus.__main__ import write_case
 from tests.corpus.cases import Case, all_cases
 
 pytestmark = pytest.mark.browser
@@ -18,14 +19,11 @@ ROWS = (2, 3, 4, 8, 15, 18, 21, 24, 27, 31, 33, 40)
 """One case of each of these lines of the table: archives, manifests, tensors, values, order, sizes, hostile names."""
 
 
-def give(page: Page, case: Case, folder: Path, number: int) -> None:
-    """Uploads a case under a name of its own and reads its code, or its acceptance, from the page."""
-    place = folder / str(number)
-    place.mkdir()
-    path = case.write(place)
-    if not path.is_file() or path.suffix not in OFFERED or len(list(place.iterdir())) > 1:
+def give(page: Page, case: Case, path: Path, folder: Path) -> None:
+    """Uploads a written case under a name of its own and reads its code, or its acceptance, from the page."""
+    if not path.is_file() or path.suffix not in OFFERED or len(list(path.parent.iterdir())) > 1:
         return  # the browser's own dialog does not offer it
-    name = f"case-{number:03d}{path.suffix}"
+    name = f"case-{path.parent.name}{path.suffix}"
     shutil.copyfile(path, folder / name)
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(folder / name)
     if case.code:
@@ -37,16 +35,16 @@ def give(page: Page, case: Case, folder: Path, number: int) -> None:
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
-def test_a_case_of_every_kind(served: Served, open_page: Opener, tmp_path: Path) -> None:
+def test_a_case_of_every_kind(served: Served, open_page: Opener, corpus_folder: Path, tmp_path: Path) -> None:
     page = open_page(served.url("upload"))
-    for row in ROWS:
-        give(page, next(c for c in all_cases() if c.row == row), tmp_path, row)
-    give(page, next(c for c in all_cases() if c.row == 28 and not c.code), tmp_path, 28)
+    cases = [next(c for c in all_cases() if c.row == row) for row in ROWS]
+    for case in (*cases, next(c for c in all_cases() if c.row == 28 and not c.code)):
+        give(page, case, write_case(case, corpus_folder), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_every_case(served: Served, open_page: Opener, tmp_path: Path) -> None:
+def test_every_case(served: Served, open_page: Opener, corpus_folder: Path, tmp_path: Path) -> None:
     page = open_page(served.url("upload"))
-    for number, case in enumerate(all_cases()):
-        give(page, case, tmp_path, number)
+    for case in all_cases():
+        give(page, case, write_case(case, corpus_folder), tmp_path)

@@ -7,15 +7,18 @@ import sys
 from pathlib import Path
 
 from tests.corpus.cases import Case, all_cases
+from tests.made_once import made_once
+
+
+def write_case(case: Case, folder: Path) -> Path:
+    """A case below ``folder/NNN``; one that is there already is not written again."""
+    place = folder / f"{all_cases().index(case):03d}"
+    return folder / made_once(place, lambda fresh: str(case.write(fresh).relative_to(folder)))
 
 
 def write_corpus(folder: Path) -> list[tuple[Case, Path]]:
     """Every case below ``folder/NNN``, and ``folder/expected.json`` with what a reader must say to each."""
-    written = []
-    for number, case in enumerate(all_cases()):
-        place = folder / f"{number:03d}"
-        place.mkdir(parents=True)
-        written.append((case, case.write(place)))
+    written = [(case, write_case(case, folder)) for case in all_cases()]
     expected = [
         {
             "path": str(path.relative_to(folder)),

@@ -19,11 +19,10 @@ HANG_GUARD_SECONDS = 500
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder)
+def answers(corpus_folder: Path) -> dict[str, dict[str, Any]]:
+    write_corpus(corpus_folder)
     done = subprocess.run(
-        python_command("-m", "tests.corpus.limited", str(folder)),
+        python_command("-m", "tests.corpus.limited", str(corpus_folder)),
         capture_output=True,
         text=True,
         timeout=HANG_GUARD_SECONDS,
