@@ -8,6 +8,8 @@ FRAMEWORKS := .venv-frameworks
 # as many processes as there are cores; `make test JOBS=0` runs one test after another
 JOBS ?= logical
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# the tests start many Python processes; without compiled modules each one compiles what it imports again
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: mutants demo test test-slow lint coverage browser frameworks bench paper docs wheel lock sbom clean help
 
