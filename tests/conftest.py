@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,11 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.browser.provide_browser import on_path
 from tests.made_once import common_folder
+
+# Read by torch and numpy when they load, here and in children. Their models are small in tests: a second thread mostly
+# spins while it waits for the first, and takes the core from the tests beside it. What must not depend on the number of
+# threads sets it itself (tests/laboratory/test_simulated_run.py, tests/games/test_evaluator.py).
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 TESTS = Path(__file__).parent
 FLAGS = (
