@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +19,30 @@ from flcontrib_core.errors import SettingsError, WorkspaceError
 from flcontrib_core.workspace import Workspace, audit_in_workspace
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """Client 3 harms the model in epochs 12 to 19."""
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table in which client 3 harms the model in epochs 12 to 19, and a workspace with its audit."""
+    folder = tmp_path_factory.mktemp("audited")
     rows = []
     for epoch in range(1, 31):
         for client in "12345678":
             harm = 0.08 if client == "3" and 12 <= epoch <= 19 else -0.02
             rows.append(f"{epoch},{client},{harm + 0.001 * ((7 * epoch + 3 * int(client)) % 11)}")
-    path = tmp_path / "table.csv"
-    path.write_text("\n".join(["epoch,client,loss", *rows]) + "\n")
-    return path
+    (folder / "table.csv").write_text("\n".join(["epoch,client,loss", *rows]) + "\n")
+    with Workspace(folder / "workspace") as opened:
+        audit_in_workspace(opened, opened.add_run(folder / "table.csv").digest, AuditSettings().record())
+    return folder
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, table: Path) -> Path:
-    with Workspace(tmp_path / "workspace") as opened:
-        audit_in_workspace(opened, opened.add_run(table).digest, AuditSettings().record())
-    return tmp_path / "workspace"
+def table(audited: Path) -> Path:
+    return audited / "table.csv"
+
+
+@pytest.fixture
+def workspace(audited: Path, tmp_path: Path) -> Path:
+    """A copy for each test, which may decide what it likes."""
+    return shutil.copytree(audited / "workspace", tmp_path / "workspace")
 
 
 def run(command: Any, *arguments: str | Path, workspace: Path | None = None) -> Result:
