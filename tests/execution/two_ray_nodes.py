@@ -21,6 +21,7 @@ from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory
+from tests.patience import PATIENCE_SECONDS
 
 RUN = SimulationSettings(clients=5, epochs=6, hidden=(8,), seed=3)
 
@@ -54,7 +55,7 @@ def gives_up(engine: Engine, folder: Path) -> bool:
     while not heart.exists():
         time.sleep(0.02)
     answers.close()  # type: ignore[attr-defined]
-    last, deadline = "", time.monotonic() + 60
+    last, deadline = "nothing yet", time.monotonic() + PATIENCE_SECONDS
     while (now := heart.read_text()) != last and time.monotonic() < deadline:
         last = now
         time.sleep(1.0)

@@ -13,9 +13,7 @@ from flcontrib_core.execution.children import child_environment, python_command
 from tests.corpus.__main__ import write_corpus
 from tests.corpus.cases import Case, all_cases
 from tests.corpus.limited import EXTRA_MB
-
-HANG_GUARD_SECONDS = 500
-"""For the whole corpus; it takes well under a minute. Not a measurement: benchmarks/reader.py has those."""
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +23,7 @@ def answers(corpus_folder: Path) -> dict[str, dict[str, Any]]:
         python_command("-m", "tests.corpus.limited", str(corpus_folder)),
         capture_output=True,
         text=True,
-        timeout=HANG_GUARD_SECONDS,
+        timeout=PATIENCE_SECONDS,
         cwd=Path(__file__).parents[2],
         check=False,
         env=child_environment(),
