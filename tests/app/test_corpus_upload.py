@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from flcontrib_dashboard.uploads import Delivery
 from streamlit.testing.v1 import AppTest
 
 from flcontrib_core.workspace import Workspace
-from tests.app.filled_workspace import wait_until
 from tests.app.own_caches import own_caches
 from tests.app.test_pages import ENTRY
 from tests.corpus.__main__ import write_case
@@ -49,7 +49,9 @@ class UploadPage:
 
 @pytest.fixture(scope="module")
 def upload_page() -> Iterator[UploadPage]:
-    with scratch_folder() as folder, own_caches():
+    """The jobs that measure accepted runs wait for ever; they run in tests/browser/test_large_logs.py."""
+    jobs_wait = mock.patch("flcontrib_core.workspace.jobs.JobQueue._start_next", return_value=False)
+    with scratch_folder() as folder, own_caches(), jobs_wait:
         os.environ |= {"FLCONTRIB_WORKSPACE": str(folder / "workspace"), "FLCONTRIB_SAMPLES": "0"}
         page = AppTest.from_file(str(ENTRY), default_timeout=PATIENCE_SECONDS)
         page.switch_page("views/upload.py")
@@ -80,8 +82,7 @@ def test_case_through_the_upload_page(case: Case, upload_page: UploadPage, corpu
     else:
         assert sorted({p.code for p in delivery.remarks}) == sorted(case.warnings)
         assert "Ready: " in " ".join(h.value for h in page.header)
-    # A run that was taken is measured in the background, whose worker stages its own files in the same folder.
-    wait_until(lambda: not list((upload_page.folder / "incoming").iterdir()), "nothing half received stays")
+    assert list((upload_page.folder / "incoming").iterdir()) == [], "nothing half received stays"
 
 
 def test_what_was_refused_left_a_record_and_no_object(upload_page: UploadPage, corpus_folder: Path) -> None:
@@ -92,12 +93,7 @@ def test_what_was_refused_left_a_record_and_no_object(upload_page: UploadPage, c
         upload_page.give(write_case(case, corpus_folder))
     with Workspace(upload_page.folder) as workspace:
         kept = {name for run in workspace.runs() for name in (run.object, run.companion) if name is not None}
-        assert kept <= set(workspace.objects.names())
-        # Accepted runs are measured in the background; a measurement is an object before it is a result.
-        wait_until(
-            lambda: set(workspace.objects.names()) - kept <= {r.digest for r in workspace.results()},
-            "every other object to be a result",
-        )
+        assert kept == set(workspace.objects.names())
         records = workspace.log.entries("upload-refused")
         assert records
         assert all(r.body["size"] >= 0 and r.body["problems"] for r in records)
