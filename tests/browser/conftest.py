@@ -11,9 +11,10 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -126,11 +127,14 @@ class Witness:
     complaints: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
 
-    def watch(self, context: BrowserContext) -> None:
-        context.on("request", self._request)
-        context.on("console", self._console)
-        context.on("dialog", self._dialog)
-        context.on("weberror", self._error)
+    @contextmanager
+    def watching(self, context: BrowserContext) -> Iterator[None]:
+        seen = {"request": self._request, "console": self._console, "dialog": self._dialog, "weberror": self._error}
+        for event, note in seen.items():
+            context.on(event, note)  # type: ignore[call-overload]
+        yield
+        for event, note in seen.items():
+            context.remove_listener(event, note)
 
     def outside(self) -> list[str]:
         """Requests that left for another host; inline data has none."""
@@ -152,32 +156,56 @@ class Witness:
         self.complaints.append(str(error.error))
 
 
+class Windows:
+    """Windows that one test after the other uses, each with a browser's data of its own, emptied in between.
+
+    A new window, with its scripts read and compiled anew, takes Chromium as long as most of what a test does in it.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._idle: dict[str, list[Page]] = {}
+
+    @contextmanager
+    def window(self, theme: Literal["light", "dark"], width: int) -> Iterator[Page]:
+        """An empty page; nothing that it keeps is seen by who has the window next."""
+        idle = self._idle.setdefault(theme, [])
+        page = idle.pop() if idle else self._open(theme)
+        page.set_viewport_size({"width": width, "height": WIDE["height"]})
+        yield page
+        page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        page.goto("about:blank")
+        page.context.clear_cookies()
+        idle.append(page)
+
+    def _open(self, theme: Literal["light", "dark"]) -> Page:
+        context = self._browser.new_context(color_scheme=theme, accept_downloads=True)
+        context.set_default_timeout(MILLISECONDS)
+        context.set_default_navigation_timeout(MILLISECONDS)
+        return context.new_page()
+
+
+@pytest.fixture(scope="session")
+def windows(browser: Browser) -> Windows:
+    return Windows(browser)
+
+
 Opener = Callable[..., Page]
 
 
 @pytest.fixture
-def open_page(served: Served, browser: Browser) -> Iterator[Opener]:
+def open_page(served: Served, windows: Windows) -> Iterator[Opener]:
     """Opens a page in a browser of its own; no outside request, dialog, console error or planted code is accepted."""
     witness = Witness(urlsplit(served.address).netloc)
-    contexts: list[BrowserContext] = []
+    with ExitStack() as opened:
 
-    def opener(url: str, *, theme: str = "light", width: int = WIDE["width"]) -> Page:
-        context = browser.new_context(
-            viewport={"width": width, "height": WIDE["height"]},
-            color_scheme="dark" if theme == "dark" else "light",
-            accept_downloads=True,
-        )
-        context.set_default_timeout(MILLISECONDS)
-        context.set_default_navigation_timeout(MILLISECONDS)
-        witness.watch(context)
-        contexts.append(context)
-        page = context.new_page()
-        page.goto(url)
-        return page
+        def opener(url: str, *, theme: Literal["light", "dark"] = "light", width: int = WIDE["width"]) -> Page:
+            page = opened.enter_context(windows.window(theme, width))
+            opened.enter_context(witness.watching(page.context))
+            page.goto(url)
+            return page
 
-    yield opener
-    for context in contexts:
-        context.close()
+        yield opener
     assert witness.outside() == []
     assert witness.dialogs == []
     assert witness.complaints == []
