@@ -17,6 +17,7 @@ import numpy as np
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.vocabulary import OnProgress
 from flcontrib_core.workspace import ResultEntry, Workspace
+from tests.patience import PATIENCE_SECONDS
 
 HERE = "tests.workspace.runners"
 ALL = {name: f"{HERE}:{name}" for name in ("epochs", "gated", "failing", "greedy", "assessment")}
@@ -38,11 +39,11 @@ def epoch_utilities(settings: dict[str, Any], epoch: int) -> dict[bytes, np.ndar
 
 def wait_for(path: str | Path) -> None:
     """Until the test opens the gate; gives up only when the test itself would have."""
-    for _ in range(30_000):
-        if Path(path).exists():
-            return
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not Path(path).exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"nobody opened {path}")
         time.sleep(0.01)
-    raise TimeoutError(f"nobody opened {path}")
 
 
 def epochs(workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress) -> ResultEntry:
