@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from flcontrib_core.workspace import RunEntry, Workspace, stored_report
 from tests.app.filled_workspace import HOSTILE, RUNNERS, TINY, Filled, make_tiny_log, wait_until
 from tests.app.own_caches import own_caches
 from tests.patience import PATIENCE_SECONDS
+from tests.workspace.recorded import ending_jobs
 
 ENTRY = Path(__file__).parents[2] / "app" / "flcontrib_dashboard" / "streamlit_app.py"
 PAGES = (
@@ -161,18 +163,21 @@ def test_page_of_a_run_whose_job_failed(filled: Filled, view: str) -> None:
         assert [b.label for b in shown.button] == ["Compute"]
 
 
-@pytest.mark.parametrize("view", PAGES)
-def test_page_while_a_job_runs(filled: Filled, tmp_path: Path, view: str) -> None:
-    gate = tmp_path / "gate"
-    with Workspace(filled.folder, runners=RUNNERS) as workspace:
-        settings = {"starts": str(tmp_path / "starts"), "name": view, "gate": str(gate)}
+@pytest.fixture(scope="module")
+def working(filled: Filled, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    """A copy in which a job stands at its first of two epochs until the last page was seen."""
+    folder = tmp_path_factory.mktemp("working")
+    shutil.copytree(filled.folder, folder / "workspace")
+    with Workspace(folder / "workspace", runners=RUNNERS) as workspace, ending_jobs(workspace):
+        settings = {"starts": str(folder / "starts"), "name": "gated", "gate": str(folder / "gate")}
         job = workspace.jobs.submit(filled.runs["failed"].digest, settings, "gated")
-        try:
-            wait_until(lambda: workspace.jobs.find(job.id).progress is not None, "progress of the job")
-            shown = opened(filled.folder, view, filled.runs["failed"])
-        finally:
-            workspace.jobs.cancel(job.id)
-            gate.touch()
+        wait_until(lambda: workspace.jobs.find(job.id).progress is not None, "progress of the job")
+        yield Filled(folder / "workspace", filled.runs)
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_page_while_a_job_runs(working: Filled, view: str) -> None:
+    shown = opened(working.folder, view, working.runs["failed"])
     if view == "jobs":
         assert title(shown) == "1 job at work"
         assert "1 of 2 epochs" in words(shown)
