@@ -87,7 +87,8 @@ def _budget(
     epochs, whole = problem.epoch_count, isinstance(assess.estimator, RunEstimator) or not assess.values
     k_key, names = f"k-of-{epochs}", [m.value for m in MODES]
     # The URL gives a knob its first position and never its identity: a knob that were made anew at every step
-    # would lose the keyboard's focus after one arrow key.
+    # would lose the keyboard's focus after one arrow key. Each is also given its position as its default: a position
+    # that only the session knows is sent once, and a browser that misses it answers with the lowest one.
     asked = int(_number(st.query_params.get("k", ""), usual_k) + 0.5)
     st.session_state.setdefault(k_key, max(1, min(asked, epochs)))
     near = min(GAMMAS, key=lambda g: abs(g - _number(st.query_params.get("gamma", ""), 0.3)))
@@ -102,13 +103,21 @@ def _budget(
         why = f"{assess.estimator.name} values the run as a whole: no budget can limit it." if whole else None
         if not assess.values:
             why = "No Shapley values are asked for: there are no epochs to choose."
-        sliders[0].slider("Epochs to compute (k)", 1, epochs, key=k_key, disabled=whole, help=why)
+        sliders[0].slider(
+            "Epochs to compute (k)", 1, epochs, st.session_state[k_key], key=k_key, disabled=whole, help=why
+        )
     sliders[1].select_slider(
-        "Weight of fairness (γ)", GAMMAS, key="gamma", disabled="gamma" in idle or whole, help=_why(idle, "gamma")
+        "Weight of fairness (γ)",
+        GAMMAS,
+        st.session_state["gamma"],
+        key="gamma",
+        disabled="gamma" in idle or whole,
+        help=_why(idle, "gamma"),
     )
     choices.segmented_control(
         "Fairness",
         names,
+        default=st.session_state["mode"],
         key="mode",
         format_func=lambda m: MODES[FairnessMode(m)],
         wrap=True,
@@ -118,6 +127,7 @@ def _budget(
     choices.segmented_control(
         "Budget",
         ["exactly", "at most"],
+        default=st.session_state["budget"],
         key="budget",
         format_func=lambda m: f"{m.capitalize()} k",
         disabled="at_most" in idle or whole,

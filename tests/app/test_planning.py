@@ -119,3 +119,12 @@ def test_run_that_was_never_measured_is_measured(tmp_path: Path) -> None:
             shown = opened(tmp_path / "workspace", "scheduler", entry)
         assert title(shown) == "Measuring this run"
         assert [j.kind for j in workspace.jobs.list()] == ["measurement"]
+
+
+def test_knobs_fall_back_on_the_position_they_were_given(measured: tuple[Path, dict[str, RunEntry]]) -> None:
+    """A browser that misses a position that was sent once would answer with the lowest one: k = 1, γ = 0."""
+    folder, runs = measured
+    shown = opened(folder, "scheduler", runs[HALF_NAME], k="9", gamma="0.5")
+    assert list(shown.slider(key="k-of-20").proto.default) == [9]
+    gamma = shown.select_slider(key="gamma")
+    assert [gamma.options[int(at)] for at in gamma.proto.default] == ["0.5"]
