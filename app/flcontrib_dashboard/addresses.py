@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 VIEWS = Path(__file__).parent / "views"
 
@@ -12,6 +14,18 @@ VIEWS = Path(__file__).parent / "views"
 def page_file(name: str) -> str:
     """The script of a page, for links: by its whole path, whichever script Streamlit was started with."""
     return str(VIEWS / f"{name}.py")
+
+
+def go_to(view: str, query: dict[str, str] | None = None) -> NoReturn:
+    """Opens another page from a script, and takes the parts that this page runs again by themselves out of service.
+
+    Their timers tick in the browser until it hears of the new page. A tick in between would be answered after the new
+    page, under the old one's address: the browser then empties the new page, and finds no place for what comes next.
+    """
+    context = get_script_run_ctx()
+    if context is not None:
+        context.fragment_storage.clear()
+    st.switch_page(page_file(view), query_params=query)
 
 
 def under_base(route: str) -> str:

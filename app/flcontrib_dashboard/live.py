@@ -10,7 +10,7 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, wording
 from flcontrib_core.workspace import FOLLOW, Job, JobState, RunEntry, follow_recording, recorder_at_work
 from flcontrib_dashboard import accounts, state
-from flcontrib_dashboard.addresses import page_file
+from flcontrib_dashboard.addresses import go_to
 
 
 def start(folder: str, name: str | None = None) -> str:
@@ -20,7 +20,7 @@ def start(folder: str, name: str | None = None) -> str:
     except FLContribError as refused:
         return str(refused)
     state.remember(run=entry.digest[:16], result=None, client=None, window=None)
-    st.switch_page(page_file("overview"), query_params={"run": entry.digest[:16]})
+    go_to("overview", {"run": entry.digest[:16]})
 
 
 def job_of(entry: RunEntry) -> Job | None:

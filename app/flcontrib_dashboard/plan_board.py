@@ -17,7 +17,7 @@ from flcontrib_core.scheduling import trade_of
 from flcontrib_core.words import numbers, plan_title, price_notes, trade_sentence
 from flcontrib_core.workspace import RunEntry
 from flcontrib_dashboard import accounts, controls, selection, state
-from flcontrib_dashboard.addresses import page_file
+from flcontrib_dashboard.addresses import go_to
 from flcontrib_dashboard.plan_answer import (
     Answer,
     Planned,
@@ -140,7 +140,7 @@ def submit(answer: Answer) -> None:
     state.workspace().jobs.submit(entry.digest, question(answer))
     state.remember(run=entry.digest[:16], result=None)
     st.session_state.pop("delivery", None)
-    st.switch_page(page_file("overview"), query_params={"run": entry.digest[:16]})
+    go_to("overview", {"run": entry.digest[:16]})
 
 
 def watch_measurement(entry: RunEntry) -> None:

@@ -8,7 +8,7 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, result_cost, result_label
 from flcontrib_core.workspace import RECORDING, ResultEntry, RunEntry
 from flcontrib_dashboard import accounts, controls, state
-from flcontrib_dashboard.addresses import page_file
+from flcontrib_dashboard.addresses import go_to, page_file
 
 WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs", "Paper", "Settings"})
 """Pages that say something whatever run a link names."""
@@ -142,7 +142,7 @@ def delete_run(entry: RunEntry, place: str = "sidebar") -> None:
             f"{gone.name}: {numbers.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept)}"
         )
         state.forget_run()
-        st.switch_page(page_file("overview"))
+        go_to("overview")
 
 
 def say_what_was_deleted() -> None:

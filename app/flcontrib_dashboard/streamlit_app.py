@@ -11,6 +11,7 @@ from streamlit.navigation.page import StreamlitPage
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.words import wording
 from flcontrib_dashboard import accounts, controls, run_choice, state, theme
+from flcontrib_dashboard.addresses import go_to
 from flcontrib_dashboard.browser_history import one_entry_per_page
 
 here = Path(__file__).parent
@@ -94,7 +95,7 @@ if account.role is accounts.Role.READER:  # a link opens what is read of one run
     pages = {"Read": [p for p in chain(*pages.values()) if accounts.opens(p.url_path or "overview")]}
 current = st.navigation(pages, expanded=True)
 if (asked := state.asked_page()) is not None:
-    st.switch_page(here / "views" / f"{asked}.py")
+    go_to(asked)
 state.restore_url()
 theme.apply_theme()
 one_entry_per_page()

@@ -13,7 +13,7 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, state_name, verdict_name
 from flcontrib_core.workspace import AlertEntry, RunEntry
 from flcontrib_dashboard import accounts, client_table, controls, deciding, state
-from flcontrib_dashboard.addresses import page_file
+from flcontrib_dashboard.addresses import go_to
 
 ROWS_AT_ONCE = 200
 
@@ -117,7 +117,7 @@ def actions(chosen: list[Listed]) -> None:
         return
     if len(chosen) == 1 and st.button("Open this run", type="primary"):
         state.remember(run=chosen[0].entry.digest[:16], result=None, client=None, window=None)
-        st.switch_page(page_file("overview"))
+        go_to("overview")
     left, right = st.columns(2, gap="small")
     with left, st.container(border=True, gap="xsmall"):
         describe(chosen)

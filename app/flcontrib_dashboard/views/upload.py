@@ -24,7 +24,7 @@ from flcontrib_dashboard import (
     table_columns,
     tensor_folders,
 )
-from flcontrib_dashboard.addresses import page_file, under_base
+from flcontrib_dashboard.addresses import go_to, under_base
 from flcontrib_dashboard.drop_zone import drop_zone
 from flcontrib_dashboard.plan_answer import planned
 from flcontrib_dashboard.plan_board import awaiting, board
@@ -181,7 +181,7 @@ def preflight(entry: RunEntry) -> None:
             state.workspace().jobs.submit(entry.digest, AuditSettings().record())
             state.remember(run=entry.digest[:16], result=None)
             st.session_state.pop("delivery", None)
-            st.switch_page(page_file("overview"), query_params={"run": entry.digest[:16]})
+            go_to("overview", {"run": entry.digest[:16]})
 
 
 def plan(entry: RunEntry) -> None:
