@@ -67,18 +67,20 @@ def figures(answer: Answer) -> None:
     """Six numbers of the plan, in one row."""
     plan, cost, priced = answer.plan, answer.evaluations, answer.price
     full = answer.frontier.full_evaluations
-    saved = None if cost is None or not full or cost == full else f"{numbers.MINUS}{1 - cost / full:.0%} of full"
+    saved = (
+        None if cost is None or not full or cost == full else f"{numbers.MINUS}{numbers.share(1 - cost / full)} of full"
+    )
     row = st.container(horizontal=True, gap="small")  # wraps on a narrow screen, two beside each other
 
     def figure(label: str, value: str, delta: str | None = None, help: str | None = None) -> None:
         look: dict[str, Any] = {"border": True, "height": "stretch"}
         row.metric(label, value, delta, delta_color="off", delta_arrow="off", help=help, **look)
 
-    figure("Coverage", f"{plan.coverage:.0%}", help="Share of the model's movement in the computed epochs.")
+    figure("Coverage", numbers.share(plan.coverage), help="Share of the model's movement in the computed epochs.")
     figure(
         "Lowest exposure",
-        f"{answer.lowest_exposure:.0%}",
-        f"highest {plan.highest_exposure or 0.0:.0%}",
+        numbers.share(answer.lowest_exposure),
+        f"highest {numbers.share(plan.highest_exposure or 0.0)}",
         help="The least seen client's share of computed epochs.",
     )
     figure("Exposure gap", f"{max(plan.exposure_gap, 0.0):.2f}", help="Mean difference between clients, 0 = all alike.")

@@ -23,6 +23,7 @@ from flcontrib_core.charts.style import (
 )
 from flcontrib_core.charts.ticks import percent_ticks
 from flcontrib_core.scheduling.schedule import Schedule
+from flcontrib_core.words import numbers
 
 MOST_BARS = 24
 BAR_WIDTH = 0.72
@@ -77,7 +78,8 @@ def schedule_alt(facts: ScheduleFacts) -> str:
     """How many epochs are chosen, what they hold, and which are skipped."""
     covered = float(facts.share[facts.chosen].sum())
     spoken = (
-        f"{int(facts.chosen.sum())} of {facts.epochs} epochs are chosen; they hold {covered:.0%} of the movement. "
+        f"{int(facts.chosen.sum())} of {facts.epochs} epochs are chosen; "
+        f"they hold {numbers.share(covered)} of the movement. "
         f"Skipped: {', '.join(map(str, np.flatnonzero(~facts.chosen) + 1)) or 'none'}."
     )
     for what, rails in (("Alert", facts.alerts), ("Blind", facts.blind)):

@@ -22,7 +22,7 @@ from flcontrib_core.words import (
     verdict_reason,
     worst_status,
 )
-from flcontrib_core.words.numbers import count, probability, several, signed
+from flcontrib_core.words.numbers import count, probability, several, share, signed
 
 MOST_TABLE_ROWS = 200
 
@@ -102,10 +102,11 @@ def schedule_section(report: AuditReport) -> str:
                 ("chosen", ", ".join(map(str, plan.chosen))),
                 ("how", f"{plan.fairness}, γ = {plan.gamma:g}, {how_many}, {plan.method}"),
                 ("quality", "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.4f} below the best"),
-                ("coverage", f"{plan.coverage:.0%} of the model's movement"),
+                ("coverage", f"{share(plan.coverage)} of the model's movement"),
                 (
                     "exposure",
-                    f"{min(exposure):.0%} to {max(exposure):.0%} of a client's epochs, gap {plan.exposure_gap:.3f}"
+                    f"{share(min(exposure))} to {share(max(exposure))} of a client's epochs, "
+                    f"gap {plan.exposure_gap:.3f}"
                     if exposure
                     else "–",
                 ),
@@ -120,10 +121,10 @@ def server_share_section(report: AuditReport) -> str:
     history = report.history
     rows = []
     for u in history.utilities:
-        share = history.of(u).server_share
+        of_server = history.of(u).server_share
         if history.server_moved(u):
-            total, sign = float(share[1:].sum()), -history.harm_sign(u)
-            rows.append([u, signed(sign * total), str(int(np.count_nonzero(share[1:])))])
+            total, sign = float(of_server[1:].sum()), -history.harm_sign(u)
+            rows.append([u, signed(sign * total), str(int(np.count_nonzero(of_server[1:])))])
     if not rows:
         return ""
     words = (

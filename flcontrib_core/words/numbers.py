@@ -84,13 +84,17 @@ def several(number: int, one: str, many: str | None = None) -> str:
 
 
 def share(value: float | None) -> str:
-    """34%, or a dash where there is none."""
-    return NO_VALUE if value is None or value != value else f"{value:.0%}"
+    """34%, or a dash where there is none; a part is never called all or nothing: >99%, <1%."""
+    if value is None or value != value:
+        return NO_VALUE
+    if 0.995 <= value < 1 - 1e-9:
+        return ">99%"
+    return "<1%" if 1e-9 < value < 0.005 else f"{value:.0%}"
 
 
 def percent(value: float) -> str:
     """34%, 1.6%, 0.02%, 0%: two digits that say something."""
-    return f"{100 * value:.2g}%" if value < 0.1 else f"{value:.0%}"
+    return f"{100 * value:.2g}%" if value < 0.1 else share(value)
 
 
 def window(first: int, last: int) -> str:
