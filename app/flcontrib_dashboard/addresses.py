@@ -25,7 +25,14 @@ def go_to(view: str, query: dict[str, str] | None = None) -> NoReturn:
     context = get_script_run_ctx()
     if context is not None:
         context.fragment_storage.clear()
+    st.session_state["left-by-script"] = True
     st.switch_page(page_file(view), query_params=query)
+
+
+def write_url_again() -> None:
+    """Once after ``go_to``: a browser that reads the new page and its URL in one go writes the old page's query."""
+    if st.session_state.pop("left-by-script", False):
+        st.query_params.from_dict(st.query_params.to_dict())
 
 
 def under_base(route: str) -> str:

@@ -11,7 +11,7 @@ from streamlit.navigation.page import StreamlitPage
 from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.words import wording
 from flcontrib_dashboard import accounts, controls, run_choice, state, theme
-from flcontrib_dashboard.addresses import go_to
+from flcontrib_dashboard.addresses import go_to, write_url_again
 from flcontrib_dashboard.browser_history import one_entry_per_page
 
 here = Path(__file__).parent
@@ -97,6 +97,7 @@ current = st.navigation(pages, expanded=True)
 if (asked := state.asked_page()) is not None:
     go_to(asked)
 state.restore_url()
+write_url_again()
 theme.apply_theme()
 one_entry_per_page()
 sign_out(account)
