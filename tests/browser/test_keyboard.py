@@ -61,7 +61,6 @@ def choose_file(page: Page, log: Path) -> None:
     raise AssertionError("Enter opens no file chooser")
 
 
-@pytest.mark.slow  # on a busy machine the page has once stood still after Compute
 def test_upload_plan_compute_inspect_and_decide_without_a_mouse(
     served: Served, open_page: Opener, tmp_path: Path
 ) -> None:
