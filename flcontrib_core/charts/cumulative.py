@@ -14,12 +14,14 @@ from flcontrib_core.charts.palette import ClientStyle, ClientStyles, palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.strip import draw_strip, strip_room
-from flcontrib_core.charts.style import base_figure, epoch_axis, last_known, plain, y_axis
+from flcontrib_core.charts.style import base_figure, epoch_axis, last_known, plain, short, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
 from flcontrib_core.vocabulary import CellState, FillPolicy, Orientation
 from flcontrib_core.words import numbers
 
 MOST_IN_FOCUS = 8
+MOST_IN_RAIL = 13
+"""Letters of a client beside its window; its name is whole at the rail's mark, in the table and in the words."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def draw_cumulative(facts: CumulativeFacts, mode: str, following: Following = NO
         for window in curve.windows:
             rail += 1
             height = high + (top - high) * (rails - rail + 0.5) / rails
-            _draw_window(figure, window, curve.client, style, rail == 1, height)
+            _draw_window(figure, window, curve.client, style, rail == 1, height, facts.epochs)
             _mark_rail(figure, window, curve.client, style, height, facts.styles.position[curve.client])
     for curve in facts.focus:
         width = 4.0 if curve.client == following.client else 2.5
@@ -166,7 +168,13 @@ def _ends(facts: CumulativeFacts, mode: str) -> list[tuple[str, float, str, bool
 
 
 def _draw_window(
-    figure: Picture, window: tuple[int, int], client: str, style: ClientStyle, strongest: bool, height: float
+    figure: Picture,
+    window: tuple[int, int],
+    client: str,
+    style: ClientStyle,
+    strongest: bool,
+    height: float,
+    epochs: int,
 ) -> None:
     """Strongest: a light fill under the data. Further ones: dotted edges (two fills would mix to a third colour)."""
     first, last = window[0] - 0.5, window[1] + 0.5
@@ -178,14 +186,15 @@ def _draw_window(
             line = {"color": style.colour, "width": 1.2, "dash": "dot"}
             figure.add_shape(type="line", x0=edge, x1=edge, y0=0, y1=1, yref="y domain", line=line, layer="below")
     figure.add_shape(type="line", x0=first, x1=last, y0=height, y1=height, line={"color": style.colour, "width": 4})
+    leftwards = first > epochs - last  # where more room is: a narrow screen cuts what goes beyond the axis
     figure.add_annotation(
-        x=last,
+        x=first if leftwards else last,
         y=height,
-        text=f"<b>{plain(client)}</b> {numbers.window(*window)}",
+        text=f"<b>{short(client, MOST_IN_RAIL)}</b> {numbers.window(*window)}",
         font={"size": 12, "color": style.colour},
         showarrow=False,
-        xanchor="left",
-        xshift=6,
+        xanchor="right" if leftwards else "left",
+        xshift=-6 if leftwards else 6,
     )
 
 

@@ -64,6 +64,20 @@ def test_exact_values_have_no_interval_drawn() -> None:
     assert "interval" not in [t.name for t in draw_cumulative(facts, "light").data]
 
 
+def test_label_of_a_window_stands_where_there_is_room_and_is_short() -> None:
+    """A narrow screen cuts what goes beyond the axis: a late window's label stands before it."""
+    report = made_report()
+    long = "A hospital with a name that is longer than a telephone is wide"
+    names = tuple(long if i == 1 else c for i, c in enumerate(report.history.client_ids))
+    facts = cumulative_facts(made_report(replace(report.history, client_ids=names)), "loss", (long,))
+    for window, anchor, x in (((2, 5), "left", 5.5), ((15, 19), "right", 14.5)):
+        curve = replace(facts.focus[0], windows=(window,))
+        drawn = draw_cumulative(replace(facts, focus=(curve,)), "light")
+        (label,) = [a for a in drawn.layout.annotations if numbers.window(*window) in (a.text or "")]
+        assert (label.xanchor, label.x) == (anchor, x)
+        assert label.text == f"<b>A hospital w…</b> {numbers.window(*window)}"
+
+
 def test_window_is_shaded_from_its_first_to_its_last_epoch() -> None:
     report = made_report()
     first, second = report.history.client_ids[1:3]
