@@ -28,7 +28,7 @@ QUESTIONS = {
 """The six figures, in the paper's order, and what each asks."""
 REPRODUCTION = "reproduction"
 """The kind of job that makes one of them, and of its result; it belongs to no run."""
-HOLDS = {True: "holds", False: "holds not", None: "not run"}
+HOLDS = {True: "holds", False: "does not hold", None: "not run"}
 
 
 @dataclass(frozen=True)

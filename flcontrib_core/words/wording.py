@@ -21,7 +21,7 @@ TOUR = (
 """Title, text, and the page to go to with its label."""
 RETENTION = (
     "Decide how long single updates are needed: usually until the verdicts are settled and the time for objections has "
-    "passed. Then drop the log below, or delete the run, and the recording where it lies; reports and extracts hold no "
+    "passed. Then drop the log, or delete the run, and the recording where it lies; reports and extracts hold no "
     "update, and can be verified only as long as the log exists. The audit log keeps that the run was here."
 )
 MODEL_AS_EXPECTED = "Nothing speaks against reading the log as it is."

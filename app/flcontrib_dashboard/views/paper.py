@@ -102,7 +102,7 @@ def make_again(name: str, figure: PaperFigure | None, entry: ResultEntry | None)
 known = {name: figure_on_screen(name)[0] for name in QUESTIONS}
 decided = [claim.holds for figure in known.values() if figure is not None for claim in figure.claims]
 st.title(f"The paper's evaluation made again: {decided.count(True)} of {numbers.several(len(decided), 'claim')} hold")
-st.caption(f"{decided.count(False)} hold not, {decided.count(None)} were not run or cannot be decided from what was.")
+st.caption(f"{decided.count(False)} do not hold, {decided.count(None)} were not run or cannot be decided yet.")
 name = controls.pick("Figure", "figure", {name: name.replace("-", " ").capitalize() for name in QUESTIONS})
 figure, entry = figure_on_screen(name)
 st.markdown(f"**{QUESTIONS[name]}**")

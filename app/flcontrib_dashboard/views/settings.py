@@ -23,7 +23,6 @@ def place() -> None:
     runs = state.all_runs()
     held = f"{numbers.several(len(runs), 'run')}, {numbers.size(sum(r.size for r in runs))} of logs and tables"
     st.caption(f"{held}. Runs, results, decisions and these settings are in this folder and nowhere else.")
-    st.markdown(wording.RETENTION)
 
 
 def retention() -> None:
@@ -32,8 +31,9 @@ def retention() -> None:
     controls.card_title("Keep results, drop logs")
     st.caption(
         "Drops what clients sent, and what was kept to compute faster. Results, alerts and decisions stay; a run "
-        "without a readable result keeps its log. Added again, a run is what it was."
+        "without a readable result keeps its log. A log that is added again belongs to the same run as before."
     )
+    st.caption(wording.RETENTION)
     days = int(st.number_input("Logs added more than so many days ago", 0, 36_500, 90, key="drop-days"))
     found = workspace.old_logs(days)
     goes = [old for old in found if not old.stays]
