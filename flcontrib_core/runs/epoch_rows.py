@@ -136,6 +136,9 @@ class RowReader:
                     "E_PARTICIPANTS:unknown", f"{where}: {key}", f"{shown(name)}, not in the manifest"
                 )
                 continue
+            if client in found:
+                self._findings.refuse("E_CLIENT_DUP", f"{where}: {key}", f"two numbers for {shown(self._name(client))}")
+                continue
             rows = max(counts[client], 1)
             if isinstance(value, list) and len(value) != rows:
                 at, told = f"{where}: {key} of {shown(name)}", f"{len(value)} numbers"

@@ -35,7 +35,7 @@ from flcontrib_core.runs.operations.record import (
     Shape,
     Site,
 )
-from flcontrib_core.runs.problems import problem
+from flcontrib_core.runs.problems import problem, shown
 from flcontrib_core.runs.run_log import ParameterSpec
 
 __all__ = [
@@ -195,7 +195,7 @@ def _refolded(site: Site, fold: int) -> Site:
 
 
 def _where(node: Node) -> str:
-    return f"model.json:{node.name} ({node.op})"
+    return f"model.json:{shown(node.name)[1:-1]} ({node.op})"
 
 
 def _misfit(where: str, misfit: DoesNotFit) -> Problem:

@@ -115,7 +115,8 @@ class _Frames(io.RawIOBase):
         return head[:1], payload
 
     def _died(self) -> RunLogError:
-        """A signal ended the child: its time was over, or the library itself gave up."""
+        """A signal ended the child: its time was over, or the library itself gave up. Or it says more than it may."""
+        self._child.kill()  # one that waits for somebody to read what it says would never end
         self._child.wait()
         found = f"pages that take more than {limits.PARQUET_MILLISECONDS / 1000:g} s, or break the decoder"
         return refusal("E_FILE_SIZE:parquet", self._name, found)

@@ -106,7 +106,7 @@ def validation_faults(
     wanted = ("F32", "I64") if tokens is None else ("I64",) if tokens else ("F32",)
     if x.dtype not in wanted:
         problems += wrong_dtype(f"{VALIDATION}:x", x.dtype, wanted).problems
-    rows = x.shape[0] if x.shape else 0
+    rows = x.shape[0] if x.shape and 0 not in (*x.shape, *y.shape[1:]) else 0
     if rows == 0:
         problems.append(problem("E_VALID_EMPTY", f"{VALIDATION}:x", f"shape {list(x.shape)}"))
     elif len(x.shape) < 2:
@@ -122,7 +122,7 @@ def _target_faults(y: Tensor, rows: int, task: str) -> list[Problem]:
     if y.dtype in rule.dtypes and y.shape[:1] == (rows,) and len(y.shape) in (rule.ranks or (len(y.shape),)):
         return []
     dimensions = f" in {' or '.join(map(str, rule.ranks))} dimensions" if rule.ranks else ""
-    expected = f"{' or '.join(rule.dtypes)} [{rows}, …]{dimensions} for {task}"
+    expected = f"{' or '.join(rule.dtypes)} [{rows}, …]{dimensions} for {shown(task)[1:-1]}"
     return [problem("E_LABEL:targets", f"{VALIDATION}:y", f"{y.dtype} {list(y.shape)}", expected)]
 
 

@@ -10,7 +10,7 @@ from safetensors.numpy import save
 
 from tests.corpus.cases import Write, add, bundle, file
 from tests.corpus.exhausting import long_log, packed
-from tests.corpus.good_logs import Files, LogWriter, as_json, line, sha256
+from tests.corpus.good_logs import Files, LogWriter, as_json, line, rehash, sha256
 
 SMALL = ("W_VALID_SMALL",)
 LAST = {"op": "linear", "weight": "w"}
@@ -23,6 +23,9 @@ def register() -> None:
     _wide_models()
     _dear_models()
     _odd_fields()
+    _escaped_quotes()
+    _two_spellings()
+    _rows_of_nothing()
 
 
 def _second(change: Any) -> Write:
@@ -161,11 +164,13 @@ def _wide_models() -> None:
     back = ({"op": "adaptive_avg_pool1d", "size": 6}, {"op": "flatten"}, LAST)
     for words, node in (
         ("interpolation to 2^31", {"op": "interpolate", "size": [2**31 - 1]}),
-        ("interpolation by 1e300", {"op": "interpolate", "scale": 1e300}),
+        ("interpolation by 1e30", {"op": "interpolate", "scale": 1e30}),
         ("padding of 2^31", {"op": "pad", "sizes": [2**31 - 1, 2**31 - 1]}),
         ("transposed convolution by 2^31", {"op": "conv_transpose1d", "weight": "k", "stride": 2**31 - 1}),
     ):
         add(0, f"model: {words}", _model(graph(line_of, node, *back), k=(1, 1, 2)), "E_MODEL_SIZE")
+    beyond = {"op": "interpolate", "scale": 1e308}
+    add(0, "model: interpolation by 1e308", _model(graph(line_of, beyond, *back)), "E_MODEL")
     stretched = [{"op": "conv_transpose1d", "weight": "k", "stride": 2}] * 60
     add(
         0,
@@ -234,6 +239,9 @@ def _odd_fields() -> None:
         ("softmax over dimension 8", {"op": "softmax", "dim": 8}, "E_MODEL_SHAPE"),
         ("a name of escapes", {"op": "\x1b[31m\n"}, "E_MODEL_OP"),
         ("a name of Python", {"op": "__class__"}, "E_MODEL_OP"),
+        ("a number that float32 does not hold", {"op": "clamp", "low": 1e308}, "E_MODEL"),
+        ("a division by nothing", {"op": "celu", "alpha": 0}, "E_MODEL"),
+        ("a node called by escapes", {"op": "softmax", "dim": 8, "name": "\x1b[31m"}, "E_MODEL_SHAPE"),
     ):
         add(0, f"model: {words}", _model(graph(node, LAST)), code)
     add(0, "model: numbers without end", _model(graph(*[{"op": "exp"}] * 10, LAST)), warnings=SMALL)
@@ -243,3 +251,48 @@ def _odd_fields() -> None:
         "nodes": [{"name": "a", "op": "add", "inputs": ["b", "input"]}, {"name": "b", "op": "relu", "inputs": ["a"]}],
     }
     add(0, "model: a circle", _model(circle), "E_MODEL")
+
+
+def _escaped_quotes() -> None:
+    """A text that never ends: a pattern for strings begins anew at each of its escaped quotes."""
+    endless = b"{" + b"[" * 70 + b'"' + b'\\"' * 200_000
+
+    def instead(name: str) -> Write:
+        return file(lambda: packed({**LogWriter().files(), name: endless}))
+
+    add(0, "endless text in the manifest", instead("manifest.json"), "E_JSON_DEPTH")
+    add(0, "endless text in the model", instead("model.json"), "E_JSON_DEPTH")
+    add(0, "endless text as an epoch", instead("epochs.jsonl"), "E_JSON_DEPTH")
+    header = len(endless).to_bytes(8, "little") + endless
+    whole = file(lambda: packed({**LogWriter().files(), "initial.safetensors": header}))
+    add(0, "endless text as a tensor header", whole, "E_ST_HDR")
+    quotes = b"[" * 70 + b'"' * 7_000_001 + b"\\"
+    many = file(lambda: packed({**LogWriter().files(), "manifest.json": quotes}))
+    add(0, "seven million empty texts", many, "E_JSON_DEPTH")
+
+
+def _two_spellings() -> None:
+    def spelled(key: str, values: tuple[Any, Any]) -> Write:
+        def change(writer: LogWriter) -> None:
+            old, writer.clients[0]["id"] = writer.clients[0]["id"], "\u00e9"
+            for entry in writer.lines:
+                entry["participants"] = ["\u00e9" if p == old else p for p in entry["participants"]]
+            others = {client["id"]: values[0] for client in writer.clients[1:]}
+            writer.lines[1][key] = {"\u00e9": values[0], "e\u0301": values[1], **others}
+
+        return _second(change)
+
+    add(0, "weights: one client under two spellings", spelled("weights", (1, 100)), "E_CLIENT_DUP", names="weights")
+    add(0, "start_epoch: one client under two spellings", spelled("start_epoch", (0, 1)), "E_CLIENT_DUP")
+
+
+def _rows_of_nothing() -> None:
+    def files() -> Files:
+        nothing = {"dtype": "F32", "shape": [10**12, 0], "data_offsets": [0, 0]}
+        header = json.dumps({"x": nothing, "y": nothing}).encode()
+        writer = LogWriter()
+        writer.model = None
+        writer.extra_manifest |= {"version": 2, "task": "regression"}
+        return rehash({**writer.files(), "validation.safetensors": len(header).to_bytes(8, "little") + header})
+
+    add(0, "a million million rows of nothing", bundle(files), "E_VALID_EMPTY")

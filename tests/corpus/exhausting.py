@@ -135,6 +135,8 @@ def _parquet_pages() -> None:
     rows = arrow_table(epoch=[1] * 5000, client=[f"c{i}" for i in range(5000)], loss=[0.0] * 5000)
     add(0, "parquet: 5000 row groups", _packed(rows, row_group_size=1), "E_FILE_SIZE", names="4096")
     add(0, "parquet: 20,000 columns", parquet(lambda: _columns(20_000)), "E_FILE_SIZE", names="66")
+    named = arrow_table(epoch=[1], client=["a"], **{"x" * 2_000_000: [1.0]})
+    add(0, "parquet: a column's name of two megabytes", parquet(named), "E_FILE_SIZE")
     add(0, "parquet: long metadata", parquet(lambda: _columns(1, note="y" * 10_000_000)), "E_FILE_SIZE")
 
 

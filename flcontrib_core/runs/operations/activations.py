@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from flcontrib_core.runs.operations.record import (
     DIM,
     WEIGHT,
+    BadField,
     Call,
     DoesNotFit,
     Field,
@@ -43,6 +45,12 @@ def _simple(name: str, layer: str, apply: Apply, *, exact: bool = False, methods
             ),
         ),
     )
+
+
+def _divisor(value: object) -> float:
+    if (read := number()(value)) == 0:
+        raise BadField("a finite number other than 0")
+    return read
 
 
 def _of_torch(name: str) -> Apply:
@@ -258,7 +266,10 @@ ACTIVATIONS = (
     _simple("softsign", "Softsign", lambda torch, x, f: torch.nn.functional.softsign(x)),
     _simple("logsigmoid", "LogSigmoid", lambda torch, x, f: torch.nn.functional.logsigmoid(x)),
     _with("elu", "ELU", {"alpha": ("alpha", 1.0)}, lambda torch, x, f: torch.nn.functional.elu(x, f["alpha"])),
-    _with("celu", "CELU", {"alpha": ("alpha", 1.0)}, lambda torch, x, f: torch.nn.functional.celu(x, f["alpha"])),
+    replace(
+        _with("celu", "CELU", {"alpha": ("alpha", 1.0)}, lambda torch, x, f: torch.nn.functional.celu(x, f["alpha"])),
+        fields={"alpha": Field(_divisor, 1.0)},
+    ),
     _with(
         "softplus",
         "Softplus",

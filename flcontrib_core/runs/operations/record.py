@@ -27,6 +27,8 @@ MAX_WORK = 1 << 38
 """Multiply-adds and numbers written for one input row: forty times what the largest vision transformers ask for."""
 MAX_SCRATCH = 1 << 28
 """Numbers that one operation may need beside its result for one row (the unfolded windows of a convolution)."""
+MAX_NUMBER = 3.4028234663852886e38
+"""The largest number that float32 holds; torch refuses a larger one only when the model runs."""
 MAX_CONSTANTS = 1 << 16
 """Numbers that may stand in model.json itself, per operation."""
 
@@ -290,18 +292,14 @@ def extents(low: int) -> Callable[[object], tuple[int, ...]]:
     return read
 
 
-def number(low: float = -math.inf) -> Callable[[object], float]:
-    """A finite number from ``low`` on."""
+def number(low: float = -MAX_NUMBER) -> Callable[[object], float]:
+    """A number from ``low`` on that float32 holds."""
 
     def read(value: object) -> float:
-        if isinstance(value, float | int) and not isinstance(value, bool):
-            try:
-                as_float = float(value)
-            except OverflowError:
-                as_float = math.inf
-            if math.isfinite(as_float) and as_float >= low:
-                return as_float
-        raise BadField(f"a finite number of at least {low:g}" if math.isfinite(low) else "a finite number")
+        # Compared before it is converted: a whole number may be longer than any float.
+        if isinstance(value, float | int) and not isinstance(value, bool) and low <= value <= MAX_NUMBER:
+            return float(value)
+        raise BadField(f"a finite number from {low:.3g} to {MAX_NUMBER:.3g}")
 
     return read
 
