@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flcontrib_core.commands.printing import print_json
+from flcontrib_core.errors import RunLogError
 
 if TYPE_CHECKING:
     from flcontrib_core.runs.importing import Understanding
@@ -53,6 +54,8 @@ def import_(source: Path, target: Path, dry_run: bool, as_json: bool, **options:
     from flcontrib_core.runs import check_run_log
 
     found = check_run_log(target)
+    if not found.ok:  # it stands there as the files have it: --nonfinite absent may still read it
+        raise RunLogError(found.errors)
     if as_json:
         warnings = [problem.to_json() for problem in found.warnings]
         print_json({"run": str(target), "digest": found.digest, "understood": understood, "warnings": warnings})

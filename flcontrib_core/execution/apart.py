@@ -77,9 +77,9 @@ def call_apart(
 
 
 def _ended(child: subprocess.Popen[bytes], words: Any) -> FLContribError:
-    """Why a child went without a result. The kernel ends it at the hard limit of time, or when memory is short."""
+    """Why a child went without a result. The kernel ends it at the hard limit of time, or at one it set itself."""
     code = child.wait()
-    if code in (-signal.SIGKILL, -signal.SIGXCPU):
+    if code in (-signal.SIGKILL, -signal.SIGXCPU, -signal.SIGPROF):
         return CeilingReached("time")
     if code in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS):
         return CeilingReached("memory")

@@ -8,8 +8,11 @@ to write. Nothing of a ``.pt`` file is ever opened in the parent.
 from __future__ import annotations
 
 import logging
+import math
 import os
+import signal
 import sys
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,13 +22,20 @@ import numpy as np
 WRAPPERS = ("model", "state_dict", "model_state_dict", "params", "weights", "model_weights", "net")
 """Keys under which training scripts put the state dict among other things."""
 _FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "shutil.", "ftplib.")
+ENOUGH_FAULTS = 20
+"""After so many files that cannot be read the others are not opened."""
+_EXPANSION, _SMALL = 200, 1 << 20
+"""A file may become so many times its own size, or a megabyte."""
+_SECONDS, _BYTES_PER_SECOND = 2.0, 20 << 20
+"""Processor time for one file: a moment, and more for a large one."""
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str, Any]:
     """Writes each file of ``argument["files"]`` as safetensors into ``argument["target"]``.
 
-    Returns per file its tensors' names and shapes, or why it could not be read.
+    Returns per file its tensors' names and shapes, or why it could not be read; nothing of what comes after too many
+    of these.
     """
     import torch  # before the door is shut: it reads and writes what it likes while it loads
     from safetensors.numpy import save
@@ -34,16 +44,24 @@ def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str
     target = Path(argument["target"])
     allowed: set[str] = set()
     _shut(allowed)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    faults = 0
     for number, name in enumerate(argument["files"]):
         try:
+            # The default action ends the process, whatever C code is at work; no handler would be asked inside it.
+            signal.setitimer(signal.ITIMER_PROF, _SECONDS + os.path.getsize(name) / _BYTES_PER_SECOND)
             arrays = _arrays(Path(name), torch)
         except Exception as fault:  # broad: any byte may be wrong in somebody's file; the parent says what and where
             logging.getLogger(__name__).exception("%s cannot be read", name)
             told[name] = {"fault": f"{type(fault).__name__}: {fault}".splitlines()[0][:300]}
+            faults += 1
+            if faults == ENOUGH_FAULTS:
+                break
             continue
         written = target / f"{number}.safetensors"
         allowed.add(str(written))
         written.write_bytes(save(arrays))
+        signal.setitimer(signal.ITIMER_PROF, 0)
         told[name] = {"file": written.name, "shapes": {key: list(array.shape) for key, array in arrays.items()}}
         say(number)
     return told
@@ -64,15 +82,21 @@ def _shut(allowed: set[str]) -> None:
 
 def _arrays(path: Path, torch: Any) -> dict[str, np.ndarray]:
     """The float tensors of a file by name, as float32."""
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            named: Mapping[str, Any] = {name: archive[name] for name in archive.files}
-    elif path.suffix == ".safetensors":
+    kind, room = path.suffix.lower(), max(_SMALL, _EXPANSION * path.stat().st_size)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            _bound(sum(entry.file_size for entry in archive.infolist()), room)
+    if kind == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            named: Mapping[str, Any] = {name: arrays[name] for name in arrays.files}
+    elif kind == ".safetensors":
         from safetensors.torch import load_file
 
         named = load_file(path)
     else:
         named = _state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    # A tensor may repeat one number as often as it likes without holding more than that one.
+    _bound(4 * sum(math.prod(getattr(value, "shape", ())) for value in named.values()), room)
     floats = {}
     for name, value in named.items():
         array = value.detach().float().numpy() if hasattr(value, "detach") and value.is_floating_point() else value
@@ -82,6 +106,11 @@ def _arrays(path: Path, torch: Any) -> dict[str, np.ndarray]:
     if not floats:
         raise ValueError("no tensor of numbers in it")
     return floats
+
+
+def _bound(size: int, room: int) -> None:
+    if size > room:
+        raise ValueError(f"it becomes {size} bytes, more than {room}")
 
 
 def _state_dict(content: Any) -> Mapping[str, Any]:

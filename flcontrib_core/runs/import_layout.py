@@ -126,8 +126,11 @@ def _counts(path: Path) -> dict[str, int]:
         except (ValueError, RecursionError):
             return {}
     sample = text[:4096]
-    rows = list(csv.DictReader(text.splitlines(), delimiter=";" if sample.count(";") > sample.count(",") else ","))
-    return _counts_of(rows)
+    rows = csv.DictReader(text.splitlines(), delimiter=";" if sample.count(";") > sample.count(",") else ",")
+    try:
+        return _counts_of(list(rows))
+    except csv.Error:  # some other table of theirs
+        return {}
 
 
 def _counts_of(content: Any) -> dict[str, int]:
@@ -143,6 +146,8 @@ def _counts_of(content: Any) -> dict[str, int]:
         lowered = {str(k).strip().lower(): v for k, v in row.items() if k} if isinstance(row, Mapping) else {}
         name = next((lowered[k] for k in CLIENT_NAMES if k in lowered), None)
         count = next((lowered[k] for k in COUNT_NAMES if k in lowered), None)
-        if name is not None and str(count).strip().isdigit() and int(str(count)) >= 1:
-            counts[str(name).strip()] = int(str(count))
+        digits = str(count).strip()
+        # Other scripts have digits that are no numbers, and no count has twenty.
+        if name is not None and digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) >= 1:
+            counts[str(name).strip()] = int(digits)
     return counts

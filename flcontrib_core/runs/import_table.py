@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from flcontrib_core.execution.apart import CeilingReached, call_apart
 from flcontrib_core.execution.limits import ProcessLimits
 from flcontrib_core.files import write_atomic
 from flcontrib_core.runs.import_layout import CLIENT_NAMES
-from flcontrib_core.runs.limits import MAX_RECORD_BYTES, MAX_TABLE_BYTES, MAX_TABLE_CELLS
+from flcontrib_core.runs.limits import MAX_RECORD_BYTES, MAX_TABLE_BYTES, MAX_TABLE_CELLS, MAX_TABLE_ROWS
 from flcontrib_core.runs.parquet import parquet_text
 from flcontrib_core.runs.problems import EnoughProblems, Findings, refusal, shown, table_place
 from flcontrib_core.runs.table_records import read_records
@@ -28,6 +29,8 @@ ROLES = ("epoch", "client", "participated")
 YES = frozenset({"1", "1.0", "true", "yes", "y", "t", "ja", "wahr", "x"})
 NO = frozenset({"0", "0.0", "false", "no", "n", "f", "nein", "falsch", ""})
 FIRST_ROWS = 5
+MOST_COLUMNS = 1000
+"""Most of which nobody reads; each is looked at on its own."""
 CHILD_MEMORY = 2 << 30
 CHILD_SECONDS = 60
 _DECIMAL_COMMA, _THOUSANDS = re.compile(r"[-+]?\d*,\d+"), re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
@@ -72,7 +75,7 @@ class ForeignTable:
         """
         self._name = name or path.name
         self.separator, self.header, self._rows = _read(path, self._name)
-        if twice := [name for name in self.header if name and self.header.count(name) > 1]:
+        if twice := [name for name, times in Counter(self.header).items() if name and times > 1]:
             raise self._refusal(f"column {shown(twice[0])} twice")
         told = {what: name for what, name in (columns or {}).items() if name}
         unknown = [name for name in told.values() if name not in self.header]
@@ -217,7 +220,7 @@ def _glance(argument: dict[str, Any], say: Callable[[Any], None]) -> dict[str, A
 
 def _is_number(text: str) -> bool:
     try:
-        return abs(float(text)) >= 0
+        return "_" not in text and abs(float(text)) >= 0
     except ValueError:
         return False
 
@@ -238,15 +241,20 @@ def _read(path: Path, called: str) -> tuple[str, list[str], list[list[str]]]:
             with parquet_text(file, called) as (columns, _, decoded):
                 return ",", [n.strip() for n in columns], [r for c in read_records(decoded, called) for r in c]
     text = _text(path)
+    separator = max(";\t,", key=text.partition("\n")[0].count)
+    # Before a row is cut: each costs a hundred times its text where it is short.
+    lines, cells = 1 + max(text.count("\n"), text.count("\r")), text.count(separator)
+    if lines > MAX_TABLE_ROWS or lines + cells > MAX_TABLE_CELLS:
+        found, most = f"{lines} lines, {lines + cells} cells", f"{MAX_TABLE_ROWS} rows and {MAX_TABLE_CELLS} cells"
+        raise refusal("E_FILE_SIZE", called, found, f"at most {most}")
     if max(map(len, text.splitlines()), default=0) > MAX_RECORD_BYTES:
         raise refusal("E_FILE_SIZE", called, "a line without end", f"lines of at most {MAX_RECORD_BYTES} bytes")
-    separator = max(";\t,", key=text.partition("\n")[0].count)
     try:
         rows = [row for row in csv.reader(io.StringIO(text), delimiter=separator) if row]
     except csv.Error as bad:
         raise refusal("E_TABLE", called, str(bad)) from bad
-    if len(rows) * len(rows[0] if rows else ()) > MAX_TABLE_CELLS:
-        raise refusal("E_FILE_SIZE", called, f"{len(rows)} rows", f"at most {MAX_TABLE_CELLS} cells")
+    if rows and len(rows[0]) > MOST_COLUMNS:
+        raise refusal("E_FILE_SIZE", called, f"{len(rows[0])} columns", f"at most {MOST_COLUMNS}")
     return separator, [name.strip() for name in rows[0]] if rows else [], rows[1:]
 
 

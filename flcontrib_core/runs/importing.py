@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 
 from flcontrib_core.execution.apart import CeilingReached, call_apart
 from flcontrib_core.execution.limits import ProcessLimits
+from flcontrib_core.runs.import_child import ENOUGH_FAULTS
 from flcontrib_core.runs.import_layout import Layout, read_layout
 from flcontrib_core.runs.problems import refusal, shown
 from flcontrib_core.runs.recorder import RunRecorder
@@ -117,7 +118,8 @@ class _Files:
         faults = {path: entry["fault"] for path, entry in told.items() if "fault" in entry}
         if faults:
             path, fault = next(iter(faults.items()))
-            found = f"{fault} (and {len(faults) - 1} more such files)" if faults.keys() - {path} else fault
+            more = "many" if len(faults) == ENOUGH_FAULTS else len(faults) - 1
+            found = f"{fault} (and {more} more such files)" if faults.keys() - {path} else fault
             place = Path(path).relative_to(folder) if Path(path).is_relative_to(folder) else path
             raise refusal("E_IMPORT:file", str(place), found)
         self._scratch = scratch

@@ -352,3 +352,76 @@ def test_paths_tell_round_and_client(tmp_path: Path, path: str, number: int, cli
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).touch()
     assert list(read_layout(tmp_path).clients) == [(number, client)]
+
+
+def _two_rounds(folder: Path, odd: bytes, suffix: str) -> Path:
+    """Two rounds of two sites; one file of the second is what somebody hostile wrote."""
+    for number in (1, 2):
+        (folder / f"round_{number}").mkdir(parents=True)
+        for site in "ab":
+            np.savez(folder / f"round_{number}" / f"site-{site}.npz", w=np.full((2, 3), number, np.float32))
+    np.savez(folder / "initial.npz", w=np.ones((2, 3), np.float32))
+    (folder / "round_2" / "site-a.npz").unlink()
+    (folder / "round_2" / f"site-a{suffix}").write_bytes(odd)
+    return folder
+
+
+def _deflated_zeros(megabytes: int) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("w.npy", bytes(megabytes << 20))
+    return packed.getvalue()
+
+
+def _one_number_many_times() -> bytes:
+    saved = io.BytesIO()
+    torch.save({"w": torch.zeros(1).as_strided((2**15, 2**16), (0, 0))}, saved)
+    return saved.getvalue()
+
+
+@pytest.mark.parametrize(("content", "suffix"), [(_deflated_zeros(300), ".npz"), (_one_number_many_times(), ".pt")])
+def test_a_file_that_becomes_far_more_than_it_is_gets_refused(content: bytes, suffix: str, tmp_path: Path) -> None:
+    with pytest.raises(RunLogError, match="it becomes"):
+        import_folder(_two_rounds(tmp_path / "in", content, suffix), tmp_path / "run")
+
+
+def test_a_pickle_that_computes_without_end_is_ended(tmp_path: Path) -> None:
+    """A key of tuples in tuples: its hash looks at 2^45 of them, inside C code that no handler interrupts."""
+    nested = b"".join(b"h%c\x86q%c" % (place, place + 1) for place in range(1, 46))
+    pickled = io.BytesIO()
+    with zipfile.ZipFile(pickled, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02}q\x00X\x01\x00\x00\x00x\x85q\x01" + nested + b"K\x01s.")
+        archive.writestr("archive/version", "3\n")
+    with pytest.raises(RunLogError, match="more time than allowed"):
+        import_folder(_two_rounds(tmp_path / "in", pickled.getvalue(), ".pt"), tmp_path / "run")
+
+
+def test_many_files_that_cannot_be_read_are_not_all_opened(tmp_path: Path) -> None:
+    for place in range(100):
+        (tmp_path / "in" / f"round_{place}").mkdir(parents=True)
+        (tmp_path / "in" / f"round_{place}" / "site.npz").write_bytes(b"")
+    with pytest.raises(RunLogError, match="and many more such files"):
+        import_folder(tmp_path / "in", tmp_path / "run")
+
+
+@pytest.mark.parametrize("count", ["\u00b2", "9" * 5000, "x" * 200_000])
+def test_a_table_of_odd_counts_is_no_table_of_counts(count: str, tmp_path: Path) -> None:
+    (tmp_path / "counts.csv").write_text(f"client,count\nsite-a,{count}\n")
+    (tmp_path / "round_1").mkdir()
+    (tmp_path / "round_1" / "site-a.npz").write_bytes(b"")
+    assert read_layout(tmp_path).counts == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Round,Site," + ",".join(f"c{i}" for i in range(30_000)) + "\n1,a\n", "E_FILE_SIZE"),
+        ("Round,Site,v\n" + "1\n" * 2_000_000, "E_FILE_SIZE"),
+        ("Round,Site,v\n1,a,1\n1,a,2\n", "E_TABLE_DUP"),
+    ],
+)
+def test_a_table_that_makes_no_run_is_refused_by_its_code(text: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "values.csv").write_text(text)
+    done = CliRunner().invoke(import_, [str(tmp_path / "values.csv"), "-o", str(tmp_path / "out.csv")])
+    assert isinstance(done.exception, RunLogError)
+    assert done.exception.problems[0].code == code
