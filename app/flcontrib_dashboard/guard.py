@@ -72,8 +72,7 @@ class Guard:
             return
         refused = refused or cross_origin(headers)
         if refused is not None or not self._sockets.enter(address):
-            reason = "too many open pages" if refused is None else refused.words
-            await send({"type": "websocket.close", "code": 1008, "reason": reason})
+            await _answer(refused or Refusal(503, "E_SOCKETS", "too many open pages"))(scope, receive, send)
             return
         try:
             await self.app(scope, receive, _with_headers(send))
@@ -86,8 +85,7 @@ class Guard:
             sends = False
             refused = Refusal(503, "E_UPLOAD_BUSY", "Too much is being sent from this address; try again later.")
         if refused is not None:
-            answer = JSONResponse({"code": refused.code, "error": refused.words}, refused.status, HEADERS)
-            await answer(scope, receive, send)
+            await _answer(refused)(scope, receive, send)
             return
         try:
             await self.app(scope, paced(receive), _with_headers(send))
@@ -124,10 +122,15 @@ def other_host(headers: Mapping[str, str], hosts: Sequence[str]) -> Refusal | No
 def cross_origin(headers: Mapping[str, str]) -> Refusal | None:
     """Does a page of another site, or of another port, ask? Programs that are no browsers name no origin."""
     host, origin = headers.get("host", ""), headers.get("origin")
-    same = origin is None or (urlsplit(origin).netloc == host and urlsplit(origin).scheme in ("http", "https"))
+    same = origin is None or origin in (f"http://{host}", f"https://{host}")
     if same and headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
         return None
     return Refusal(403, "E_ORIGIN", "Only this server's own pages and programs with a token may ask for this.")
+
+
+def _answer(refused: Refusal) -> JSONResponse:
+    """Also to a browser that asked for a socket: it gets an answer with headers, and no socket."""
+    return JSONResponse({"code": refused.code, "error": refused.words}, refused.status, HEADERS)
 
 
 def _hostname(host: str) -> str:

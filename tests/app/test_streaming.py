@@ -370,11 +370,14 @@ SOCKET = {
         ("http://localhost:3000", False),
         ("https://evil.example", False),
         ("null", False),
+        ("http://[::1", False),
+        ("http://127.0.0.1:{port}@evil.example", False),
     ],
 )
 def test_only_the_servers_own_pages_open_its_socket(server: Streaming, origin: str, allowed: bool) -> None:
-    status, _ = asked(server, "/_stcore/stream", Origin=origin.format(port=server.port), **SOCKET)
-    assert (status == 101) is allowed
+    status, headers = asked(server, "/_stcore/stream", Origin=origin.format(port=server.port), **SOCKET)
+    assert status == (101 if allowed else 403)
+    assert allowed or headers["x-frame-options"] == "DENY"
 
 
 def test_open_sockets_of_an_address_are_bounded() -> None:
