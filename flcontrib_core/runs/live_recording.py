@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeVar
 
 from flcontrib_core.errors import RunLogError, SettingsError
@@ -120,6 +121,8 @@ class LiveRecording:
         if self._recorder is None and self._clients:  # before any training: a refusal here costs nothing
             self._open(arrays, self._clients)
             self._identities.resume(_nodes_before(self.path))
+        elif self._round == 0 and not (self.path / MANIFEST).exists():
+            self._refuse_unreadable(arrays)
         self._round += 1
         self._before = dict(arrays)
         self._asked = nodes
@@ -220,6 +223,11 @@ class LiveRecording:
                     raise
                 self.path = wanted.with_name(f"{wanted.name}-{number}")
                 logger.warning("%s; recording into %s instead", refused, self.path)
+
+    def _refuse_unreadable(self, arrays: Arrays) -> None:
+        """Before anybody trains, also where nobody is known yet: what no reader would take."""
+        with TemporaryDirectory() as scratch:
+            RunRecorder(scratch, clients=[("anybody", 1)], parameters=arrays, initial=arrays, **self._options).close()
 
     def _opened(self, arrays: Arrays, clients: Sequence[Client]) -> RunRecorder:
         goes_on = (self.path / MANIFEST).exists()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from sklearn.datasets import load_digits
 
 import flcontrib_core as fl
+from flcontrib_core.history import read_meaning
 from flcontrib_core.reports.extract import extract_json
 from flcontrib_core.runs import RunLog
+from flcontrib_core.workspace import Workspace
 from tests.frameworks.conftest import RunScript
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +105,53 @@ def check_tiny_federation(interfaces: Path, federation: str) -> None:
     ended = rebuilt if data.global_model is None else data.global_model
     np.testing.assert_allclose(ended, np.load(interfaces / f"{federation}-end.npy"), atol=1e-5)
     assert run.manifest["source"]["framework"].startswith("flower ")
+
+
+@pytest.fixture(scope="module")
+def meanings(run_script_once: RunScript) -> Path:
+    return run_script_once("flower_meanings.py")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("right", None), ("negated", "W_SLOPE"), ("models", "W_UPDATE_MODEL")],
+)
+def test_a_wrong_meaning_is_remarked(meanings: Path, kind: str, code: str | None) -> None:
+    told = read_meaning(opened(meanings / kind))
+    assert told.curve is not None
+    assert len(told.curve.epochs) == 5
+    assert {problem.code for problem in told.warnings} >= ({code} if code else set())
+    assert code or not told.warnings
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [("dense", "E_MODEL_SHAPE"), ("adapter", "E_MODEL_NAME"), ("too large", "E_MODEL_SIZE")]
+)
+def test_what_no_reader_would_take_is_refused_before_the_first_round(meanings: Path, kind: str, code: str) -> None:
+    told = json.loads((meanings / "refused.json").read_text())[kind]
+    assert code in told["words"]
+    assert not told["rounds"], "before anybody trains"
+
+
+def test_epochs_are_written_beside_the_training_and_in_half_the_room_on_request(meanings: Path) -> None:
+    told = json.loads((meanings / "threads.json").read_text())
+    assert told["writers"] == ["flcontrib recording"] != [told["main"]]
+    whole, half = ((meanings / kind / "epochs" / "00001.safetensors").stat().st_size for kind in ("models", "right"))
+    assert half < 0.6 * whole
+
+
+def test_a_module_of_ones_own_is_never_given_anothers_values(meanings: Path, tmp_path: Path) -> None:
+    run = opened(meanings / "updates-alone")
+    assert run.model is None
+    memory = Workspace(tmp_path / "workspace").utility_memory()
+    rows, labels = load_digits(return_X_y=True)
+    data = [(torch.tensor(rows[:200] / 16, dtype=torch.float32), torch.tensor(labels[:200]))]
+
+    def totals(activation: torch.nn.Module) -> np.ndarray:
+        net = torch.nn.Sequential(torch.nn.Linear(64, 32), activation, torch.nn.Linear(32, 10))
+        found = fl.assess_contributions(run, evaluator=fl.ModuleEvaluator(net, data), memory=memory)
+        return found.totals("loss")
+
+    first, other = totals(torch.nn.ReLU()), totals(torch.nn.Tanh())
+    assert not np.allclose(first, other), "the same shapes, another module"
+    np.testing.assert_array_equal(totals(torch.nn.ReLU()), first)
