@@ -36,6 +36,8 @@ SENTENCE_WIDTH = 560
 @st.fragment
 def board(run: Planned) -> None:
     """Everything that follows the knobs; a fragment, so that a move redraws this and nothing else."""
+    if (asked := state.asked_page()) is not None:  # by a mark in here: the entry, which opens pages, does not run
+        go_to(asked)
     top = st.container()
     following = NOTHING if run.shown is None else selection.follow_bar(run.shown.report)
     table = run.entry.kind == "utility-table"

@@ -52,6 +52,17 @@ def test_clicked_client_is_followed_over_pages_and_links(served: Served, open_pa
     expect(followed(copied)).to_have_value("")
 
 
+def test_mark_chosen_twice_among_the_knobs_opens_its_client(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url("scheduler"))
+    bars = page.locator(".st-key-exposure .bars path")
+    click_mark(page, bars.first)
+    expect(page).to_have_url(re.compile("client="))
+    name = followed(page).input_value()
+    click_mark(page, bars.first)
+    expect(page).to_have_url(re.compile(rf"/client\?.*client={name}"))
+    expect(page.get_by_role("heading", level=1)).to_contain_text(name)
+
+
 def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("contributions"))
     cells = page.locator(".st-key-heat .scatterlayer path.point")
