@@ -147,7 +147,7 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(window))]
     if weighed is not None and numbers.harm_measured and not enough:
         against.append(WeighsTooLittle(weighed.log_odds, weighed.accuses_at, weighed.most))
-    reasons += [fact for fact in (oversized, weighed if harmful and enough else None) if fact is not None]
+    weighty: list[Reason] = [fact for fact in (oversized, weighed if harmful and enough else None) if fact is not None]
     score = _window_score(reading, case, weighed) if harmful else window.u
     context: list[Context] = []
     if held is not None:
@@ -162,7 +162,7 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
         score=score,
         expert=window.expert.name,
         channels=tuple(ChannelScore(name, scores[name]) for name in CHANNEL_NAMES),
-        evidence_for=(*reasons, *harm_reasons(numbers), *change_reasons(numbers, window, scores)),
+        evidence_for=(*reasons, *harm_reasons(numbers), *weighty, *change_reasons(numbers, window, scores)),
         evidence_against=tuple(against),
         context=(*context, reading.false_alarms()),
         computed_in_window=len(numbers.computed_inside),
