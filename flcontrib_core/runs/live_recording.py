@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeVar
 
 from flcontrib_core.errors import RunLogError, SettingsError
@@ -29,6 +28,7 @@ from flcontrib_core.runs.encoding import EPOCHS, MANIFEST
 from flcontrib_core.runs.identities import Identities, NameOfNode
 from flcontrib_core.runs.inputs import NO_REPLY, as_classes, as_clients, as_model
 from flcontrib_core.runs.limits import MAX_METRICS
+from flcontrib_core.runs.opening import opening_of
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.runs.replies import (
@@ -226,8 +226,8 @@ class LiveRecording:
 
     def _refuse_unreadable(self, arrays: Arrays) -> None:
         """Before anybody trains, also where nobody is known yet: what no reader would take."""
-        with TemporaryDirectory() as scratch:
-            RunRecorder(scratch, clients=[("anybody", 1)], parameters=arrays, initial=arrays, **self._options).close()
+        options = {name: option for name, option in self._options.items() if name != "durable"}
+        opening_of(clients=[("anybody", 1)], parameters=arrays, initial=arrays, **options)
 
     def _opened(self, arrays: Arrays, clients: Sequence[Client]) -> RunRecorder:
         goes_on = (self.path / MANIFEST).exists()

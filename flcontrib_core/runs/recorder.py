@@ -24,26 +24,21 @@ from safetensors.numpy import load_file
 
 from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs import encoding
-from flcontrib_core.runs.bundle_reader import check_opening
 from flcontrib_core.runs.bundle_writer import write_bundle
 from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST
 from flcontrib_core.runs.epoch_lines import EpochLines
 from flcontrib_core.runs.epoch_rows import uses_version_two
-from flcontrib_core.runs.frozen import frozen_record
 from flcontrib_core.runs.inputs import (
     EpochOptions,
     Numbers,
-    as_classes,
     as_metrics,
-    as_model,
     flatten,
-    opening_contents,
 )
 from flcontrib_core.runs.manifest import VERSION, read_notes
+from flcontrib_core.runs.opening import opening_of
 from flcontrib_core.runs.problems import Findings, refusal
 from flcontrib_core.runs.rebuilding import last_model, same_model
-from flcontrib_core.runs.roster import Roster
 from flcontrib_core.runs.run_folder import RunFolder
 from flcontrib_core.runs.run_log import Truth
 from flcontrib_core.runs.shape_checks import epoch_size_faults
@@ -95,29 +90,23 @@ class RunRecorder:
     ) -> None:
         self.path = Path(path)
         self._dtype = encoding.checked_dtype(dtype)
-        classes = as_classes(classes, model, validation, task)
-        module = model if hasattr(model, "state_dict") else None
-        if module is not None:
-            parameters = module.state_dict() if parameters is None else parameters
-            model = as_model(module, validation)
-        self._roster = Roster(clients, parameters)
-        given = parameters if initial is None and isinstance(parameters, Mapping) else initial
-        initial = None if given is None else flatten(given, self._roster.parameters, "initial model")
-        contents = opening_contents(initial, self._roster.parameters, model, validation, task)
-        manifest = encoding.manifest_record(
-            self._roster.clients,
-            self._roster.parameters,
-            {file: encoding.sha256(content) for file, content in contents.items()},
-            name=name,
-            created=created,
-            source=dict(source) if source is not None else None,
-            task=task if task != CLASSIFICATION or classes is not None else None,
+        opening = opening_of(
+            clients=clients,
+            parameters=parameters,
+            initial=initial,
+            model=model,
+            validation=validation,
             classes=classes,
-            dtype=None if dtype == "float32" else dtype,
-            frozen=frozen_record(frozen, local, module, self.parameter_names),
-            truth=None if truth is None else encoding.truth_record(truth),
+            name=name,
+            truth=truth,
+            source=source,
+            created=created,
+            dtype=dtype,
+            task=task,
+            frozen=frozen,
+            local=local,
         )
-        check_opening({**contents, MANIFEST: encoding.json_bytes(manifest, indent=1, strict=False)})
+        self._roster = opening.roster
         self._lines = EpochLines(self._roster.clients, Findings(), VERSION)
         self.manifest: dict[str, Any] = {}
         """manifest.json as recorded."""
@@ -126,10 +115,10 @@ class RunRecorder:
         self.next_epoch = 1
         """The number the next recorded epoch gets."""
         self._folder = RunFolder(self.path, durable=durable)
-        if INITIAL not in contents and not self._folder.holds_a_run:
+        if INITIAL not in opening.contents and not self._folder.holds_a_run:
             raise refusal("E_MISSING:argument", "initial model", "none", "F⁰, the model of epoch 0")
         self._folder.require_room(self._roster.total * (encoding.stored_bytes(dtype) + 4))
-        self._claim(manifest, contents, initial)
+        self._claim(opening.manifest, opening.contents, opening.initial)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
