@@ -86,15 +86,7 @@ def _budget(
     """k, γ, the mode and exactly/at most; what changes nothing here is switched off, and its help says why."""
     epochs, whole = problem.epoch_count, isinstance(assess.estimator, RunEstimator) or not assess.values
     k_key, names = f"k-of-{epochs}", [m.value for m in MODES]
-    # The URL gives a knob its first position and never its identity: a knob that were made anew at every step
-    # would lose the keyboard's focus after one arrow key. Each is also given its position as its default: a position
-    # that only the session knows is sent once, and a browser that misses it answers with the lowest one.
-    asked = int(_number(st.query_params.get("k", ""), usual_k) + 0.5)
-    st.session_state.setdefault(k_key, max(1, min(asked, epochs)))
-    near = min(GAMMAS, key=lambda g: abs(g - _number(st.query_params.get("gamma", ""), 0.3)))
-    st.session_state.setdefault("gamma", near)
-    st.session_state.setdefault("mode", state.from_url("mode", names, "two-sided"))
-    st.session_state.setdefault("budget", state.from_url("budget", ["exactly", "at most"], "exactly"))
+    _first_positions(k_key, epochs, usual_k, names)
     k = epochs if whole else st.session_state[k_key]
     mode = FairnessMode(st.session_state["mode"] or "two-sided")
     most = st.session_state["budget"] == "at most"
@@ -146,6 +138,19 @@ def _budget(
         audit_share=share,
         seed=assess.seed,
     )
+
+
+def _first_positions(k_key: str, epochs: int, usual_k: int, modes: list[str]) -> None:
+    """The URL gives a knob its first position and never its identity: a knob that were made anew at every step would
+    lose the keyboard's focus after one arrow key. Each is also given its position as its default: a position that only
+    the session knows is sent once, and a browser that misses it answers with the lowest one.
+    """
+    asked = int(_number(st.query_params.get("k", ""), usual_k) + 0.5)
+    st.session_state.setdefault(k_key, max(1, min(asked, epochs)))
+    near = min(GAMMAS, key=lambda g: abs(g - _number(st.query_params.get("gamma", ""), 0.3)))
+    st.session_state.setdefault("gamma", near)
+    st.session_state.setdefault("mode", state.from_url("mode", modes, "two-sided"))
+    st.session_state.setdefault("budget", state.from_url("budget", ["exactly", "at most"], "exactly"))
 
 
 def _why(idle: dict[str, Idle], knob: str) -> str | None:

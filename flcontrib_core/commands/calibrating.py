@@ -42,7 +42,7 @@ from flcontrib_core.commands.printing import Progress
 )  # fmt: skip
 @click.option(
     "--also", type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Fit the second half to the labelled runs (*.history) of this folder too.",
+    help="Fit the second half to the labelled runs (.history files) of this folder too.",
 )  # fmt: skip
 def calibrate(
     out: Path,

@@ -106,8 +106,11 @@ def _serve(function: str) -> None:
         result = work(order["argument"], lambda report: send("report", report))
     except MemoryError:
         send("ceiling", "memory")
-    except RuntimeError as refused:
-        if "can't allocate memory" not in str(refused):  # torch has no class of its own for it
+    except (
+        RuntimeError,
+        ImportError,
+    ) as refused:  # torch and the loader of libraries have no class of their own for it
+        if not any(words in str(refused) for words in ("can't allocate memory", "failed to map segment")):
             raise
         send("ceiling", "memory")
     except CpuTimeUsedUp:

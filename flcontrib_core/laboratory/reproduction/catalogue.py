@@ -63,7 +63,7 @@ def reproduce(
     if not found.instances:
         return None
     figure = recipe.read(stage, found.rows)
-    spent = replace(figure.shown, seconds=round(found.seconds, 1), ran=found.instances, planned=len(instances))
+    spent = replace(figure.shown, seconds=round(found.seconds, 3), ran=found.instances, planned=len(instances))
     if found.instances < len(instances):  # a part of the instances decides nothing
         spent = replace(spent, claims=tuple(replace(claim, holds=None) for claim in spent.claims))
     return replace(figure, shown=replace(spent, seeds=len({i.seed for i in instances})))
