@@ -5,6 +5,7 @@ One intra-op thread per process: two processes gain 1.9×, two threads 0.9–1.4
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import shutil
 import tempfile
@@ -83,7 +84,8 @@ def _prepare(shared: object) -> None:
     import torch
 
     torch.set_num_threads(1)
-    _shared[:] = [shared]
+    # A copy: torch hands tensors over in memory that all workers share, and evaluators write into their scratch ones.
+    _shared[:] = [copy.deepcopy(shared)]
 
 
 def _apply(work: Callable[[Any, Task], Answer], task: Task) -> Answer:

@@ -34,7 +34,7 @@ from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.scheduling.schedule import BudgetSettings
 from flcontrib_core.vocabulary import Float32Array, WeightMode
-from tests.execution.at_work import die, fetched
+from tests.execution.at_work import die, fetched, scribble
 
 RUN = SimulationSettings(clients=8, epochs=3, hidden=(16,), seed=5)
 
@@ -285,3 +285,14 @@ def test_work_of_a_killed_process_is_done_by_another_and_counted(
 def test_an_unknown_engine_is_named() -> None:
     with pytest.raises(SettingsError, match="'dask' is unknown; use 'local' or 'ray'"):
         Execution(engine="dask")
+
+
+def test_no_worker_writes_into_what_another_one_was_given(tmp_path: Path) -> None:
+    """Evaluators keep scratch tensors; torch would hand all workers one piece of memory for them."""
+    import torch
+
+    engine = ProcessEngine((str(tmp_path), torch.zeros(4)), 2)
+    try:
+        assert sorted(engine.run(scribble, [1, 2])) == [1.0, 2.0]
+    finally:
+        engine.close()
