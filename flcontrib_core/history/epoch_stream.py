@@ -200,6 +200,10 @@ def epoch_price(evaluator: Evaluator, settings: AssessSettings, players: int) ->
     return None if each is None else cost_of(settings.estimator, players, each, weights=settings.weights).likely * each
 
 
+KEPT_SINCE = "each worker computes in memory of its own"
+"""Part of every key: what was kept before may be wrong, for workers wrote over each other's sub-models."""
+
+
 class EpochKeys:
     """Under which names are an epoch's answer and its coalition utilities kept?
 
@@ -210,7 +214,8 @@ class EpochKeys:
         self.settings = settings
         self.digests = run.epoch_digests()
         over_all = settings.weights is WeightMode.FIXED_ALL
-        self.recipe = digest_of(evaluator.recipe(), evaluator.utilities, *([sum(run.data_sizes)] if over_all else []))
+        sizes = [sum(run.data_sizes)] if over_all else []
+        self.recipe = digest_of(KEPT_SINCE, evaluator.recipe(), evaluator.utilities, *sizes)
 
     def memory(self, epoch: int) -> str:
         """Where the utilities of an epoch's coalitions are remembered."""
