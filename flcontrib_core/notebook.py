@@ -155,9 +155,10 @@ def verify(
     on_progress: OnProgress = no_progress,
 ) -> Verification:
     """Recompute a report (its JSON) from the log: ``equal``, or ``differences`` that say where."""
-    from flcontrib_core.reports.verify import read_report, recorded_reading, verify_report
+    from flcontrib_core.reports.verify import cells_at, read_report, recorded_reading, verify_report
 
-    content = report if isinstance(report, dict) else read_report(Path(report))
+    at = (lambda: cells_at(Path(run))) if isinstance(run, str | PathLike) else None
+    content = report if isinstance(report, dict) else read_report(Path(report), at)
     log = read_run_log(Path(run), **recorded_reading(content)) if isinstance(run, str | PathLike) else run
     return verify_report(content, given_to(log, frozen), on_progress=on_progress)
 

@@ -43,7 +43,7 @@ from flcontrib_dashboard import accounts, controls, deciding, selection, state
 def what_if(report: AuditReport, alert: Alert) -> None:
     """One step per epoch, v(F_{N∖i}) − v(F_N): not a retraining, and shown also when it contradicts."""
     history = report.history
-    controls.card_title(f"Without {controls.text_of(alert.client)}")
+    controls.card_title(f"Without {controls.text_of(numbers.named(alert.client))}")
     i = history.client_ids.index(alert.client)
     first, last = alert.window or (1, history.epoch_count)
     columns = st.columns(max(1, min(2, len(history.utilities))))
@@ -144,6 +144,9 @@ def others_say(shown: state.Shown, alert: Alert) -> None:
     controls.card_title("What others would say")
     if shown.entry.kind != "log":
         st.caption("These rules read updates; a table has none.")
+        return
+    if not shown.entry.available:
+        st.caption(wording.LOG_NOT_KEPT)
         return
     if not st.toggle("Ask them", help="Reads the log's updates once; a large log takes a while."):
         st.caption(
@@ -249,7 +252,7 @@ def show(shown: state.Shown, alert: Alert) -> None:
         controls.verdict_badge(alert, verdict_name(alert.verdict))
         st.badge(how_sure(alert).capitalize(), color="gray")
         deciding.state_badge(state.reviews(shown.entry).state(alert))
-    st.title(controls.text_of(alert_title(alert)))
+    st.title(controls.title_of(alert_title(alert)))
     st.markdown(controls.text_of(manager_line(alert)))
     st.caption(f"{controls.text_of(engineer_line(alert))} {OBSERVED_ONLY}")
     following = selection.follow_bar(report)

@@ -89,7 +89,8 @@ def extract_of(workspace: Workspace, account: Account, path: dict[str, str]) -> 
     if path["client"] not in report.history.client_ids:
         raise Refused(404, "no such client in this run")
     record = Record(chain_head=str(workspace.head()), reviews=workspace.alerts.reviews(entry.digest))
-    return extract_json(report, path["client"], workspace.open_run(entry.digest), record)
+    run = workspace.open_run(entry.digest) if entry.available else None
+    return extract_json(report, path["client"], run, record)
 
 
 def _run(workspace: Workspace, digest: str) -> RunEntry:

@@ -32,6 +32,7 @@ from flcontrib_dashboard.canvas import EPOCH_TOOLS, Drawn, show_picture
 
 PICTURE_SCALE = 2
 _ADDRESS_START = re.compile(r"https?:(?=//)|www(?=\.)|@", re.IGNORECASE)
+_RANGE = re.compile(r"(?<=\d)–(?=\d)")
 _MARKDOWN = frozenset("\\`*_{}[]()#+-.!|<>~$:&^")
 
 
@@ -43,6 +44,11 @@ def text_of(value: str) -> str:
     line = " ".join(value.splitlines()).replace("\t", " ")
     unlinked = _ADDRESS_START.sub(lambda found: found.group() + "\u2060", numbers.visible(line))
     return "".join("\\" + c if c in _MARKDOWN else c for c in unlinked)
+
+
+def title_of(sentence: str) -> str:
+    """A page's title as literal text, whose lines never end inside '29–37'."""
+    return _RANGE.sub("–\u2060", text_of(sentence))
 
 
 def card_title(text: str, aside: str = "", **options: Any) -> None:
@@ -226,7 +232,7 @@ def pick_clients(
     label: str, clients: tuple[str, ...], default: tuple[str, ...], key: str, most: int = 8
 ) -> tuple[str, ...]:
     """A handful of clients: pills while they fit, a searchable list beyond. Another default is taken at once."""
-    names = sorted(clients)
+    names = numbers.in_order(clients)
     if st.session_state.get(f"{key}-default") != default or key not in st.session_state:
         st.session_state[f"{key}-default"] = default
         st.session_state[key] = [c for c in default if c in clients]
@@ -235,6 +241,13 @@ def pick_clients(
     else:
         chosen = st.multiselect(label, names, max_selections=most, key=key, format_func=numbers.visible)
     return tuple(chosen or ())[:most]
+
+
+def computing_button(entry: RunEntry, label: str, **options: Any) -> bool:
+    """A button that has something computed from the run's log: off where that is not kept, and then it says so."""
+    if not entry.available:
+        options |= {"disabled": True, "help": wording.LOG_NOT_KEPT}
+    return accounts.operator_button(label, **options)
 
 
 def no_report(entry: RunEntry, trail: str) -> None:
@@ -261,7 +274,7 @@ def no_report(entry: RunEntry, trail: str) -> None:
             st.code(jobs[0].error, language=None, wrap_lines=True)
     else:
         st.title("This run has not been computed yet")
-    if accounts.operator_button("Compute", type="primary"):
+    if computing_button(entry, "Compute", type="primary"):
         state.workspace().jobs.submit(entry.digest, AuditSettings().record(), recompute=True)
         st.rerun()
 
@@ -272,7 +285,7 @@ def no_values(shown: state.Shown) -> bool:
     if lacking is None:
         return False
     st.markdown(text_of(without_values(shown.report.history) or ""))
-    if lacking is NoValues.NOT_ASKED and accounts.operator_button("Compute the values", type="primary"):
+    if lacking is NoValues.NOT_ASKED and computing_button(shown.entry, "Compute the values", type="primary"):
         record = settings_from_record(dict(shown.report.provenance.settings))
         asked = replace(record, assess=replace(record.assess, values=True))
         state.workspace().jobs.submit(shown.entry.digest, asked.record())
@@ -322,7 +335,7 @@ def need_report(trail: str, *, unfinished: bool = False) -> state.Shown | None:
     elif (
         shown.result.stale
         and at_work is None
-        and accounts.operator_button("Recompute with this version", help=wording.STALE)
+        and computing_button(entry, "Recompute with this version", help=wording.STALE)
     ):
         state.workspace().jobs.submit(entry.digest, shown.result.settings, recompute=True)
         st.rerun()

@@ -27,7 +27,8 @@ def record_now(shown: state.Shown) -> Record:
 @st.cache_data(max_entries=16, show_spinner="Writing the extract …")
 def files(digest: str, client: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
     """The extract's page and JSON by ending."""
-    run = state.shared_workspace().open_run(_shown.entry.digest)
+    entry = _shown.entry
+    run = state.shared_workspace().open_run(entry.digest) if entry.available else None  # of what is kept of the run
     with tempfile.TemporaryDirectory() as folder:
         html, twin = write_extract(_shown.report, client, Path(folder) / _name(_shown, client, "html"), run, _record)
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}

@@ -14,8 +14,9 @@ import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit import runtime
 
-from flcontrib_dashboard.pacing import MOST_SESSION_BYTES, PerAddress, SessionBytes, paced
+from flcontrib_dashboard.pacing import MOST_ADDRESS_BYTES, MOST_SESSION_BYTES, PerAddress, SessionBytes, paced
 from flcontrib_dashboard.uploads import Refusal
 
 MOST_SOCKETS_PER_ADDRESS = 64
@@ -58,7 +59,7 @@ class Guard:
         self.app = app
         self._sockets = PerAddress(most_sockets)
         self._uploads = PerAddress(MOST_UPLOADS_PER_ADDRESS)
-        self._page_files = SessionBytes()
+        self._page_files = SessionBytes(is_open=_is_open)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -68,7 +69,7 @@ class Guard:
         refused = other_host(headers, st.get_option("server.allowedHosts") or ())
         address = (scope.get("client") or ("", 0))[0]
         if scope["type"] == "http":
-            await self._request(refused or self._page_upload(scope, headers), address, scope, receive, send)
+            await self._request(refused or self._page_upload(scope, headers, address), address, scope, receive, send)
             return
         refused = refused or cross_origin(headers)
         if refused is not None or not self._sockets.enter(address):
@@ -87,28 +88,50 @@ class Guard:
         if refused is not None:
             await _answer(refused)(scope, receive, send)
             return
+        arrived = False
+
+        async def sending(message: Message) -> None:
+            nonlocal arrived
+            arrived = arrived or message.get("status", 500) < 300
+            await send(message)
+
         try:
-            await self.app(scope, paced(receive), _with_headers(send))
+            await self.app(scope, paced(receive), _with_headers(sending))
         finally:
             if sends:
                 self._uploads.leave(address)
+            if not arrived and (named := _page_file(scope)):
+                self._page_files.remove(*named)
 
-    def _page_upload(self, scope: Scope, headers: Mapping[str, str]) -> Refusal | None:
-        """The upload field of a page keeps its files in memory: all of one session together are bounded."""
-        _, found, names = scope["path"].partition(PAGE_UPLOADS)
-        session, _, file = names.partition("/")
-        if not found or scope["method"] not in ("PUT", "DELETE"):
+    def _page_upload(self, scope: Scope, headers: Mapping[str, str], address: str) -> Refusal | None:
+        """The upload field of a page keeps its files in memory: those of a session, and of an address, are bounded."""
+        named = _page_file(scope)
+        if named is None or scope["method"] not in ("PUT", "DELETE"):
             return None
+        session, file = named
         if scope["method"] == "DELETE":
             self._page_files.remove(session, file)
             return None
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()):
             return Refusal(411, "E_UPLOAD_SIZE", "Say in Content-Length how much is being sent.")
-        if not self._page_files.add(session, file, int(length)):
-            words = f"This page holds {MOST_SESSION_BYTES >> 20} MB already: take files away, or use the drop zone."
+        if not self._page_files.add(session, file, int(length), address):
+            words = f"A page holds {MOST_SESSION_BYTES >> 20} MB, all pages of an address {MOST_ADDRESS_BYTES >> 20}"
+            words += " MB: take files away, close other pages, or use the drop zone."
             return Refusal(413, "E_UPLOAD_SESSION", words)
         return None
+
+
+def _page_file(scope: Scope) -> tuple[str, str] | None:
+    """Session and file that a request to the upload field names."""
+    _, found, names = scope["path"].partition(PAGE_UPLOADS)
+    session, _, file = names.partition("/")
+    return (session, file) if found else None
+
+
+def _is_open(session: str) -> bool:
+    """Streamlit drops a session's files when its page has gone."""
+    return runtime.exists() and runtime.get_instance().is_active_session(session)
 
 
 def other_host(headers: Mapping[str, str], hosts: Sequence[str]) -> Refusal | None:

@@ -10,6 +10,7 @@ import asyncio
 import threading
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
 
 import anyio
 import h11
@@ -25,6 +26,8 @@ LEAST_PACE = 4096
 """Bytes per second that a sender must bring once a minute was spent waiting for it."""
 MOST_SESSION_BYTES = 512 << 20
 """What the upload field of one open page may hold in memory, all files together."""
+MOST_ADDRESS_BYTES = 1 << 30
+"""The same for all open pages of an address: a reader has one or two, and the drop zone takes what is larger."""
 MOST_SESSIONS = 4096
 
 
@@ -53,26 +56,48 @@ class PerAddress:
 
 
 class SessionBytes:
-    """What each session's upload field holds: the sizes that were announced, file by file."""
+    """What the upload fields hold: the sizes that were announced, file by file, bounded by session and by address."""
 
-    def __init__(self, most: int = MOST_SESSION_BYTES) -> None:
-        self._most = most
+    def __init__(
+        self,
+        most: int = MOST_SESSION_BYTES,
+        most_of_address: int = MOST_ADDRESS_BYTES,
+        is_open: Callable[[str], bool] = lambda session: True,
+    ) -> None:
+        """``is_open``: is the session's page still there? What a closed one held is free again."""
+        self._most, self._most_of_address, self._is_open = most, most_of_address, is_open
         self._files: OrderedDict[str, dict[str, int]] = OrderedDict()
+        self._addresses: dict[str, str] = {}
 
-    def add(self, session: str, file: str, size: int) -> bool:
-        """One file more; False where the session would hold too much. The same file again replaces itself."""
-        files = self._files.setdefault(session, {})
-        if sum(files.values()) - files.get(file, 0) + size > self._most:
+    def add(self, session: str, file: str, size: int, address: str = "") -> bool:
+        """One file more; False where session or address would hold too much. The same file again replaces itself."""
+        files = self._files.get(session, {})
+        more = size - files.get(file, 0)
+        if sum(files.values()) + more > self._most:
             return False
-        files[file] = size
+        if self._held_by(address) + more > self._most_of_address:
+            self._forget([s for s, own in self._addresses.items() if own == address and not self._is_open(s)])
+            if self._held_by(address) + more > self._most_of_address:
+                return False
+        self._files.setdefault(session, {})[file] = size
+        self._addresses[session] = address
         self._files.move_to_end(session)
-        while len(self._files) > MOST_SESSIONS:
-            self._files.popitem(last=False)
+        self._forget(list(self._files)[:-MOST_SESSIONS])
         return True
 
     def remove(self, session: str, file: str) -> None:
-        """The page took a file back."""
+        """The page took a file back, or it never arrived."""
         self._files.get(session, {}).pop(file, None)
+        if not self._files.get(session):
+            self._forget([session])
+
+    def _held_by(self, address: str) -> int:
+        return sum(sum(self._files[s].values()) for s, own in self._addresses.items() if own == address)
+
+    def _forget(self, sessions: Iterable[str]) -> None:
+        for session in sessions:
+            self._files.pop(session, None)
+            self._addresses.pop(session, None)
 
 
 def paced(receive: Receive, silence: float = SILENCE_SECONDS, pace: int = LEAST_PACE) -> Receive:

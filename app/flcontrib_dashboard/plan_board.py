@@ -132,9 +132,8 @@ def compute_button(answer: Answer) -> None:
     elif not missing:
         words = "Show this budget's result"
     ready = bool(plan.chosen) and not answer.refusal
-    if accounts.operator_button(
-        words, type="primary", disabled=not ready, help="Epochs that were computed before are not computed again."
-    ):
+    again = "Epochs that were computed before are not computed again."
+    if controls.computing_button(answer.run.entry, words, type="primary", disabled=not ready, help=again):
         submit(answer)
 
 

@@ -155,7 +155,7 @@ def blind(plan: Schedule) -> None:
     else:
         st.text("No client is left without a computed epoch.")
     longest = ", ".join(
-        f"**{controls.text_of(spot.client)}** in epochs {numbers.window(spot.first, spot.last)}"
+        f"**{controls.text_of(numbers.named(spot.client))}** in epochs {numbers.window(spot.first, spot.last)}"
         for spot in plan.blind_spots[:2]
     )
     if longest:

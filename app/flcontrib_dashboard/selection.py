@@ -81,7 +81,7 @@ def windows_of(report: AuditReport, following: Following, most: int = 4) -> list
 def follow_bar(report: AuditReport) -> Following:
     """What is followed on all pages, and the way to choose or clear it without a mouse."""
     now = of_url(report)
-    names = sorted(report.history.client_ids)
+    names = numbers.in_order(report.history.client_ids)
     windows = windows_of(report, now)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="follow-bar"):
         if len(names) <= MOST_IN_LIST:
@@ -92,7 +92,7 @@ def follow_bar(report: AuditReport) -> Following:
                 index=None,
                 key="follow-client",
                 placeholder="Follow a client",
-                format_func=numbers.visible,
+                format_func=lambda client: numbers.visible(numbers.named(client)),
                 label_visibility="collapsed",
                 width=220,
                 on_change=_follow_named,
@@ -133,7 +133,7 @@ def _follow_named() -> None:
 def _follow_searched(report: AuditReport) -> None:
     """The client of this name, else the first one whose name holds the words."""
     words = str(st.session_state["follow-search"]).strip().lower()
-    names = sorted(report.history.client_ids, key=lambda c: (c.lower() != words, c))
+    names = sorted(report.history.client_ids, key=lambda c: (c.lower() != words, numbers.place_of(c)))
     state.remember(client=next((c for c in names if words and words in c.lower()), None))
 
 

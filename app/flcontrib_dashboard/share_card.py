@@ -36,8 +36,10 @@ def card(shown: state.Shown) -> None:
         "Whoever has the link reads this run, or one client's extract of it, and changes nothing. It ends by itself."
     )
     with st.form("share", border=False):
-        clients = sorted(shown.report.history.client_ids)
-        what = st.selectbox("What it opens", [EVERYTHING, *clients], format_func=numbers.visible)
+        clients = numbers.in_order(shown.report.history.client_ids)
+        what = st.selectbox(
+            "What it opens", [EVERYTHING, *clients], format_func=lambda c: numbers.visible(numbers.named(c))
+        )
         name = st.text_input("For whom", max_chars=80)
         days = st.number_input("Days", 1, 366, 14)
         if st.form_submit_button("Make a link"):
@@ -58,7 +60,7 @@ def card(shown: state.Shown) -> None:
     links = state.workspace().grants.list(GrantKind.LINK)
     holding = [g for g in links if g.holds(datetime.now(UTC)) and shown.entry.digest in g.runs]
     for grant in holding[:MOST_LINKS]:
-        said = f"{grant.client or EVERYTHING}, until {numbers.moment(grant.expires)}"
+        said = f"{numbers.named(grant.client) if grant.client else EVERYTHING}, until {numbers.moment(grant.expires)}"
         st.text(numbers.visible(f"{said}, for {grant.name}" if grant.name else said))
         with st.container(horizontal=True, vertical_alignment="center"):
             st.code(address_of(grant), language=None, wrap_lines=True)

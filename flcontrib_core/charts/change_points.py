@@ -21,7 +21,7 @@ from flcontrib_core.charts.following import (
 )
 from flcontrib_core.charts.palette import CLEAR, ClientStyles, palette_for, probability_scale, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
+from flcontrib_core.charts.style import base_figure, client_label, epoch_axis, y_axis
 from flcontrib_core.detection.findings import ChangePoints
 from flcontrib_core.words import numbers
 
@@ -66,7 +66,7 @@ def change_point_facts(
     wanted = [place[c] for c in focus if c in place]
     highest = np.lexsort((np.arange(len(peak)), -peak))[:MOST_ROWS].tolist()
     rows = dict.fromkeys([*wanted, *highest][: max(MOST_ROWS, len(wanted))])
-    order = sorted(rows, key=lambda i: (-peak[i], points.client_ids[i]))
+    order = sorted(rows, key=lambda i: (-peak[i], numbers.place_of(points.client_ids[i])))
     above = [
         (client, first, last, mass)
         for client in points.client_ids
@@ -90,20 +90,24 @@ def change_point_alt(facts: ChangePointFacts) -> str:
     """The strongest changes above the threshold, or where it is shown the epochs that deviate."""
     if facts.inside:
         deviating = [
-            f"{client} in {numbers.epoch_list(tuple(int(t) + 1 for t in np.flatnonzero(row >= facts.threshold)), 6)}"
+            f"{numbers.named(client)} in {numbers.epoch_list((np.flatnonzero(row >= facts.threshold) + 1).tolist(), 6)}"
             for client, row in zip(facts.clients, facts.probability, strict=True)
             if (row >= facts.threshold).any()
         ]
         return f"Probably deviating: {'; '.join(deviating[:5]) or 'nobody'}."
     if not facts.above:
         return f"No client has a change with probability {facts.threshold:.2f} or more."
-    strongest = ", ".join(f"{c} at {numbers.window(a, b)} ({numbers.probability(p)})" for c, a, b, p in facts.above[:5])
+    strongest = ", ".join(
+        f"{numbers.named(c)} at {numbers.window(a, b)} ({numbers.probability(p)})" for c, a, b, p in facts.above[:5]
+    )
     return f"Changes with probability {facts.threshold:.2f} or more: {strongest}."
 
 
 def change_words(groups: Iterable[tuple[str, int, int, float]]) -> str:
-    """'client-03 12–15: 0.99 together; client-01 7: 0.61'"""
-    return "; ".join(f"{client} {group_words(first, last, mass)}" for client, first, last, mass in groups)
+    """'client-03 at 12–15: 0.99 together; client-01 at 7: 0.61'"""
+    return "; ".join(
+        f"{numbers.named(client)} at {group_words(first, last, mass)}" for client, first, last, mass in groups
+    )
 
 
 def group_words(first: int, last: int, mass: float) -> str:
@@ -148,7 +152,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
         ygap=1.5,
         hoverongaps=False,
         colorscale=probability_scale(p),
-        customdata=[[plain(c)] * epochs for c in facts.clients],
+        customdata=[[client_label(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br>probability <b>%{z:.2f}</b><extra></extra>",
     )
     position = facts.styles.position
@@ -164,7 +168,7 @@ def draw_change_points(facts: ChangePointFacts, mode: str, following: Following 
     figure.add_shape(
         type="line", x0=0.5, x1=epochs + 0.5, y0=facts.threshold, y1=facts.threshold, yref="y2", line=dashed
     )
-    names = [short(c, 13) for c in facts.clients]
+    names = [client_label(c, 13) for c in facts.clients]
     figure.update_layout(
         xaxis=epoch_axis(mode, epochs, -0.5, epochs + 0.6) | {"showline": False},
         yaxis={
@@ -214,5 +218,5 @@ def _draw_lines(figure: Picture, facts: ChangePointFacts, mode: str, following: 
                 marker={"symbol": style.marker, "size": 6, "color": style.colour},
                 customdata=[[pick(facts.styles.position[client])]] * epochs,
                 **STILL,
-                hovertemplate=f"<b>{plain(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
+                hovertemplate=f"<b>{client_label(client)}</b><br>epoch %{{x}}<br><b>%{{y:.2f}}</b><extra></extra>",
             )

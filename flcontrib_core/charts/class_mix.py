@@ -54,7 +54,7 @@ def class_mix_alt(facts: ClassMixFacts) -> str:
     up, down = int((facts.moves > 0).sum()), int((facts.moves < 0).sum())
     least = facts.classes[int(np.argmin(facts.moves))]
     return (
-        f"Change of {facts.client}'s margin per class in epochs {numbers.window(*facts.window)}: "
+        f"Change of {numbers.named(facts.client)}'s margin per class in epochs {numbers.window(*facts.window)}: "
         f"{numbers.several(up, 'class', 'classes')} up, {down} down, {facts.share_up:.0%} of the movement is upward; "
         f"class {least} lost most."
     )

@@ -12,7 +12,7 @@ from flcontrib_core.charts.credit import client_styles
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from flcontrib_core.charts.palette import ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, epoch_axis, plain, x_axis, y_axis
+from flcontrib_core.charts.style import base_figure, client_label, epoch_axis, x_axis, y_axis
 from flcontrib_core.charts.ticks import plain_ticks, signed_ticks, value_range
 from flcontrib_core.detection.findings import Separation
 from flcontrib_core.detection.separation import computed_epochs
@@ -166,7 +166,7 @@ def _draw_group(
                 "width": 3.6 if followed else (2.2 if focus else 1),
                 "dash": styles[c].dash if focus else "solid",
             },
-            hovertemplate=f"<b>{plain(c)}</b><br>epoch %{{x}}<br><b>%{{y:+.3f}}</b><extra></extra>",
+            hovertemplate=f"<b>{client_label(c)}</b><br>epoch %{{x}}<br><b>%{{y:+.3f}}</b><extra></extra>",
         )
     marked = [c == following.client or c in facts.alerted for c in drawn]
     figure.add_scatter(  # the ends of the lines: where a member can be clicked
@@ -182,7 +182,7 @@ def _draw_group(
             "opacity": 1,  # signs of several sizes would be bubbles: half transparent, with a rim
             "line": {"width": 0},
         },
-        customdata=[[plain(c), pick(position[c])] for c in drawn],
+        customdata=[[client_label(c), pick(position[c])] for c in drawn],
         hovertemplate="<b>%{customdata[0]}</b><br>ends at <b>%{y:+.3f}</b><extra></extra>",
         **STILL,
     )

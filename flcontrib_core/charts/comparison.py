@@ -12,7 +12,7 @@ from flcontrib_core.charts.credit import client_styles, running_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from flcontrib_core.charts.palette import DASHES, ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, epoch_axis, plain, short, y_axis
+from flcontrib_core.charts.style import base_figure, client_label, epoch_axis, plain, short, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
 from flcontrib_core.words import numbers
 from flcontrib_core.words.comparing import moved_words
@@ -83,7 +83,7 @@ def aligned_alt(facts: AlignedFacts) -> str:
             for name, c in zip(facts.names, own, strict=True)
             if c is not None
         ]
-        lines.append(f"{client} ends at {', '.join(ends)}.")
+        lines.append(f"{numbers.named(client)} ends at {', '.join(ends)}.")
     what = "difference to the baseline" if facts.differences else "running credit"
     return f"{what.capitalize()} ({facts.axis}) of the same clients in {len(facts.names)} results. {' '.join(lines)}"
 
@@ -139,7 +139,7 @@ def draw_aligned(facts: AlignedFacts, mode: str, following: Following = NOTHING)
             yref="paper",
             yanchor="bottom",
             yshift=3,
-            text=f"<b>{short(client, 26)}</b>",
+            text=f"<b>{client_label(client, 26)}</b>",
             showarrow=False,
             font={"size": 13, "color": facts.styles.of(client, mode).colour},
         )
@@ -242,11 +242,11 @@ def draw_ranks(facts: RankFacts, mode: str, following: Following = NOTHING) -> P
             },
             marker={"size": 9 if followed else 7, "color": colour, "symbol": style.marker},
             customdata=[[rank, pick(position[client])] for rank in places],
-            hovertemplate=f"<b>{plain(client)}</b><br>rank %{{customdata[0]}}<extra></extra>",
+            hovertemplate=f"<b>{client_label(client)}</b><br>rank %{{customdata[0]}}<extra></extra>",
             **STILL,
         )
         for x, anchor, shift in ((0, "right", -10), (len(places) - 1, "left", 10)):
-            name = f"<b>{short(client, 13)}</b>" if followed else short(client, 13)
+            name = f"<b>{client_label(client, 13)}</b>" if followed else client_label(client, 13)
             notes.append(
                 {
                     "x": x,

@@ -14,7 +14,7 @@ from flcontrib_core.charts.palette import ClientStyle, ClientStyles, palette_for
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import drawn_states
 from flcontrib_core.charts.strip import draw_strip, strip_room
-from flcontrib_core.charts.style import base_figure, epoch_axis, last_known, plain, short, y_axis
+from flcontrib_core.charts.style import base_figure, client_label, epoch_axis, last_known, y_axis
 from flcontrib_core.charts.ticks import signed_ticks, value_range
 from flcontrib_core.vocabulary import CellState, FillPolicy, Orientation
 from flcontrib_core.words import numbers
@@ -67,7 +67,7 @@ def cumulative_facts(
     rest = [i for c, i in position.items() if c not in shown]
     state = drawn_states(history.of(utility).state)
     state[0] = CellState.ABSENT
-    order = [*shown, *sorted(c for c in position if c not in shown)]
+    order = [*shown, *numbers.in_order(c for c in position if c not in shown)]
     strip = order if len(order) <= strip_rows else []
     return CumulativeFacts(
         utility=utility,
@@ -91,7 +91,7 @@ def cumulative_alt(facts: CumulativeFacts) -> str:
     for curve in facts.focus:
         marked = ", ".join(numbers.window(*w) for w in curve.windows)
         lines.append(
-            f"{curve.client} ends at {_end_words(float(curve.credit[last]))}"
+            f"{numbers.named(curve.client)} ends at {_end_words(float(curve.credit[last]))}"
             + (f", marked window {marked}." if marked else ".")
         )
     if facts.others:
@@ -114,7 +114,7 @@ def cumulative_rows(facts: CumulativeFacts) -> list[dict[str, object]]:
     for t in range(facts.epochs + 1):
         row: dict[str, object] = {"epoch": t}
         for curve in facts.focus:
-            row[f"{curve.client}, {facts.axis}"] = float(curve.credit[t])
+            row[f"{numbers.named(curve.client)}, {facts.axis}"] = float(curve.credit[t])
         if facts.others:
             for q, name in ((0, "10%"), (2, "median"), (4, "90%")):
                 row[f"others {name}, {facts.axis}"] = float(facts.quantiles[q, t])
@@ -190,7 +190,7 @@ def _draw_window(
     figure.add_annotation(
         x=first if leftwards else last,
         y=height,
-        text=f"<b>{short(client, MOST_IN_RAIL)}</b> {numbers.window(*window)}",
+        text=f"<b>{client_label(client, MOST_IN_RAIL)}</b> {numbers.window(*window)}",
         font={"size": 12, "color": style.colour},
         showarrow=False,
         xanchor="right" if leftwards else "left",
@@ -207,7 +207,7 @@ def _mark_rail(
         y=[height],
         mode="markers",
         marker={"color": style.colour, "symbol": style.marker, "size": 10},
-        customdata=[[plain(client), numbers.window(*window), pick(position, window)]],
+        customdata=[[client_label(client), numbers.window(*window), pick(position, window)]],
         hovertemplate="<b>%{customdata[0]}</b>, epochs %{customdata[1]}<br>click to follow both<extra></extra>",
         **STILL,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from flcontrib_core.charts.following import STILL
 from flcontrib_core.charts.palette import ClientStyle, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import plain, short
+from flcontrib_core.charts.style import client_label
 from flcontrib_core.charts.ticks import spread_labels
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.vocabulary import BoolArray, CellState, EpochByClient, EpochVector, FloatArray
@@ -116,7 +116,7 @@ def draw_curve(
     figure.add_scatter(x=epochs, y=curve.credit, mode="lines", line=dotted, hoverinfo="skip")
     digits = max(3, numbers.digits_for(*curve.credit.tolist()))
     interval = [f" ± {w:.{digits}f}" if w > 0 else (" exact" if w == 0 else "") for w in width]
-    who = f"<b>{plain(curve.client)}</b><br>epoch %{{x}}<br><b>%{{y:+.{digits}f}}</b>"
+    who = f"<b>{client_label(curve.client)}</b><br>epoch %{{x}}<br><b>%{{y:+.{digits}f}}</b>"
     figure.add_scatter(
         x=epochs,
         y=curve.known,
@@ -154,7 +154,7 @@ def label_ends(figure: Picture, ends: Sequence[tuple[str, float, str, bool]], la
     places = spread_labels([height for _, height, _, _ in ends], 16 / room * (high - low))
     where = {"x": 1, "xref": "paper"} if last == epochs else {"x": last + 0.1}
     for (name, _, colour, bold), y in zip(ends, places, strict=True):
-        text = short(name, 14)
+        text = client_label(name, 14)
         figure.add_annotation(
             **where,
             y=y,

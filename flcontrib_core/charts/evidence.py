@@ -94,13 +94,14 @@ def evidence_alt(facts: EvidenceFacts) -> str:
     """Where the curve ends, which changes are probable, and how many epochs are harmful."""
     where = "" if facts.window is None else f" Marked window: epochs {numbers.window(*facts.window)}."
     changes = ", ".join(f"{numbers.window(a, b)} ({numbers.probability(p)})" for a, b, p in facts.groups) or "none"
+    who = numbers.named(facts.client)
     if facts.inside is not None:
         within = [t for t in range(1, facts.epochs + 1) if facts.inside[t] >= 0.5]
-        return f"{facts.client}, without values.{where} Probable changes at {changes}. Deviating: {_list(within)}."
+        return f"{who}, without values.{where} Probable changes at {changes}. Deviating: {_list(within)}."
     harmful, computed = int((facts.values[1:] < 0).sum()), int((facts.state[1:] == CellState.COMPUTED).sum())
     end = float(facts.curve.credit[facts.last_known])
     return (
-        f"{facts.client}: running {facts.axis} ends at {numbers.signed(end, numbers.digits_for(end))}.{where} "
+        f"{who}: running {facts.axis} ends at {numbers.signed(end, numbers.digits_for(end))}.{where} "
         f"Probable changes at {changes}. {harmful} of {computed} computed epochs are harmful."
     )
 

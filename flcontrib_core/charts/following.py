@@ -16,7 +16,7 @@ import numpy as np
 
 from flcontrib_core.charts.palette import CLEAR, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import plain
+from flcontrib_core.charts.style import client_label
 
 _PICK = re.compile(r"(\d{1,9})(?::(\d{1,9})-(\d{1,9}))?")
 MOST_CELL_TARGETS = 2000
@@ -131,7 +131,7 @@ def add_cell_targets(
     count, epochs = len(words), len(words[0]) if words else 0
     if not 0 < count * epochs <= MOST_CELL_TARGETS:
         return
-    names = [plain(c) for c in clients]
+    names = [client_label(c) for c in clients]
     picks = [pick(position[c]) for c in clients]
     figure.add_scatter(
         x=np.tile(np.arange(1, epochs + 1), count),
@@ -153,7 +153,7 @@ def add_row_targets(figure: Picture, clients: Sequence[str], position: Mapping[s
         mode="markers",
         cliponaxis=False,
         marker={"size": 7, "symbol": "circle-open", "color": p.secondary, "line": {"width": 1.2}},
-        customdata=[[plain(c), pick(position[c])] for c in clients],
+        customdata=[[client_label(c), pick(position[c])] for c in clients],
         hovertemplate="follow <b>%{customdata[0]}</b><extra></extra>",
         **STILL,
     )

@@ -25,10 +25,9 @@ from flcontrib_core.charts.style import (
     KEY_WORDS,
     add_colour_key,
     base_figure,
+    client_label,
     epoch_axis,
     hatch_of,
-    plain,
-    short,
 )
 from flcontrib_core.charts.ticks import leading_digit_up
 from flcontrib_core.vocabulary import CellState, FillPolicy, Orientation
@@ -89,14 +88,14 @@ def heat_map_facts(
     totals = total_credit(history, utility, fill)
     alerted = list(dict.fromkeys(a.client for a in report.detection.alerts))
     position = {c: i for i, c in enumerate(history.client_ids)}
-    names = sorted(position)
+    names = numbers.in_order(position)
     if order == "total":
         names = sorted(names, key=lambda c: -totals[position[c]])
     elif order == "alerts":
         marked = set(alerted)
         rest = [c for c in names if c not in marked]
-        largest = sorted(rest, key=lambda c: -abs(totals[position[c]]))[: max(0, rows - len(alerted))]
-        names = [*alerted, *sorted(largest), *sorted({*rest} - {*largest})]
+        largest = set(sorted(rest, key=lambda c: -abs(totals[position[c]]))[: max(0, rows - len(alerted))])
+        names = [*alerted, *sorted(rest, key=lambda c: c not in largest)]  # those, then the others, each by name
     shown = names[:rows]
     if also in position and also not in shown:
         shown = [*shown[: rows - 1], str(also)]
@@ -191,7 +190,7 @@ def _draw_cells(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) -
         xgap=1.5,
         ygap=1.5,
         hoverongaps=False,
-        customdata=[[plain(c)] * epochs for c in facts.clients],
+        customdata=[[client_label(c)] * epochs for c in facts.clients],
         hovertemplate="<b>%{customdata}</b><br>epoch %{x}<br><b>%{z:+.4f}</b><extra></extra>",
         showscale=False,
     )
@@ -210,7 +209,7 @@ def _lay_out(
     """The cells between two heights and up to ``right`` of the width, the gain from ``above`` on."""
     p = palette_for(mode)
     count, epochs = facts.values.shape
-    names = [short(c, LONGEST_NAME) for c in facts.clients]
+    names = [client_label(c, LONGEST_NAME) for c in facts.clients]
     bold = [c in facts.alerted for c in facts.clients]
     figure.update_layout(
         barmode="overlay",
@@ -249,7 +248,7 @@ def _write_followed(figure: Picture, client: str, height: int, mode: str) -> Non
         showarrow=False,
         borderpad=0,
         bgcolor=p.page,
-        text=f"<b>{short(client, LONGEST_NAME)}</b>",
+        text=f"<b>{client_label(client, LONGEST_NAME)}</b>",
         font={"size": 12, "color": p.ink},
     )
 
@@ -273,7 +272,7 @@ def _mark_states(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str) 
     if len(rows):
         base = [y[r] - 0.42 for r in rows]
         hatch = hatch_of(mode)
-        names = [plain(facts.clients[r]) for r in rows]
+        names = [client_label(facts.clients[r]) for r in rows]
         figure.add_bar(
             x=epochs + 1,
             y=[0.84] * len(rows),

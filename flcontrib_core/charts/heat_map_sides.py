@@ -9,7 +9,7 @@ import numpy as np
 from flcontrib_core.charts.following import STILL, pick
 from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import plain
+from flcontrib_core.charts.style import client_label
 from flcontrib_core.charts.ticks import signed_ticks
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, l
         width=0.5,
         marker={"color": colours, "line": {"width": 0}},
         error_x={"type": "data", "array": known, "color": p.ink, "thickness": 1.2, "width": 0},
-        customdata=[[plain(c), pick(facts.position[c])] for c in facts.clients],
+        customdata=[[client_label(c), pick(facts.position[c])] for c in facts.clients],
         hovertemplate="<b>%{customdata[0]}</b><br>total <b>%{x:+.4f}</b><extra></extra>",
         **STILL,
     )

@@ -16,6 +16,7 @@ from flcontrib_core.charts.ranking import draw_ranking, ranking_alt, ranking_fac
 from flcontrib_core.charts.svg import inline_svg, svg_file
 from flcontrib_core.files import make_folder, write_atomic
 from flcontrib_core.vocabulary import CellState
+from flcontrib_core.words import numbers
 
 MOST_ALERTS_DRAWN = 12
 
@@ -96,5 +97,5 @@ def evidence_chart(report: AuditReport, number: int) -> Chart:
     """Of one alert, by its place among them."""
     alert = report.detection.alerts[number]
     facts = evidence_facts(report, alert.client, alert.window, main_utility(report), fill_of(report.history))
-    title = f"Evidence about {alert.client}"
+    title = f"Evidence about {numbers.named(alert.client)}"
     return Chart(f"evidence-{number + 1}", title, evidence_alt(facts), draw_evidence(facts, "light"))

@@ -37,7 +37,7 @@ def own_series_alt(facts: OwnSeriesFacts) -> str:
     harmful = int((facts.values[1:][computed] < 0).sum())
     marked = ", ".join(numbers.window(*w) for w in facts.windows)
     return (
-        f"{facts.client}: {facts.axis} per epoch over the anonymous band of the others. {harmful} of "
+        f"{numbers.named(facts.client)}: {facts.axis} per epoch over the anonymous band of the others. {harmful} of "
         f"{int(computed.sum())} computed epochs are harmful." + (f" Marked window: epochs {marked}." if marked else "")
     )
 

@@ -11,7 +11,7 @@ from flcontrib_core.charts.credit import total_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_row, pick
 from flcontrib_core.charts.palette import palette_for, translucent
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import base_figure, plain, short, write_column, x_axis
+from flcontrib_core.charts.style import base_figure, client_label, write_column, x_axis
 from flcontrib_core.charts.ticks import signed_ticks
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import numbers
@@ -64,7 +64,7 @@ def ranking_facts(
     alerted = {a.client for a in report.detection.alerts}
     names = history.client_ids
     active = np.flatnonzero(history.participated.any(axis=0)).tolist()
-    order = sorted(active, key=lambda i: (-totals[i], names[i]))
+    order = sorted(active, key=lambda i: (-totals[i], numbers.place_of(names[i])))
     shown = order
     if len(order) > MOST_ROWS:  # the top and the bottom of both signs, and whoever has an alert
         marked = [i for i in order if names[i] in alerted][:8]
@@ -90,8 +90,9 @@ def ranking_alt(facts: RankingFacts) -> str:
     best, worst = facts.rows[0], facts.rows[-1]
     digits = numbers.digits_for(best.total, worst.total)
     return (
-        f"Total {facts.axis} per client, best first: {best.client} {numbers.signed(best.total, digits)} to "
-        f"{worst.client} {numbers.signed(worst.total, digits)}."
+        f"Total {facts.axis} per client, best first: "
+        f"{numbers.named(best.client)} {numbers.signed(best.total, digits)} to "
+        f"{numbers.named(worst.client)} {numbers.signed(worst.total, digits)}."
     )
 
 
@@ -121,7 +122,7 @@ def draw_ranking(facts: RankingFacts, mode: str, following: Following = NOTHING)
     room = (max(reach) - min(reach) or 1.0) * 0.07
     low, high = min(reach) - room, max(reach) + room
     _draw_dots(figure, facts, places, high, mode)
-    names = [short(r.client, 14) for r in rows]
+    names = [client_label(r.client, 14) for r in rows]
     bold = [r.alerted or r.client == following.client for r in rows]
     for place, r in zip(places, rows, strict=True):
         if r.client == following.client:
@@ -174,7 +175,7 @@ def _draw_dots(figure: Picture, facts: RankingFacts, places: list[int], edge: fl
             "color": [c if r.clear else p.page for c, r in zip(colours, rows, strict=True)],
             "line": {"color": colours, "width": 1.6},
         },
-        customdata=[[plain(r.client), interval_words(r, digits + 1), pick(r.position)] for r in rows],
+        customdata=[[client_label(r.client), interval_words(r, digits + 1), pick(r.position)] for r in rows],
         hovertemplate=f"<b>%{{customdata[0]}}</b><br><b>%{{x:+.{digits + 1}f}}</b> %{{customdata[1]}}<extra></extra>",
         **STILL,
     )

@@ -13,10 +13,9 @@ from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import (
     add_cells,
     base_figure,
+    client_label,
     epoch_axis,
     hatch_of,
-    plain,
-    short,
     write_column,
     x_axis,
     y_axis,
@@ -84,7 +83,7 @@ def schedule_alt(facts: ScheduleFacts) -> str:
     )
     for what, rails in (("Alert", facts.alerts), ("Blind", facts.blind)):
         for client, first, last in rails:
-            spoken += f" {what}: {client}, epochs {first} to {last}."
+            spoken += f" {what}: {numbers.named(client)}, epochs {first} to {last}."
     return spoken
 
 
@@ -136,7 +135,11 @@ def draw_schedule(facts: ScheduleFacts, mode: str, following: Following = NOTHIN
     top = facts.ceiling * 1.12
     for place, (client, first, last, what, colour) in enumerate(rails):
         _draw_rail(
-            figure, top + (place + 0.5) * RAIL * facts.ceiling, (first, last), f"{what}: {short(client, 16)}", colour
+            figure,
+            top + (place + 0.5) * RAIL * facts.ceiling,
+            (first, last),
+            f"{what}: {client_label(client, 16)}",
+            colour,
         )
     figure.update_layout(
         barmode="overlay",
@@ -179,7 +182,7 @@ class ExposureFacts:
 def exposure_facts(schedule: Schedule, also: str | None = None) -> ExposureFacts:
     """The most and the least seen clients, and ``also`` the followed one."""
     known = [(c, e, i) for i, (c, e) in enumerate(schedule.exposure.items()) if e is not None]
-    rows = sorted(known, key=lambda r: (-r[1], r[0]))
+    rows = sorted(known, key=lambda r: (-r[1], numbers.place_of(r[0])))
     shown = rows
     if len(rows) > MOST_BARS:
         half = MOST_BARS // 2
@@ -219,7 +222,7 @@ def draw_exposure(facts: ExposureFacts, mode: str, following: Following = NOTHIN
             "color": [p.ink if c == following.client else p.context for c, _, _ in rows],
             "line": {"width": 0},
         },
-        customdata=[[plain(c), pick(i)] for c, _, i in rows],
+        customdata=[[client_label(c), pick(i)] for c, _, i in rows],
         hovertemplate="<b>%{customdata[0]}</b><br><b>%{x:.0%}</b> of its epochs<extra></extra>",
         **STILL,
     )
@@ -236,7 +239,7 @@ def draw_exposure(facts: ExposureFacts, mode: str, following: Following = NOTHIN
         yref="y domain",
         line={"color": p.ink, "width": 1.6, "dash": "dot"},
     )
-    names = [f"<b>{short(c, 13)}</b>" if c == following.client else short(c, 13) for c, _, _ in rows]
+    names = [f"<b>{client_label(c, 13)}</b>" if c == following.client else client_label(c, 13) for c, _, _ in rows]
     title = {"text": "Share of its epochs that is computed", "font": {"size": 12, "color": p.secondary}}
     figure.update_layout(
         xaxis=x_axis(mode) | {"range": [0, 1], "title": title} | percent_ticks(0, 1, 2),

@@ -17,8 +17,9 @@ def sparkline_alt(facts: CumulativeFacts, client: str, window: tuple[int, int] |
     """Where the curve ends, and the marked window."""
     curve = next(c for c in facts.focus if c.client == client)
     end = float(curve.credit[facts.last_known])
+    ends = numbers.signed(end, numbers.digits_for(end))
     where = "" if window is None else f"; marked window: epochs {numbers.window(*window)}"
-    return f"{client}: running {facts.axis} ends at {numbers.signed(end, numbers.digits_for(end))}{where}."
+    return f"{numbers.named(client)}: running {facts.axis} ends at {ends}{where}."
 
 
 def draw_sparkline(facts: CumulativeFacts, client: str, window: tuple[int, int] | None, mode: str) -> Picture:

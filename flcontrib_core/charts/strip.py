@@ -9,7 +9,7 @@ import numpy as np
 from flcontrib_core.charts.following import STILL, pick
 from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.picture import Picture
-from flcontrib_core.charts.style import hatch_of, plain, short
+from flcontrib_core.charts.style import client_label, hatch_of
 from flcontrib_core.vocabulary import CellState, IntArray
 from flcontrib_core.words import wording
 
@@ -51,12 +51,12 @@ def draw_strip(
                 yaxis="y2",
                 customdata=[[pick(position[client])]] * len(at),
                 **STILL,
-                hovertemplate=f"{plain(client)}<br>epoch %{{x}}: {said}<extra></extra>",
+                hovertemplate=f"{client_label(client)}<br>epoch %{{x}}: {said}<extra></extra>",
             )
         absent = np.flatnonzero(state[1:] == CellState.ABSENT) + 1
         dot = {"size": 3, "color": p.absent}
         figure.add_scatter(x=absent, y=[y] * len(absent), mode="markers", marker=dot, yaxis="y2", hoverinfo="skip")
-    labels = [f"<b>{short(c, 11)}</b>" if c == followed else short(c, 11) for c, _ in rows]
+    labels = [f"<b>{client_label(c, 11)}</b>" if c == followed else client_label(c, 11) for c, _ in rows]
     figure.update_layout(
         barmode="overlay",
         yaxis2={

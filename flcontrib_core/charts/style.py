@@ -25,13 +25,19 @@ BAR = {"marker": {"line": {"width": 0}}}
 
 
 def plain(text: str) -> str:
-    """A client's name as text in Plotly, which would read <…> and &…; as markup."""
+    """A name as text in Plotly, which would read <…> and &…; as markup."""
     return numbers.visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def short(text: str, most: int) -> str:
     """A name that fits beside an axis, as text in Plotly."""
     return plain(text if len(text) <= most else text[: most - 1] + "…")
+
+
+def client_label(client: str, most: int | None = None) -> str:
+    """A client beside its marks, whole or as far as there is room; a number is never left alone on a chart."""
+    name = numbers.named(client)
+    return plain(name) if most is None else short(name, most)
 
 
 def base_figure(mode: str, height: int, **margins: int) -> Picture:

@@ -9,11 +9,12 @@ import numpy as np
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json
+from flcontrib_core.words.numbers import in_order
 
 
 def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
     """Per utility and client one entry per report (None where the client or the utility is missing)."""
-    clients = sorted({c for r in reports for c in r.history.client_ids})
+    clients = in_order({c for r in reports for c in r.history.client_ids})
     shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
     utilities: dict[str, Any] = {}
     for u in shared:

@@ -26,9 +26,9 @@ from flcontrib_core.reports.page import (
 from flcontrib_core.reports.record import Record, record_of
 from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
-from flcontrib_core.words import OBSERVED_ONLY, step_line, verdict_name
+from flcontrib_core.words import OBSERVED_ONLY, step_line, verdict_name, wording
 from flcontrib_core.words.decisions import DECLARED, NOT_DECIDED, note_line
-from flcontrib_core.words.numbers import credited, half_width, moment, probability, several, signed, span
+from flcontrib_core.words.numbers import credited, half_width, moment, named, probability, several, signed, span
 from flcontrib_core.words.readers import IN_THE_EXTRACT
 from flcontrib_core.words.remarks import WITHOUT_VALUES
 
@@ -43,7 +43,7 @@ def extract_page(content: dict[str, Any], json_name: str) -> str:
     """The page of one client, from the extract's JSON and nothing else."""
     client, record = content["client"], record_of(content)
     return page(
-        f"Extract for {client}",
+        f"Extract for {named(client)}",
         [
             _head(content, record),
             *(_alert(alert, record.reviews) for alert in content["alerts"]),
@@ -60,10 +60,10 @@ def extract_page(content: dict[str, Any], json_name: str) -> str:
 
 def _head(content: dict[str, Any], record: Record) -> str:
     alerts, client = content["alerts"], content["client"]
-    said = f"{client}: {verdict_name(VerdictKind(content['verdict'])).lower()}"
+    said = f"{named(client)}: {verdict_name(VerdictKind(content['verdict'])).lower()}"
     if alerts:
-        said = f"{client}: {several(len(alerts), 'alert')} in this run"
-    badges = [badge(f"extract for {client}"), badge(f"{content['preset']} threshold")]
+        said = f"{named(client)}: {several(len(alerts), 'alert')} in this run"
+    badges = [badge(f"extract for {named(client)}"), badge(f"{content['preset']} threshold")]
     if content["warnings"]:
         badges.append(badge(several(len(content["warnings"]), "warning") + " about the log", "care"))
     warned = bullets(content["warnings"]) if content["warnings"] else ""
@@ -170,7 +170,7 @@ def _table(content: dict[str, Any]) -> str:
 def _updates(content: dict[str, Any]) -> str:
     found = content["updates"]
     if found is None:
-        return section("Your recorded updates", paragraph("This run is a table: it holds no updates to compare."))
+        return section("Your recorded updates", paragraph(wording.NO_UPDATES))
     rows = [[str(r["epoch"]), str(r["data_size"]), r["sha256"]] for r in found["rows"]]
     words = f"sha256 of the {found['hashed']}."
     if found["stored_in_16_bits"]:

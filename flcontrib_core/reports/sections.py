@@ -22,7 +22,7 @@ from flcontrib_core.words import (
     verdict_reason,
     worst_status,
 )
-from flcontrib_core.words.numbers import count, probability, several, share, signed
+from flcontrib_core.words.numbers import count, named, probability, several, share, signed
 
 MOST_TABLE_ROWS = 200
 
@@ -92,7 +92,7 @@ def schedule_section(report: AuditReport) -> str:
     exposure = [e for e in plan.exposure.values() if e is not None]
     how_many = f"{'at most' if plan.at_most else 'exactly'} {plan.k}"
     spots = [
-        f"{s.client}, epochs {s.first}–{s.last}: {several(s.missed, 'participation')} without a value"
+        f"{named(s.client)}, epochs {s.first}–{s.last}: {several(s.missed, 'participation')} without a value"
         for s in plan.blind_spots[:10]
     ]
     return section(

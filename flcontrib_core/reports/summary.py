@@ -17,7 +17,7 @@ from flcontrib_core.words import (
     undecided_sentence,
 )
 from flcontrib_core.words.decisions import NOT_DECIDED
-from flcontrib_core.words.numbers import several
+from flcontrib_core.words.numbers import named, several
 from flcontrib_core.words.readers import IN_THE_REPORT, NOT_MEANT
 
 MOST_IN_SUMMARY = 5
@@ -53,7 +53,9 @@ def decisions_section(report: AuditReport, record: Record) -> str:
     elsewhere = [r for r in reviews.recorded() if r.key not in here]
     if elsewhere:
         parts.append(paragraph("Recorded about alerts that another computation of this run raised:", "second small"))
-        parts.append(bullets([f"{r.client}, {r.verdict}: {step_line(step)}" for r in elsewhere for step in r.steps]))
+        parts.append(
+            bullets([f"{named(r.client)}, {r.verdict}: {step_line(step)}" for r in elsewhere for step in r.steps])
+        )
     source = "As recorded in the audit log; no computation confirms what people decided."
     return section("Record of decisions", *parts, paragraph(source, "second small"))
 

@@ -11,9 +11,9 @@ def contribution_title(best: str | None, clearly_below: Sequence[str]) -> str:
     """Who contributed most, and who is clearly below zero; ``best`` is None where nobody took part."""
     if best is None:
         return "Nobody took part in this run"
-    words = f"{best} contributed most"
+    words = f"{numbers.named(best)} contributed most"
     if len(clearly_below) == 1:
-        return f"{words}; {clearly_below[0]} is the only one clearly below zero"
+        return f"{words}; {numbers.named(clearly_below[0])} is the only one clearly below zero"
     below = f"{numbers.count(len(clearly_below))} clients are" if clearly_below else "nobody is"
     return f"{words}; {below} clearly below zero"
 

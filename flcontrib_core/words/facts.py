@@ -26,6 +26,7 @@ from flcontrib_core.words.numbers import (
     epoch_list,
     interval,
     listing,
+    named,
     plain,
     several,
     share,
@@ -63,6 +64,7 @@ def sentences(facts: Iterable[Fact], client: str) -> list[str]:
 
 def sentence(fact: Fact, client: str) -> str:
     """The fact in words; ``client`` is whom it is about."""
+    client = named(client)
     if isinstance(fact, Reason):
         return _reason(fact, client)
     if isinstance(fact, Objection):
@@ -281,7 +283,11 @@ def _rest(fact: o.Context | f.Quiet | f.Remark, client: str) -> str:
         case o.FalseAlarmRate():
             return false_alarm_sentence(fact)
         case f.BelowThreshold():
-            return f"Its strongest window stays {signed(fact.scales, 1)} scales from the threshold."
+            if fact.scales > 0:
+                return (
+                    f"Its strongest window is {plain(fact.scales, 1)} scales above the threshold; no alert came of it."
+                )
+            return f"Its strongest window stays {plain(-fact.scales, 1)} scales below the threshold."
         case f.ReflectionOfAnother():
             return "Its strongest window is the reflection of a stronger change by another client."
         case f.OpposedUpdates():
@@ -321,7 +327,7 @@ def _coverage(fact: f.ValuesPartlyComputed) -> str:
 def others(clients: Others) -> str:
     """The other clients by name, or their number where the names were taken out."""
     if clients.names:
-        return listing(clients.names)
+        return listing([named(name) for name in clients.names])
     return "another client" if clients.count == 1 else f"{clients.count} other clients"
 
 

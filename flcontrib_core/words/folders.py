@@ -23,7 +23,7 @@ def folder_understood(understood: Mapping[str, Any]) -> tuple[str, ...]:
     told = [
         f"Clients' files hold {understood['kind']}: {understood['kind_from']}.",
         f"{numbers.several(rounds, 'round')}, {when}, which become epochs 1 to {rounds}.",
-        f"{numbers.several(len(clients), 'client')}: {numbers.listing(clients, 12)}.",
+        f"{numbers.several(len(clients), 'client')}: {numbers.listing([numbers.named(c) for c in clients], 12)}.",
         f"{numbers.count(understood['parameters'])} parameters in {numbers.several(understood['tensors'], 'tensor')}.",
         SERVER_FILES[understood["server_files"]],
         f"The initial model: {understood['initial_model']}.",

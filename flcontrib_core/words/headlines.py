@@ -184,12 +184,12 @@ def provisional_lines(raised: Sequence[ProvisionalAlert], alerts: Sequence[Alert
         ends = "" if kept is None or kept.window is None else f", epochs {numbers.window(*kept.window)}"
         found = "it stands" if same else "it did not hold" if other is None else f"now: {verdict_name(other.verdict)}"
         settled = f"{found}{ends}" if kept else found
-        seen = f"{told.client}, {when}: {verdict_name(told.verdict)}, told after epoch {told.seen_after}"
+        seen = f"{numbers.named(told.client)}, {when}: {verdict_name(told.verdict)}, told after epoch {told.seen_after}"
         lines.append(f"{seen}; {settled}.")
     return lines
 
 
 def undecided_sentence(report: AuditReport, most: int = 5) -> str | None:
     """Clients about which the data cannot decide; None where there are none."""
-    names = [c.client for c in report.detection.clients if c.verdict is VerdictKind.NO_VERDICT]
+    names = [numbers.named(c.client) for c in report.detection.clients if c.verdict is VerdictKind.NO_VERDICT]
     return f"No verdict for {numbers.listing(names, most)}: the data cannot decide." if names else None

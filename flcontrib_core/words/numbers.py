@@ -6,8 +6,10 @@ Help is up: contributions are turned so that a positive number helped the model,
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from flcontrib_core.vocabulary import Orientation
 
@@ -123,6 +125,31 @@ def epoch_list(epochs: Sequence[int], most: int | None = None) -> str:
     rest = sum(b - a + 1 for a, b in runs[most:]) if most is not None else 0
     more = f" and {rest} more" if rest else ""
     return f"epoch {listed}" if len(runs) == 1 and runs[0][0] == runs[0][1] else f"epochs {listed}{more}"
+
+
+def named(client: str) -> str:
+    """A client as words speak of it: one whose id has no letter would read as an amount, an epoch or a class.
+
+    >>> named("hospital-a"), named("11")
+    ('hospital-a', 'client 11')
+    """
+    return client if any(c.isalpha() for c in client) else f"client {client}"
+
+
+def in_order(clients: Iterable[str]) -> list[str]:
+    """Clients as a reader would list them: 2 stands before 10.
+
+    >>> in_order(["site 10", "site 2", "10", "9"])
+    ['9', '10', 'site 2', 'site 10']
+    """
+    return sorted(clients, key=place_of)
+
+
+@lru_cache(maxsize=1 << 14)
+def place_of(client: str) -> tuple[tuple[tuple[bool, int, str], ...], str]:
+    """What ``in_order`` compares: digits by their number, all else by its letters."""
+    parts = [part for part in re.split(r"(\d+)", client) if part]
+    return tuple((not p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts), client
 
 
 def listing(names: Sequence[str], most: int = 4) -> str:

@@ -21,7 +21,7 @@ def client_headline(report: AuditReport, client: str) -> str:
         more = f"; {numbers.several(len(own) - 1, 'more alert')}" if len(own) > 1 else ""
         return f"{alert_title(own[0])}{more}"
     verdict = next(c.verdict for c in report.detection.clients if c.client == client)
-    return f"{client}: {verdict_name(verdict).lower()}"
+    return f"{numbers.named(client)}: {verdict_name(verdict).lower()}"
 
 
 def epoch_headline(history: ContributionHistory, epoch: int) -> str:

@@ -88,7 +88,8 @@ def plan_title(schedule: Schedule) -> str:
     if schedule.unseen_clients:
         many = len(schedule.unseen_clients)
         return f"{sentence}; {numbers.several(many, 'client is', 'clients are')} never seen"
-    return f"{sentence}; every client is seen in at least {numbers.share(schedule.lowest_exposure)} of its epochs"
+    seen = f"at least {numbers.share(schedule.lowest_exposure)} of" if schedule.lowest_exposure < 1 else "all"
+    return f"{sentence}; every client is seen in {seen} its epochs"
 
 
 def plan_criterion(schedule: Schedule) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.objections import ValuesUnknown
-from flcontrib_core.words.numbers import listing, probability, several, span, window
+from flcontrib_core.words.numbers import listing, named, probability, several, span, window
 
 OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
 VERDICT_NAMES = {
@@ -53,7 +53,7 @@ def verdict_badge(alert: Alert) -> str:
 def alert_title(alert: Alert) -> str:
     """What was seen, in the fewest words that stay true: 'client-02 lowered the model's quality in epochs 12–20'."""
     where = " over the whole run" if alert.window is None else f" in {span(alert.window)}"
-    return f"{alert.client} {_what(alert)}{where}"
+    return f"{named(alert.client)} {_what(alert)}{where}"
 
 
 def _what(alert: Alert) -> str:
@@ -99,4 +99,4 @@ def strongest_channels(alert: Alert, most: int = 2) -> str:
 def alert_line(alert: Alert) -> str:
     """'client-02, epochs 12–20, probability 0.99': who, when, how sure."""
     where = [] if alert.window is None else [span(alert.window)]
-    return ", ".join([alert.client, *where, how_sure(alert)])
+    return ", ".join([named(alert.client), *where, how_sure(alert)])

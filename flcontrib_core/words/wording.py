@@ -29,6 +29,8 @@ OUTDATED = (
     "Recompute it: this version stores more about a result than the older one did, and never guesses what is missing. "
     "Decisions about its alerts stand, and evaluations that were remembered are used again."
 )
+NO_UPDATES = "None stand here: this run is a table, or its log was not kept any more when this was written."
+LOG_NOT_KEPT = "The log of this run is not kept any more: add it again to compute anything from it."
 STALE = "The old result is kept until then; results of two versions are never mixed."
 EMPTY = (
     "This workspace holds no run. Bring in a log of a federated training, or a table of contributions: then this page "
@@ -43,8 +45,8 @@ SO_FAR = (
     "end."
 )
 GROWING = (
-    "This run is still being recorded. Every look is another chance of a false alarm, so an alert needs more here than "
-    "in a finished run (the online preset), and it is provisional until the training has ended."
+    "Until somebody says that the training has ended, this run may still grow. Every look is another chance of a false "
+    "alarm, so an alert needs more here than in a finished run (the online preset), and it is provisional."
 )
 AT_WORK = "A recorder is at work in its folder."
 NOT_AT_WORK = "No recorder is at work in its folder: the training has ended, or it broke off and may go on."

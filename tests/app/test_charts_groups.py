@@ -69,7 +69,7 @@ def test_change_points_name_the_client_and_never_certainty() -> None:
     report.detection.change_points.changes[client] = ((8, 10, 1.0),)
     facts = change_point_facts(report, 0.5)
     assert facts.above == ((client, 8, 10, 1.0),)
-    assert change_words(facts.above) == f"{client} 8–10: 0.99 together"
+    assert change_words(facts.above) == f"{client} at 8–10: 0.99 together"
     assert f"{client} at 8–10 (0.99)" in change_point_alt(facts)
     assert change_point_rows(facts)[7][client] == 0.5
     assert "No client has a change" in change_point_alt(change_point_facts(made_report(alerts=False), 0.99))

@@ -23,7 +23,7 @@ def test_a_recording_is_followed_on_every_page_and_its_link_survives_its_end() -
             shown = opened(folder / "workspace", view, entry, epoch="3")
             assert not shown.exception, view
             assert "Provisional" in words(shown), view
-            assert "still being recorded" in words(shown), view
+            assert "this run may still grow" in words(shown), view
         overview = opened(folder / "workspace", "overview", entry)
         assert title(overview).startswith("After 12 epochs: 1 of 6 clients stands out")
         assert "No recorder is at work in its folder" in words(overview)

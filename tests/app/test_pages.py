@@ -84,7 +84,7 @@ def opened(folder: Path, view: str, run: RunEntry | None = None, **url: str) -> 
 
 
 def title(shown: AppTest) -> str:
-    return " | ".join(str(t.value).replace("\\", "") for t in shown.title)
+    return " | ".join(str(t.value).replace("\\", "").replace("\u2060", "") for t in shown.title)
 
 
 def words(shown: AppTest) -> str:

@@ -90,3 +90,17 @@ def test_order_and_view_stand_in_the_link(several: tuple[Path, RunEntry]) -> Non
     assert shown.query_params["order"] == "name"
     assert shown.query_params["show"] == "curves"
     assert "all others are the grey band" in str([g.proto.label for g in shown.get("button_group")])
+
+
+def test_a_strict_result_leaves_no_choice_behind_for_the_next_one(several: tuple[Path, RunEntry]) -> None:
+    """What a job shows so far is strict as well: who watched it must not be left with fewer alerts than it found."""
+    folder, run = several
+    with Workspace(folder) as workspace:
+        audit_in_workspace(workspace, run.digest, AuditSettings(preset="strict").record())
+        results = {str(r.settings["preset"]): r for r in workspace.results(run.digest, "audit")}
+    shown = opened(folder, "alerts", run, result=results["strict"].digest[:16])
+    assert [c.value for c in shown.button_group if c.key == "only-preset"] == ["strict"]
+    shown.query_params["result"] = results["default"].digest[:16]
+    shown.run()
+    assert [c.value for c in shown.button_group if c.key == "preset"] == ["default"]
+    assert "preset" not in shown.query_params

@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -440,6 +441,62 @@ def test_all_files_of_a_session_count_together() -> None:
     ]
     held.remove("s", "a")
     assert held.add("s", "b", 10)
+
+
+def test_all_pages_of_an_address_count_together_while_they_are_open() -> None:
+    """Sixty-four pages of one address would otherwise hold thirty-two gigabytes of the server's memory."""
+    closed: set[str] = set()
+    held = SessionBytes(most=10, most_of_address=15, is_open=lambda session: session not in closed)
+    assert [held.add(s, "a", 8, "1.2.3.4") for s in ("s", "t")] == [True, False]
+    assert held.add("u", "a", 8, "5.6.7.8"), "another address has its own"
+    closed.add("s")
+    assert held.add("t", "a", 8, "1.2.3.4"), "the first page has gone, and its files with it"
+    assert not held.add("v", "a", 8, "1.2.3.4")
+    held.remove("t", "a")
+    assert held.add("v", "a", 8, "1.2.3.4")
+
+
+def test_a_file_that_never_arrives_is_not_counted() -> None:
+    statuses: list[int] = []
+
+    async def refusing(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 400, "headers": []})
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    async def three_times() -> None:
+        guard = Guard(refusing)
+        headers = [(b"host", b"localhost"), (b"content-length", str(400 << 20).encode())]
+        for session in "abc":
+            path = f"/_stcore/upload_file/{session}/file"
+            scope = {"type": "http", "method": "PUT", "path": path, "headers": headers, "client": ("1.2.3.4", 5)}
+            await guard(scope, anyio.sleep_forever, send)
+
+    anyio.run(three_times)
+    assert statuses == [400, 400, 400]
+
+
+def test_slow_bodies_of_an_address_are_bounded_on_a_running_server(server: Streaming) -> None:
+    """So many unfinished uploads are taken, the next is answered at once, and reading pages goes on beside them."""
+    head = f"PUT {ROUTE}/slow.flrun HTTP/1.1\r\nHost: localhost\r\n{TOKEN_HEADER}: {server.tokens[0]}\r\n"
+    head += "Content-Length: 1000000\r\n\r\n"
+
+    def answer_of(one: socket.socket) -> bytes:
+        return one.recv(100).split(b"\r\n")[0]
+
+    with ExitStack() as opened:
+        slow = []
+        for _ in range(MOST_UPLOADS_PER_ADDRESS + 2):
+            one = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS)
+            slow.append(opened.enter_context(one))
+            one.sendall(head.encode() + b"PK\3\4")
+        readable: set[socket.socket] = set()
+        while len(readable) < 4:  # four uploads have a slot; the others are told to come back
+            readable |= set(select.select([one for one in slow if one not in readable], [], [], PATIENCE_SECONDS)[0])
+        assert {answer_of(one) for one in readable} == {b"HTTP/1.1 503 Service Unavailable"}
+        assert asked(server, "/_stcore/health")[0] == 200
+    wait_until(lambda: server.left_over() == [], "nothing of the unfinished uploads stays")
 
 
 def test_a_sender_that_drips_or_falls_silent_is_taken_for_gone() -> None:

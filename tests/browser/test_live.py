@@ -42,7 +42,7 @@ def test_a_growing_recording_is_followed_and_its_alert_settles(
     expect(title).to_contain_text("After 12 epochs: ")
     page.get_by_role("button", name="The training has ended").click()
     expect(title).to_have_text(
-        "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–8, a fact about the file"
+        "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–\u20608, a fact about the file"
     )
     expect(main.get_by_text("Provisional", exact=True)).to_have_count(0)
     page.get_by_role("link", name="Alerts", exact=True).click()

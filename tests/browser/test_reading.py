@@ -72,11 +72,11 @@ def saved(page: Page, name: str) -> tuple[Download, bytes]:
 
 def test_copied_link_shows_the_same_evidence(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("alerts", **EVIDENCE))
-    settled(page, "client-03 sent empty updates in epochs 5–8")
+    settled(page, "client-03 sent empty updates in epochs 5–\u20608")
     page.get_by_role("radio", name="Accuracy").or_(page.get_by_role("button", name="Accuracy")).first.click()
     expect(page).to_have_url(re.compile("utility=accuracy"))
     other = open_page(page.url)
-    settled(other, "client-03 sent empty updates in epochs 5–8")
+    settled(other, "client-03 sent empty updates in epochs 5–\u20608")
     expect(other.get_by_test_id("chart").first).to_contain_text("Accuracy", ignore_case=True)
 
 

@@ -19,8 +19,8 @@ from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served, wait_for_
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=MILLISECONDS)
-VERDICT = "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–8, a fact about the file"
-EVIDENCE = "client-03 sent empty updates in epochs 5–8"
+VERDICT = "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–\u20608, a fact about the file"
+EVIDENCE = "client-03 sent empty updates in epochs 5–\u20608"
 
 
 def test_first_screen_says_the_verdict_and_draws_it(served: Served, open_page: Opener) -> None:

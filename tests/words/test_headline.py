@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, VerdictKind
+from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import headline, quiet_badge, quiet_sentence, strongest_channels, values_behind
+from flcontrib_core.words.headlines import alerts_above, so_far, undecided_sentence
+from tests.reports.made_reports import made_report
 from tests.words.made_facts import full_report
 
 
@@ -32,6 +36,34 @@ def test_only_what_accuses_is_counted(kind: VerdictKind) -> None:
         assert said.startswith("No harm found")
         assert "Strongest" not in said
     assert report.detection.alerts[0].client in said
+
+
+def test_a_stricter_preset_keeps_what_lies_above_it() -> None:
+    report = full_report()
+    scores = sorted({a.score for a in report.detection.alerts})
+    kept = alerts_above(report, scores[0])
+    assert {a.score for a in kept} == set(scores[1:])
+    assert alerts_above(report, None) == report.detection.alerts
+
+
+def test_a_preview_says_how_far_it_has_come() -> None:
+    report = made_report()
+    state = report.history.state.copy()
+    state[[4, 6, 7]] = np.where(state[[4, 6, 7]] == CellState.NOT_COMPUTED, CellState.PENDING, state[[4, 6, 7]])
+    assert so_far(report) == ""
+    assert so_far(replace(report, history=replace(report.history, state=state))) == "After 17 of 20 epochs: "
+
+
+def test_clients_without_a_verdict_are_named_and_nobody_where_there_is_none() -> None:
+    report = full_report()
+    decided = tuple(c for c in report.detection.clients if c.verdict is not VerdictKind.NO_VERDICT)
+    open_ones = [c.client for c in report.detection.clients if c.verdict is VerdictKind.NO_VERDICT]
+    said = undecided_sentence(report)
+    assert open_ones
+    assert said is not None
+    assert said.startswith("No verdict for ")
+    assert open_ones[0] in said
+    assert undecided_sentence(replace(report, detection=replace(report.detection, clients=decided))) is None
 
 
 def test_questions_and_advisories_accuse_nobody() -> None:

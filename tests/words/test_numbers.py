@@ -94,3 +94,26 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     outcome = doctest.testmod(numbers)
     assert outcome.attempted >= 5
     assert outcome.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("client", "called"),
+    [
+        ("7", "client 7"),
+        ("007", "client 007"),
+        ("10.0.0.3", "client 10.0.0.3"),
+        ("٣", "client ٣"),
+        ("a7", "a7"),
+        ("病院", "病院"),
+    ],
+)
+def test_only_a_name_without_a_letter_is_introduced(client: str, called: str) -> None:
+    assert numbers.named(client) == called
+    assert numbers.named(called) == called
+
+
+def test_clients_are_listed_by_their_numbers() -> None:
+    ids = [str(i) for i in range(1, 13)]
+    assert numbers.in_order(sorted(ids)) == ids
+    assert numbers.in_order(["b2", "b10", "a"]) == ["a", "b2", "b10"]
+    assert sorted(numbers.in_order(["1", "01", "٠١"])) == sorted(["1", "01", "٠١"])

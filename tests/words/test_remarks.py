@@ -47,6 +47,10 @@ MADE: list[HistoryRemark] = [
 ]
 
 
+def test_a_decay_is_told_with_what_it_comes_to() -> None:
+    assert remark_phrase(s.Decayed(0.9, 7)) == "values multiplied by 0.9^7 = 0.478"
+
+
 def test_the_examples_are_all_remarks_there_are() -> None:
     assert {type(remark) for remark in MADE} == set(REMARKS.values())
 

@@ -12,6 +12,7 @@ import pytest
 
 from flcontrib_core import words
 from flcontrib_core.auditing import AuditReport, audit
+from flcontrib_core.charts import draw_ranking, ranking_facts
 from flcontrib_core.commands.assessing import print_audit
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind, alert_key
@@ -22,6 +23,7 @@ from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.recorder import RunRecorder
+from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words.decisions import NOT_DECIDED
 from flcontrib_core.words.numbers import visible
 from flcontrib_core.workspace import Workspace
@@ -78,6 +80,24 @@ def test_the_report_says_every_fact(names: tuple[str, ...]) -> None:
         assert all(visible(line) in shown for line in words.sentences(verdict.facts, verdict.client))
     for line in words.sentences(report.detection.remarks, ""):
         assert visible(line) in shown
+
+
+def test_a_number_is_nowhere_left_alone_as_a_client_s_name() -> None:
+    """'Strongest: 11' and '2 contributed most' read as amounts: such a client is called by what it is."""
+    report = full_report(DIGITS)
+    first = report.detection.alerts[0]
+    who = f"client {first.client}"
+    assert f": {who}, " in words.headline(report)
+    assert words.alert_title(first).startswith(f"{who} ")
+    assert words.client_headline(report, first.client).startswith(f"{who} ")
+    assert (
+        words.contribution_title("2", ("7",))
+        == "client 2 contributed most; client 7 is the only one clearly below zero"
+    )
+    named = [s for a in report.detection.alerts for s in said_of(a)]
+    assert any("client 2" in sentence for sentence in named)
+    ranking = draw_ranking(ranking_facts(report, "loss", FillPolicy.EQUAL), "light")
+    assert all(label.removeprefix("<b>").startswith("client ") for label in ranking.layout["yaxis"]["ticktext"])
 
 
 @by_naming
@@ -235,7 +255,7 @@ def _bare(text: str) -> str:
 
     The page puts a blank where the other skins spell out a tab or a line break.
     """
-    flat = " ".join(text.split()).replace("[U+0009]", " ").replace("[U+000A]", " ")
+    flat = " ".join(text.replace("\u2060", "").split()).replace("[U+0009]", " ").replace("[U+000A]", " ")
     return "".join(c for c in visible(flat).lower() if c.isalnum())
 
 

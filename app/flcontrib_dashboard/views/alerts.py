@@ -66,19 +66,22 @@ def pick_preset(report: AuditReport) -> tuple[str, float | None]:
     rates = {r.preset: r for r in preset_rates(report.history)}
     computed = report.detection.preset
     choices = list(rates) if computed == next(iter(rates)) else [computed]
-    if st.session_state.get("preset") not in choices:
-        st.session_state["preset"] = state.from_url("preset", choices, computed)
+    # Where there is nothing to choose nothing is chosen: what a job shows so far is strict, its result is not.
+    key = "preset" if len(choices) > 1 else "only-preset"
+    if st.session_state.get(key) not in choices:
+        st.session_state[key] = state.from_url("preset", choices, computed)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         st.segmented_control(
-            "Preset", choices, key="preset", format_func=str.capitalize, label_visibility="collapsed", required=True
+            "Preset", choices, key=key, format_func=str.capitalize, label_visibility="collapsed", required=True
         )
         lines = rate_lines(rates.values())
         if computed not in rates:  # a growing run's own preset, with the rate of looking often
             lines = [false_alarm_sentence(report.detection.false_alarms)]
         words = "  \n".join(controls.text_of(line) for line in lines)
         st.markdown(f":small[{words}]", width="stretch")
-    chosen = str(st.session_state["preset"])
-    state.remember(preset=None if chosen == computed else chosen)
+    chosen = str(st.session_state[key])
+    if len(choices) > 1:
+        state.remember(preset=None if chosen == computed else chosen)
     return chosen, None if chosen == computed else rates[chosen].threshold
 
 
@@ -109,7 +112,7 @@ def card(shown: state.Shown, alert: Alert, decided: str, reviews: Reviews) -> No
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
-                controls.card_title(controls.text_of(alert.client), width="content")
+                controls.card_title(controls.text_of(numbers.named(alert.client)), width="content")
                 controls.verdict_badge(alert, verdict_name(alert.verdict))
             st.badge(decided, color=STATE_COLOURS.get(decided, "gray"))  # type: ignore[arg-type]
         when = "The whole run" if alert.window is None else f"Epochs **{epochs_of(alert)}**"
@@ -192,7 +195,7 @@ def inbox(shown: state.Shown) -> None:
     _, threshold = pick_preset(report)
     alerts = alerts_above(report, threshold)
     reviews = state.reviews(shown.entry)
-    top.title(controls.text_of(headline(report, threshold, reviews)))
+    top.title(controls.title_of(headline(report, threshold, reviews)))
     if alerts:
         top.caption(controls.text_of(decided_sentence(alerts, reviews)))
         listed(shown, alerts)
@@ -214,7 +217,7 @@ def inbox(shown: state.Shown) -> None:
         with st.container(border=True, gap="xsmall"):
             controls.card_title("Without an alert, but worth knowing")
             for client in undecided[:MOST_UNDECIDED]:
-                said = f"{client.client}: {verdict_name(client.verdict)}. {verdict_reason(client)}"
+                said = f"{numbers.named(client.client)}: {verdict_name(client.verdict)}. {verdict_reason(client)}"
                 st.text(numbers.visible(said))
             if len(undecided) > MOST_UNDECIDED:
                 st.caption(f"{numbers.count(len(undecided) - MOST_UNDECIDED)} more are in the report's JSON.")

@@ -105,7 +105,7 @@ def windows(points: ChangePoints) -> None:
     controls.card_title("Stretches that probably deviate")
     found = deviating_windows(points)
     for window in found[:MOST_WINDOWS]:
-        st.markdown(f"**{controls.text_of(window.client)}** {controls.text_of(window_words(window))}")
+        st.markdown(f"**{controls.text_of(numbers.named(window.client))}** {controls.text_of(window_words(window))}")
     if len(found) > MOST_WINDOWS:
         st.caption(f"{numbers.count(len(found) - MOST_WINDOWS)} more in the report's JSON.")
     if not found:

@@ -95,7 +95,7 @@ def groups(
     with right, st.container(border=True, height="stretch", gap="xsmall"):
         worth(found)
         for g, members in enumerate(facts.groups):
-            names = ", ".join(members[:MOST_NAMES]) + (" …" if len(members) > MOST_NAMES else "")
+            names = ", ".join(map(numbers.named, members[:MOST_NAMES])) + (" …" if len(members) > MOST_NAMES else "")
             here = ", with the client you follow" if following.client in members else ""
             st.markdown(f"**Group {g + 1}** ({numbers.count(len(members))}{here}): {controls.text_of(names)}")
 
@@ -142,7 +142,9 @@ def marking(shown: state.Shown, found: Separation) -> None:
     controls.card_title("Marked by hand")
     st.caption(
         "An operator's word, not truth; no verdict reads it. "
-        + "; ".join(controls.text_of(f"{m.client} marked {m.mark} by {m.by}") for m in marks[:MOST_NAMES])
+        + "; ".join(
+            controls.text_of(f"{numbers.named(m.client)} marked {m.mark} by {m.by}") for m in marks[:MOST_NAMES]
+        )
     )
     score = jaccard_of_marked(found, lists[Mark.HONEST], lists[Mark.DISHONEST])
     if score is not None:

@@ -105,7 +105,7 @@ def how(report: AuditReport, epoch: int) -> None:
     st.text(numbers.several(int(history.evaluations[epoch]), "evaluation"))
     best = history.best_subset[epoch] if epoch < len(history.best_subset) else None
     if best is not None:
-        names = numbers.listing([history.client_ids[i] for i in best], 12)
+        names = numbers.listing([numbers.named(history.client_ids[i]) for i in best], 12)
         st.text(numbers.visible(f"Best group S* of those evaluated: {names or 'nobody'}"))
     for remark in history.remarks:
         if epoch in remark.epochs:

@@ -55,7 +55,7 @@ def elsewhere() -> None:
             said = (
                 f"{numbers.several(open_ones, 'question')} outstanding" if open_ones else "Every question is answered"
             )
-            left_out = [v.client for v in asked.voters if v.left_out]
+            left_out = [numbers.named(v.client) for v in asked.voters if v.left_out]
             apart = f" Disagrees with all others and is left out: {numbers.listing(left_out, 6)}." if left_out else ""
             st.caption(controls.text_of(f"{said}. `flcontrib tell` takes answers in.{apart}"))
             columns = {"Epoch": [e.epoch for e in asked.epochs], "Asked": [e.asked for e in asked.epochs]}

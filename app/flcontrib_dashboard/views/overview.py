@@ -76,7 +76,7 @@ def cards(shown: state.Shown) -> None:
 
 def alert_card(shown: state.Shown, alert: Alert, small: CumulativeFacts | None, mode: str, reviews: Reviews) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        controls.card_title(controls.text_of(alert.client), width="content")
+        controls.card_title(controls.text_of(numbers.named(alert.client)), width="content")
         controls.verdict_badge(alert, verdict_badge(alert))
     if small is not None and alert.client in [c.client for c in small.focus]:
         show_picture(
@@ -119,9 +119,8 @@ def quiet_card(report: AuditReport, marked: set[str]) -> None:
         st.badge(quiet_badge(report), icon=":material/check:" if undecided is None else None, color="gray")
     highest = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
     if highest is not None:
-        st.markdown(
-            f"Highest probability **{numbers.probability(highest.probability)}** ({controls.text_of(highest.client)})."
-        )
+        who = controls.text_of(numbers.named(highest.client))
+        st.markdown(f"Highest probability **{numbers.probability(highest.probability)}** ({who}).")
     shift = visible_shift(report)
     if shift is not None:
         st.markdown(shift)
@@ -247,7 +246,7 @@ def group_means(shown: state.Shown, utility: str, following: Following) -> None:
 shown = controls.need_report("Overview", unfinished=True)
 if shown is not None:
     report = shown.report
-    st.title(controls.text_of(headline(report, reviews=state.reviews(shown.entry))))
+    st.title(controls.title_of(headline(report, reviews=state.reviews(shown.entry))))
     sample = "This is a sample run with known truth." if state.is_sample(shown.entry) else ""
     said = f"{quiet_sentence(report)} {sample}".strip()
     if said:

@@ -39,7 +39,7 @@ def show(account: Account) -> None:
     if shown is None or account.client not in shown.report.history.client_ids:
         st.title("There is no result about you yet")
         return
-    st.title(controls.text_of(client_headline(shown.report, account.client)))
+    st.title(controls.title_of(client_headline(shown.report, account.client)))
     st.caption(f"{OBSERVED_ONLY} {IN_THE_EXTRACT}")
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Your extract")

@@ -111,13 +111,13 @@ def for_one_client(shown: state.Shown) -> None:
     controls.card_title("For one client")
     st.caption(extracts.WORDS)
     followed = selection.of_url(shown.report).client
-    names = sorted(shown.report.history.client_ids)
+    names = numbers.in_order(shown.report.history.client_ids)
     client = st.selectbox(
         "Client",
         names,
         index=names.index(followed) if followed and len(names) <= selection.MOST_IN_LIST else None,
         placeholder="Choose a client",
-        format_func=numbers.visible,
+        format_func=lambda c: numbers.visible(numbers.named(c)),
     )
     if client:
         extracts.downloads(shown, client)

@@ -26,7 +26,7 @@ def show() -> None:
         controls.next_steps(("contributions", "See the table's values"), ("upload", "Bring in a run log"))
         return
     shown = state.shown_report(entry)
-    if shown is None and state.lacking(entry.digest) is not None:
+    if shown is None and (not entry.available or state.lacking(entry.digest) is not None):
         controls.need_report("Scheduler")
         return
     without = None if shown is None else shown.report.history.without_values
