@@ -34,6 +34,8 @@ clients repeat such updates by chance (equal signs): there only a repeat bit for
 STEADY_COSINE = 0.9998
 """Where the usual update of the others is as close as this to one of their own earlier ones, training hardly changes
 from epoch to epoch, and a near repeat tells nothing."""
+NEIGHBOURS = 6
+"""A client's participations around a near repeat by which it is told whether its own training stands still."""
 FEW_COORDINATES = 50
 """An update that lives on fewer parameters than this points along the last step by chance now and then; such a copy
 must be seen twice in a row."""
@@ -117,9 +119,11 @@ def _zero(norm: FloatArray, participated: BoolArray) -> BoolArray:
 def _true_repeats(raw: RawChannels, participated: BoolArray) -> BoolArray:
     """(T + 1, m) repeats, without near ones that honest training produces: sign-like updates, a model at rest.
 
-    Updates with a few magnitudes only were left out before (``games.sketches.few_valued``).
+    Updates with a few magnitudes only were left out before (``games.sketches.few_valued``). An epoch in which more than
+    half of the participants repeat themselves tells nobody apart: they were sent an old model to train.
     """
     repeats: BoolArray = (raw.repeat_of > 0) & participated
+    repeats &= 2 * repeats.sum(axis=1, keepdims=True) <= participated.sum(axis=1, keepdims=True)
     near = repeats if raw.repeat_bit_equal is None else repeats & ~raw.repeat_bit_equal
     explained = np.nan_to_num(raw.spread) > SIGN_LIKE_SPREAD
     if raw.closest_own_cosine is not None:
@@ -127,7 +131,19 @@ def _true_repeats(raw: RawChannels, participated: BoolArray) -> BoolArray:
             others = np.delete(raw.closest_own_cosine, i, axis=1)
             others = others[np.isfinite(others)]
             explained[:, i] |= bool(len(others)) and float(np.median(others)) >= STEADY_COSINE
+            explained[:, i] |= _steady(raw.closest_own_cosine[:, i], repeats[:, i])
     return repeats & ~(near & explained)
+
+
+def _steady(closest_own: FloatArray, repeats: BoolArray) -> BoolArray:
+    """(T + 1,) epochs around which the client's updates that are no repeats are nearly earlier ones all the same: it
+    trains without chance on a model that hardly moves any more."""
+    others = np.flatnonzero(np.isfinite(closest_own) & ~repeats)
+    steady = np.zeros(len(closest_own), dtype=bool)
+    for t in np.flatnonzero(repeats) if len(others) else ():
+        near = others[np.argsort(np.abs(others - t), kind="stable")[:NEIGHBOURS]]
+        steady[t] = float(np.median(closest_own[near])) >= STEADY_COSINE
+    return steady
 
 
 def _copies_last_step(raw: RawChannels, participated: BoolArray) -> BoolArray:

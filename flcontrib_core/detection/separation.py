@@ -50,7 +50,7 @@ class GroupingSettings:
     def from_record(cls, record: Mapping[str, object]) -> GroupingSettings:
         """The inverse of ``record``; raises SettingsError for what does not exist."""
         k, metric = record.get("k"), record.get("metric", "euclidean")
-        if not isinstance(k, int | None) or set(record) - {"k", "metric", "calibrated"}:
+        if not isinstance(k, int | None) or isinstance(k, bool) or set(record) - {"k", "metric", "calibrated"}:
             raise SettingsError(f"groups cannot be made so: {dict(record)!r}; expected a number k and a metric")
         return cls(k, str(metric), bool(record.get("calibrated", True)))
 

@@ -131,3 +131,27 @@ def test_tiny_updates_of_a_client_that_has_learned_its_rows_are_not_zero() -> No
     assert find_exact(_with(history, norm=norm)) == ()
     norm[20:25, 5] *= 1e3
     assert [f.epochs for f in find_exact(_with(history, norm=norm))] == [tuple(range(25, 31))]
+
+
+def test_an_epoch_in_which_most_repeat_themselves_tells_nobody_apart() -> None:
+    """They were sent an old model: trained again from the same start, everybody's update is the old one."""
+    history = made_history()
+    clients = len(history.client_ids)
+    repeat = np.zeros(history.participated.shape, dtype=np.int64)
+    repeat[8, : clients // 2 + 1] = 6
+    repeat[12, : clients // 2] = 7
+    found = find_exact(_with(history, repeat_of=repeat))
+    assert {(f.client, f.epochs) for f in found} == {(i, (12,)) for i in range(clients // 2)}
+
+
+def test_near_repeats_of_a_client_whose_own_training_stands_still_are_not_findings() -> None:
+    """The others' updates vary by their batches; a small site trains on all its rows, without chance."""
+    history = made_history()
+    assert history.channels is not None
+    repeat = np.zeros(history.participated.shape, dtype=np.int64)
+    repeat[20, [1, 4]] = 19
+    closest = np.full(history.participated.shape, 0.9)
+    closest[14:, 4] = 0.999998
+    bits = np.zeros(history.participated.shape, dtype=bool)
+    found = find_exact(_with(history, repeat_of=repeat, closest_own_cosine=closest, repeat_bit_equal=bits))
+    assert [(f.client, f.fact) for f in found] == [(1, RepeatedOwnUpdates((20,), (19,)))]
