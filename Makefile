@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Flower and NVFlare pin other versions than ours: their tests start children in this environment
 FRAMEWORKS := .venv-frameworks
+# shapiq's newest methods need Python 3.12 and, on tables of all coalitions, no torch: `make shapiq`, then `make paper`
+SHAPIQ := .venv-shapiq
+PYTHON312 ?= python3.12
 # as many processes as there are cores; `make test JOBS=0` runs one test after another
 JOBS ?= logical
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # the tests start many Python processes; without compiled modules each one compiles what it imports again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: mutants demo test test-slow lint coverage browser frameworks bench paper docs wheel lock sbom clean help
+.PHONY: mutants demo test test-slow lint coverage browser frameworks shapiq bench paper docs wheel lock sbom clean help
 
 help:
 	@echo "make demo       set up and open the dashboard on the sample runs"
@@ -22,6 +25,7 @@ help:
 	@echo "make mutants    a spot check of the tests: how many changed lines do they notice?"
 	@echo "make bench      the side-by-side measurements with their targets"
 	@echo "make paper      the paper's figures again (FLCONTRIB_DATA, 40 minutes), as package and documentation show them"
+	@echo "make shapiq     an environment for shapiq's newest methods in it (PYTHON312: a Python 3.12)"
 	@echo "make docs       the documentation site in build/docs"
 	@echo "make lock       pin what is shipped by hash, in requirements.lock"
 	@echo "make sbom       install exactly that and list it with its licences, in docs/sbom.cdx.json"
@@ -39,6 +43,13 @@ $(FRAMEWORKS)/.installed: $(STAMP) tests/frameworks/requirements.txt
 	touch $(FRAMEWORKS)/.installed
 
 frameworks: $(FRAMEWORKS)/.installed
+
+$(SHAPIQ)/.installed: pyproject.toml
+	$(PYTHON312) -m venv $(SHAPIQ)
+	$(SHAPIQ)/bin/pip install -q -e . "shapiq>=1.8,<1.9" "lightgbm>=4,<5" "xgboost-cpu>=3,<4"
+	touch $(SHAPIQ)/.installed
+
+shapiq: $(SHAPIQ)/.installed
 
 demo: $(STAMP)
 	$(BIN)/flcontrib demo
@@ -72,8 +83,10 @@ mutants: $(STAMP) build/mutants/.installed
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
-# The stored outcome is what this command wrote, and nothing else. Python 3.12 has shapiq's newest methods too.
+# The stored outcome is what this command wrote, and nothing else. After `make shapiq` it has shapiq's newest methods too.
 OUTCOME ?= build/paper
+FLCONTRIB_SHAPIQ ?= $(abspath $(wildcard $(SHAPIQ)/bin/python))
+paper: export FLCONTRIB_SHAPIQ := $(FLCONTRIB_SHAPIQ)
 paper: $(STAMP)
 	$(BIN)/flcontrib reproduce all --scale small -o $(OUTCOME) --workers 2
 	for stored in flcontrib_core/reports/paper/*.json; do name=$$(basename $$stored .json); \
@@ -113,4 +126,4 @@ sbom: build/supply/.installed
 	$(PYTHON) docs/supply_chain.py shorten docs/sbom.cdx.json
 
 clean:
-	rm -rf $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .hypothesis .coverage* dist build
+	rm -rf $(VENV) $(FRAMEWORKS) $(SHAPIQ) .mypy_cache .ruff_cache .hypothesis .coverage* dist build

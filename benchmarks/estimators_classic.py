@@ -8,11 +8,14 @@ the variance of the exact values; medians over epochs.
 
 from __future__ import annotations
 
+import os
 import time
 
 import numpy as np
 
 from benchmarks.measurement import Measurement
+from flcontrib_core.games.table_game import TableGame
+from flcontrib_core.shapley.elsewhere import VARIABLE, Task, estimate_elsewhere
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import epoch_estimator
@@ -31,6 +34,7 @@ METHODS: tuple[tuple[str, dict[str, object]], ...] = (
     ("shapiq:SVARM", {}),
     ("shapiq:KernelSHAP", {}),
 )
+NEWEST = ("LeverageSHAP", "RegressionMSR", "OddSHAP")
 
 
 class DigitsEpoch:
@@ -90,7 +94,7 @@ def run(scale: str) -> list[Measurement]:
     """Accuracy at 2n, 4n, 8n and 32n evaluations for n = 10, and exact values from a table against shapiq's."""
     seeds = range(3 if scale == "small" else 8)
     epochs = [DigitsEpoch(10, seed, warm_up) for seed in seeds for warm_up in (0, 3, 12)]
-    return [*_accuracy(epochs), *_exact_from_table(14 if scale == "small" else 16)]
+    return [*_accuracy(epochs), *_newest(epochs), *_exact_from_table(14 if scale == "small" else 16)]
 
 
 def _accuracy(epochs: list[DigitsEpoch]) -> list[Measurement]:
@@ -123,16 +127,23 @@ def _accuracy(epochs: list[DigitsEpoch]) -> list[Measurement]:
     return measured
 
 
-class TableGame:
-    """A game that looks its values up."""
-
-    utilities = ("u",)
-
-    def __init__(self, table: FloatArray, players: int) -> None:
-        self.table, self.players = table, players
-
-    def evaluate(self, coalitions: CoalitionMatrix) -> UtilityMatrix:
-        return self.table[coalitions @ (1 << np.arange(self.players))]
+def _newest(epochs: list[DigitsEpoch]) -> list[Measurement]:
+    """shapiq's newest methods at the same budgets, where an interpreter that has them is named."""
+    python = os.environ.get(VARIABLE)
+    if not python:
+        return []
+    tables = {number: evaluate_all(CoalitionOracle(epoch)) for number, epoch in enumerate(epochs)}
+    truths = {number: shapley_from_table(table) for number, table in tables.items()}
+    tasks = [Task(f"shapiq:{name}", multiple * 10) for name in NEWEST for multiple in (2, 4, 8, 32)]
+    answer = estimate_elsewhere(python, tables, tasks, seed=0)
+    measured = []
+    for task in tasks:
+        found = [e for e in answer.estimates if e.task == task]
+        errors = [((e.values - truths[e.epoch]) ** 2).mean(axis=0) / truths[e.epoch].var(axis=0) for e in found]
+        loss, accuracy = np.median(errors, axis=0)
+        label = f"{task.method}: NMSE of loss values at {task.evaluations // 10}n"
+        measured.append(Measurement(label, float(loss), note=f"accuracy {accuracy:.3g}; {len(found)} epochs"))
+    return measured
 
 
 def _exact_from_table(players: int) -> list[Measurement]:
@@ -141,7 +152,7 @@ def _exact_from_table(players: int) -> list[Measurement]:
 
     table = np.random.default_rng(0).normal(size=(1 << players, 1))
     table[0] = 0.0
-    game = TableGame(table, players)
+    game = TableGame(table, ["u"])
     began = time.process_time()
     peer = ExactComputer(n_players=players, game=lambda s: game.evaluate(s.astype(bool))[:, 0])("SV", 1)
     theirs = time.process_time() - began

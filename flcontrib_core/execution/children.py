@@ -26,6 +26,16 @@ def child_environment(**settings: str) -> dict[str, str]:
     return {**os.environ, **_safe_path(), **settings}
 
 
+def other_python(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Command and environment of a child of another interpreter, with its own import path and one thread.
+
+    Ours would give it packages that were built for this one; the working folder is on its path as little.
+    """
+    ours = ("PYTHONPATH", "PYTHONHOME")
+    inherited = {name: value for name, value in os.environ.items() if name not in ours}
+    return [python, "-P", *arguments], {**inherited, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
+
+
 @contextmanager
 def safe_starts() -> Iterator[None]:
     """While this is open, what other libraries start (multiprocessing, Ray) starts as safely as our own children.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import isabstract
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,8 @@ class Shapiq(SamplingEstimator):
         kind = getattr(self._library(), self.approximator, None)
         if kind is None:
             raise MissingPart(f"{self.name} came with shapiq 1.8, which needs Python 3.12; an older one is installed")
+        if isabstract(kind):  # what the library puts in the place of a class whose packages are not there
+            raise MissingPart(f"{self.name} needs packages that shapiq leaves out; install shapiq with their extra")
         options = {"n": players, "random_state": seed, **_OPTIONS.get(self.approximator, {})}
 
         def build() -> Any:

@@ -12,12 +12,12 @@ from flcontrib_core.errors import NonFiniteUtility, SettingsError
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.submodels import (
     EpochGame,
-    TableGame,
     WholeRunGame,
     aggregate,
     coalition_weights,
     gram_matrix,
 )
+from flcontrib_core.games.table_game import TableGame
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import CoalitionGame, LogitGame, WeightMode
 from tests.games.models import architecture_of, mlp, mlp_spec, random_validation

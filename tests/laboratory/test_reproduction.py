@@ -15,12 +15,14 @@ from click.testing import CliRunner
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts, draw_panels, panels_alt, panels_rows
 from flcontrib_core.charts.svg import svg_file
 from flcontrib_core.cli import flcontrib
-from flcontrib_core.errors import SettingsError, WorkspaceError
+from flcontrib_core.errors import MissingPart, SettingsError, WorkspaceError
+from flcontrib_core.execution.children import python_command
 from flcontrib_core.execution.engine import Execution
 from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.laboratory.reproduction import (
     FIGURES,
     Stage,
+    approximations,
     cactus,
     catalogue,
     contestants,
@@ -42,6 +44,7 @@ from flcontrib_core.laboratory.simulation import SimulationSettings
 from flcontrib_core.reports.paper_figure import read_paper_figures
 from flcontrib_core.scheduling import BudgetSettings
 from flcontrib_core.shapley import GTG, Exact
+from flcontrib_core.shapley.elsewhere import VARIABLE
 from flcontrib_core.workspace import Workspace
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.worker import resolve
@@ -217,3 +220,36 @@ def test_a_figure_is_a_job_that_needs_no_run(tmp_path: Path, monkeypatch: pytest
 def test_an_unknown_figure_is_refused_with_the_list() -> None:
     with pytest.raises(SettingsError, match="change-points"):
         catalogue.recipe_of("figure-9")
+
+
+def test_a_method_of_another_python_has_the_errors_it_would_have_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    svarm = "shapiq:SVARM"
+    monkeypatch.setattr(approximations, "METHODS", {svarm: "SVARM"})
+    instance = Instance("adult", 12, 2, 0)
+    here = approximations.work(SMALL, instance)
+
+    def without_shapiq(*_: object) -> None:
+        raise MissingPart("shapiq")
+
+    monkeypatch.setattr(approximations, "assess_within", without_shapiq)
+    assert approximations.work(SMALL, instance) == []
+    monkeypatch.setenv(VARIABLE, python_command()[0])
+    assert approximations.work(SMALL, instance) == [{**row, "seconds": None} for row in here]
+    assert [row["multiple"] for row in here] == [2, 4, 8]
+
+
+def test_the_newest_are_judged_where_both_ran_and_who_could_not_is_named() -> None:
+    def row(method: str, seed: int, error: float) -> dict[str, Any]:
+        about = {"dataset": "adult", "clients": 20, "seed": seed, "multiple": 4, "seconds": 1.0}
+        return {**about, "method": method, "nmse_loss": error, "nmse_accuracy": error}
+
+    rows = [row("surrogate", 0, 0.1), row("surrogate", 1, 9.0), row("shapiq:OddSHAP", 0, 0.2)]
+    shown = approximations.read(SMALL, rows).shown
+    (newest,) = [claim for claim in shown.claims if "newest (" in claim.claim]
+    assert newest.claim.endswith("(OddSHAP)")
+    assert newest.ours == (
+        "OddSHAP: 2 of 2 budgets and utilities, error 2× lower; "
+        "not run: LeverageSHAP, RegressionMSR, ProxySPEX, ShaplEIG"
+    )
+    assert newest.holds
+    assert "ShaplEIG" in shown.note

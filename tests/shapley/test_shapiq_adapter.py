@@ -61,6 +61,15 @@ def test_what_an_older_library_lacks_is_named() -> None:
         Shapiq(name="OddSHAP", evaluations=20).estimate(smooth_game(0, 6).oracle(), np.random.default_rng(0))
 
 
+def test_what_the_library_holds_the_place_of_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its optional packages ShaplEIG is a class that nobody can make."""
+    from shapiq.approximator.base import Approximator
+
+    monkeypatch.setattr(shapiq.approximator, "ShaplEIG", Approximator, raising=False)
+    with pytest.raises(MissingPart, match="shapiq:ShaplEIG needs packages"):
+        Shapiq(name="ShaplEIG", evaluations=20).estimate(smooth_game(0, 6).oracle(), np.random.default_rng(0))
+
+
 def test_one_that_chooses_by_values_counts_what_all_utilities_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """ShaplEIG's way: for every utility other coalitions, each within the budget."""
 

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import numpy as np
 
 from flcontrib_core.charts.panels import Line, Panel, PanelFacts
 from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.history.assess import assess_contributions
+from flcontrib_core.history.contribution_history import ContributionHistory
+from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, mean_of, number, where
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within
 from flcontrib_core.reports.paper_figure import Claim, PaperFigure
+from flcontrib_core.runs.run_log import RunLog
+from flcontrib_core.shapley.elsewhere import VARIABLE, Task, estimate_elsewhere
+from flcontrib_core.shapley.exact import Exact
 from flcontrib_core.shapley.registry import estimator_by_name
+from flcontrib_core.vocabulary import FloatArray
 
-CC, MC, OURS, UNBIASED = "complementary", "monte-carlo", "surrogate", "surrogate-unbiased"
+CC, MC = "complementary", "monte-carlo"
+OURS, OPAQUE, UNBIASED = "surrogate", "surrogate-blackbox", "surrogate-unbiased"
 NEWEST = {
     f"shapiq:{name}": name for name in ("LeverageSHAP", "RegressionMSR", "OddSHAP", "ProxySPEX", "ShaplEIG")
 }  # fmt: skip
-"""From shapiq 1.8 on, which needs Python 3.12; the last three also need gradient boosting, gpytorch and botorch."""
+"""From shapiq 1.8 on, which needs Python 3.12, most of them with gradient boosting, the last one with torch: run by
+another interpreter on tables where this one has not got them."""
 METHODS = {
     CC: "complementary contributions",
     MC: "Monte Carlo",
@@ -25,6 +37,7 @@ METHODS = {
     "shapiq:KernelSHAP": "KernelSHAP",
     **NEWEST,
     OURS: "ours: surrogate",
+    OPAQUE: "ours: surrogate without logits",
     UNBIASED: "ours: surrogate, unbiased",
 }
 MULTIPLES = (2, 4, 8, 16, 32)
@@ -33,12 +46,13 @@ DEAR = ("shapiq:ProxySPEX", "shapiq:ShaplEIG")
 """Run at the small scale with one seed and one budget: the former searches a grid of boosted trees for every estimate,
 the latter refits a Gaussian process after every evaluation, ten seconds and more each."""
 DEAR_MULTIPLE = 4
+DEAR_PARTICIPANTS = 10
 
 
 def instances(stage: Stage) -> list[Instance]:
-    """Ten participants per epoch: enough coalitions to sample, few enough to know them all."""
-    clients = stage.sizes(20)[-1]
-    return [Instance(d, clients, 12 if stage.full else 3, s) for d in stage.tables for s in stage.repeats]
+    """Eight, ten and twelve participants per epoch: enough coalitions to sample, few enough to know them all."""
+    epochs = 12 if stage.full else 3
+    return [Instance(d, c, epochs, s) for c in stage.sizes(16, 20, 24) for d in stage.tables for s in stage.repeats]
 
 
 def evaluations(stage: Stage, instance: Instance) -> float:
@@ -50,27 +64,65 @@ def evaluations(stage: Stage, instance: Instance) -> float:
 def work(stage: Stage, instance: Instance) -> list[Row]:
     """A row per method and budget: CPU seconds, and the squared error over the variance of the true totals."""
     run = stage.train(instance)
-    truth = assess_within(run, AssessSettings(estimator="exact")).history  # type: ignore[arg-type]
-    most = 2**instance.participants - 2
+    tables: dict[int, FloatArray] = {}
+
+    def tabulate(answer: EpochAnswer) -> None:
+        tables[answer.epoch] = np.zeros((2**instance.participants, len(answer.start)))
+        for key, values in answer.fresh.items():
+            tables[answer.epoch][int.from_bytes(key, "little")] = values
+
+    truth = assess_contributions(run, AssessSettings(estimator=Exact(), observe=False), on_epoch=tabulate)
     rows: list[Row] = []
+    missing: list[Task] = []
     for method in METHODS:
-        for multiple in MULTIPLES:
-            spent = multiple * instance.participants
-            dear = method in DEAR and not stage.full
-            if spent > most or (dear and (instance.seed or multiple != DEAR_MULTIPLE)):
-                continue
-            estimator = estimator_by_name(method, evaluations=spent)
+        for task in _tasks(stage, instance, method):
+            estimator = estimator_by_name(method, evaluations=task.evaluations)
             try:
                 found = assess_within(run, AssessSettings(estimator=estimator))
             except MissingPart:
-                break  # shapiq is not installed, or too old: rows are missing, and the claim says so
+                missing.append(task)  # shapiq is not installed, or too old
             except SettingsError:
                 continue  # a budget below what the method can use: its point is missing
-            row: Row = {"method": method, "evaluations": spent, "multiple": multiple, "seconds": found.seconds}
-            for u in truth.utilities:
-                exact = truth.totals(u)
-                row[f"nmse_{u}"] = float(np.mean((found.history.totals(u) - exact) ** 2) / max(exact.var(), 1e-300))
-            rows.append(row)
+            else:
+                rows.append(_row(task, instance, found.history, truth) | {"seconds": found.seconds})
+    return rows + _rows_elsewhere(instance, run, truth, tables, missing)
+
+
+def _tasks(stage: Stage, instance: Instance, method: str) -> list[Task]:
+    """The budgets a method is run with."""
+    n = instance.participants
+    multiples: tuple[int, ...] = MULTIPLES
+    if method in DEAR and not stage.full:
+        multiples = () if instance.seed or n != DEAR_PARTICIPANTS else (DEAR_MULTIPLE,)
+    return [Task(method, multiple * n) for multiple in multiples if multiple * n <= 2**n - 2]
+
+
+def _row(task: Task, instance: Instance, found: ContributionHistory, truth: ContributionHistory) -> Row:
+    multiple = task.evaluations // instance.participants
+    row: Row = {"method": task.method, "evaluations": task.evaluations, "multiple": multiple}
+    for u in truth.utilities:
+        exact = truth.totals(u)
+        row[f"nmse_{u}"] = float(np.mean((found.totals(u) - exact) ** 2) / max(exact.var(), 1e-300))
+    return row
+
+
+def _rows_elsewhere(
+    instance: Instance, run: RunLog, truth: ContributionHistory, tables: dict[int, FloatArray], tasks: list[Task]
+) -> list[Row]:
+    """Of what another Python's packages can do, if one is named: without a time, for it looks coalitions up."""
+    python = os.environ.get(VARIABLE)
+    if not python or not tasks:
+        return []
+    answer = estimate_elsewhere(python, tables, tasks, AssessSettings().seed)
+    rows: list[Row] = []
+    for task in tasks:
+        estimates = [estimate for estimate in answer.estimates if estimate.task == task]
+        if len(estimates) < len(tables):
+            continue
+        values = truth.values.copy()
+        for estimate in estimates:
+            values[estimate.epoch, list(run.epochs[estimate.epoch - 1].participants)] = estimate.values
+        rows.append(_row(task, instance, replace(truth, values=values), truth) | {"seconds": None})
     return rows
 
 
@@ -86,23 +138,49 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
         )
         title = f"NMSE of the totals, {utility}"
         panels.append(Panel(title, "evaluations per participant", lines, logarithmic=True, x_values=tuple(multiples)))
+    timed = [row for row in rows if row["seconds"] is not None]
     lines = tuple(
-        Line(words, tuple(float(m) for m in multiples), tuple(_seconds(rows, method, m) for m in multiples))
+        Line(words, tuple(float(m) for m in multiples), tuple(_seconds(timed, method, m) for m in multiples))
         for method, words in METHODS.items()
-        if where(rows, method=method)
+        if where(timed, method=method)
     )
     panels.append(Panel("CPU seconds of a run", "evaluations per participant", lines, x_values=tuple(multiples)))
     title = "Approximations at equal evaluations"
     facts = PanelFacts(title, "Means over runs; exact values of all coalitions are the truth.", tuple(panels), 3)
-    missing = [words for method, words in METHODS.items() if not where(rows, method=method)]
-    missing_names = ", ".join(missing)
-    dear = f"ProxySPEX and ShaplEIG (which has the budget for each utility): {DEAR_MULTIPLE} per participant, one seed."
-    note = f"{stage.describe()} {f'Not installed: {missing_names}.' if missing else dear}"
+    note = f"{stage.describe()} 8, 10 and 12 participants per epoch. {_what_is_missing(rows, stage)}"
     return Figure(PaperFigure("approximations", stage.scale, note, _claims(rows, multiples), facts), tuple(rows))
+
+
+def _what_is_missing(rows: list[Row], stage: Stage) -> str:
+    """Methods without rows, with fewer rows, and without a time, by name."""
+    there = {method: words for method, words in METHODS.items() if where(rows, method=method)}
+    missing = ", ".join(words for method, words in METHODS.items() if method not in there)
+    fewer = ", ".join(there[method] for method in DEAR if method in there and not stage.full)
+    looked_up = ", ".join(words for m, words in there.items() if where(rows, method=m, seconds=None))
+    said = (
+        missing and f"Not run, for want of a package: {missing}.",
+        fewer and f"{DEAR_PARTICIPANTS} participants, {DEAR_MULTIPLE} evaluations for each, one seed: {fewer}.",
+        looked_up and f"From tables of all coalitions, so without a time: {looked_up}.",
+    )
+    return " ".join(sentence for sentence in said if sentence)
 
 
 def _error(rows: list[Row], method: str, multiple: int, utility: str) -> float:
     return mean_of(where(rows, method=method, multiple=multiple), f"nmse_{utility}")
+
+
+def _on_the_same(rows: list[Row], a: str, b: str, multiple: int, utility: str) -> tuple[float, float] | None:
+    """Two methods' mean errors over the instances that have both."""
+
+    def errors(method: str) -> dict[tuple[str, int, int], float]:
+        found = where(rows, method=method, multiple=multiple)
+        return {(row["dataset"], row["clients"], row["seed"]): row[f"nmse_{utility}"] for row in found}
+
+    of_a, of_b = errors(a), errors(b)
+    both = of_a.keys() & of_b.keys()
+    if not both:
+        return None
+    return float(np.mean([of_a[i] for i in sorted(both)])), float(np.mean([of_b[i] for i in sorted(both)]))
 
 
 def _seconds(rows: list[Row], method: str, multiple: int) -> float:
@@ -112,22 +190,25 @@ def _seconds(rows: list[Row], method: str, multiple: int) -> float:
 def _claims(rows: list[Row], multiples: list[int]) -> tuple[Claim, ...]:
     def below(a: str, others: list[str]) -> tuple[str, bool | None]:
         """How often a's error is below all the others' at the same budget, and below the best of them by how much."""
-        pairs = []
+        ratios = []
         for m, u in ((m, u) for m in multiples for u in ("loss", "accuracy")):
-            theirs = [e for e in (_error(rows, other, m, u) for other in others) if np.isfinite(e)]
-            if theirs and np.isfinite(_error(rows, a, m, u)):
-                pairs.append((_error(rows, a, m, u), min(theirs)))
-        if not pairs:
+            pairs = [pair for other in others if (pair := _on_the_same(rows, a, other, m, u)) is not None]
+            if pairs:
+                ratios.append(min(theirs / ours if ours else np.inf if theirs else 1.0 for ours, theirs in pairs))
+        if not ratios:
             return "–", None
-        wins = sum(x < y for x, y in pairs)
-        ratio = float(np.exp(np.mean([np.log(y / x) for x, y in pairs if x > 0 and y > 0])))
-        return f"{wins} of {len(pairs)} budgets and utilities, error {number(ratio)}× lower", wins > len(pairs) / 2
+        wins = sum(ratio > 1 for ratio in ratios)
+        ratio = float(np.exp(np.mean(np.log([ratio for ratio in ratios if 0 < ratio < np.inf] or [np.nan]))))
+        return f"{wins} of {len(ratios)} budgets and utilities, error {number(ratio)}× lower", wins > len(ratios) / 2
 
     quicker = [(_seconds(rows, CC, m), _seconds(rows, MC, m)) for m in multiples]
     said = ", ".join(f"{number(a)} / {number(b)}" for a, b in quicker)
-    there = [m for m in METHODS if m not in (OURS, UNBIASED) and where(rows, method=m)]
+    there = [m for m in METHODS if m not in (OURS, OPAQUE, UNBIASED) and where(rows, method=m)]
     newest = [m for m in NEWEST if m in there]
-    of_each = "; ".join(f"{NEWEST[m]}: {below(OURS, [m])[0]}" for m in newest) or "not installed"
+    unable = ", ".join(words for m, words in NEWEST.items() if m not in newest)
+    of_each = "; ".join(
+        [*(f"{NEWEST[m]}: {below(OURS, [m])[0]}" for m in newest), *([f"not run: {unable}"] * bool(unable))]
+    )
     sampled = [CC, "complementary-neyman", MC, "shapiq:SVARM"]
     return (
         Claim("Complementary contributions have a lower error than Monte Carlo", "lower", *below(CC, [MC])),
@@ -137,8 +218,12 @@ def _claims(rows: list[Row], multiples: list[int]) -> tuple[Claim, ...]:
         ),
         Claim("Ours: the surrogate's error is below the best other's at the same budget", "–", *below(OURS, there)),
         Claim(
-            f"Ours: below each of shapiq's newest ({', '.join(NEWEST.values())})", "–", of_each,
-            all(below(OURS, [m])[1] for m in newest) if len(newest) == len(NEWEST) else None,
+            f"Ours: below each of shapiq's newest ({', '.join(NEWEST[m] for m in newest or NEWEST)})", "–", of_each,
+            all(below(OURS, [m])[1] for m in newest) if newest else None,
+        ),
+        Claim(
+            "Ours without logits: the surrogate's error is below the best other's at the same budget", "–",
+            *below(OPAQUE, there),
         ),
         Claim(
             "Ours: unbiased, the corrected surrogate's error is below that of the best unbiased sampling method", "–",

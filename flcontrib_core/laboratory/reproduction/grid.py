@@ -34,7 +34,7 @@ from flcontrib_core.shapley.surrogate import Surrogate
 from flcontrib_core.vocabulary import CellState, FillPolicy, OnProgress, no_progress
 
 CUT_OFF_SECONDS = 12_000.0
-LAYOUT = 4
+LAYOUT = 5
 """Of the kept rows: raised whenever an instance's work gives other rows than before."""
 TABLES = ("adult", "compas")
 CLIENTS = (4, 8, 16, 32, 64)
