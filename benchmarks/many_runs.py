@@ -1,4 +1,5 @@
-"""A workspace with a thousand runs: how long its first page and its list of runs take beside one with five.
+"""A workspace with a thousand runs and ten thousand results: how long do its first page and its list of runs take
+beside those of one with five?
 
 The pages are run without a browser, as Streamlit's own test harness does: what is measured is the server's part.
 """
@@ -13,9 +14,12 @@ from pathlib import Path
 
 from benchmarks.measurement import Measurement
 from flcontrib_core.auditing import AuditReport, AuditSettings
+from flcontrib_core.history import AssessSettings
 from flcontrib_core.workspace import Workspace, audit_in_workspace, stored_report
 
 MANY, FEW, GOAL = 1000, 5, 1.3
+RESULTS = 10
+"""Stored results of each run"""
 LOOKS = 7
 
 
@@ -33,9 +37,10 @@ def fill(folder: Path, runs: int) -> None:
                 kept = workspace.latest_result(entry.digest, "audit")
                 assert kept is not None
                 report = stored_report(workspace, kept)
-            else:
-                result = workspace.store_result(entry.digest, AuditSettings().record(), "audit", report)
-                workspace.alerts.raise_alerts(entry.digest, report.detection.alerts, result.digest)
+            for seed in range(RESULTS):
+                settings = AuditSettings(assess=AssessSettings(seed=seed)).record()
+                result = workspace.store_result(entry.digest, settings, "audit", report)
+            workspace.alerts.raise_alerts(entry.digest, report.detection.alerts, result.digest)
 
 
 def _value(epoch: int, client: int) -> float:

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flcontrib_core.games.submodels import EpochGame, TableGame
+from flcontrib_core.games.submodels import EpochGame
+from flcontrib_core.games.table_game import TableGame
 from flcontrib_core.history.trajectory import evaluator_for, walk
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings
 from flcontrib_core.laboratory.simulation.simulated_run import simulate_in_memory

@@ -21,6 +21,7 @@ from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.epoch_places import lies_in_a_file
 from flcontrib_core.history.epoch_stream import EpochStream, Growth, epoch_price
 from flcontrib_core.history.epoch_work import EpochAnswer, Workbench
+from flcontrib_core.history.memory_need import require_memory
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import evaluator_for, scheduling_problem
 from flcontrib_core.runs.frozen import without_frozen
@@ -76,10 +77,11 @@ def assess_contributions(
     ``schedule``: which epochs to compute (else ``settings.budget`` decides, default all). ``evaluator``: a trusted
     one built from a torch module, for logs without model.json. ``device``: where the log's own model runs;
     ``workers`` … ``gpus``: as an ``Execution`` has them. ``growth``: what the last assessment of a growing log left.
-    Raises CostRefusal before an exponential request and MissingPart without a model. An epoch in which a sub-model
-    diverges is not computed; a remark names its clients.
+    Raises CostRefusal or MemoryRefusal before a request beyond reach and MissingPart without a model. An epoch in which
+    a sub-model diverges is not computed; a remark names its clients.
     """
     settings = settings or AssessSettings()
+    require_memory(run)
     began, where = time.perf_counter(), Execution(workers, engine, address, gpus)
     if not settings.values and not isinstance(run, RunLog):
         raise SettingsError(f"{run.name} is a table: it holds values and nothing else that could be read without them")

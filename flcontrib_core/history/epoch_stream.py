@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flcontrib_core import __version__
+from flcontrib_core.blas import spare_threads
 from flcontrib_core.execution.engine import Engine
 from flcontrib_core.history.checkpoints import (
     EpochCheckpoints,
@@ -147,9 +148,12 @@ class EpochStream:
                 remembered_logits=self._logits(record.epoch),
             )
             if record.epoch in shared:
+                from flcontrib_core.games.evaluator import one_thread
+
                 epoch = SharedEpoch(engine, self.bench, task)
                 fetched = FetchedEpoch.of(self.bench, task, epoch)
-                self._finished.append(assess_fetched(self.bench, task, fetched, epoch))
+                with spare_threads(engine.workers), one_thread():  # around all of them: its number is the process's
+                    self._finished.append(assess_fetched(self.bench, task, fetched, epoch))
             else:
                 yield with_its_numbers(self.run, task, engine) if self._bring_numbers else task
 
@@ -204,6 +208,10 @@ KEPT_SINCE = "each worker computes in memory of its own"
 """Part of every key: what was kept before may be wrong, for workers wrote over each other's sub-models."""
 
 
+ANSWERED_SINCE = "samples of predictions grow where they alone are not precise enough"
+"""Part of the keys of answers: what was estimated before has other values, which a fresh computation would not give."""
+
+
 class EpochKeys:
     """Under which names are an epoch's answer and its coalition utilities kept?
 
@@ -230,5 +238,5 @@ class EpochKeys:
         s = self.settings
         what = (s.estimator.record(), s.weights, s.weight_utility, s.seed, s.observe, s.nonfinite)
         filled = s.fill is FillPolicy.LEAVE_ONE_OUT and not estimated
-        version = (__version__, answer_layout())
+        version = (__version__, ANSWERED_SINCE, answer_layout())
         return digest_of("answer", version, self.digests[epoch], self.recipe, what, estimated, filled)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypedDict
 
+from flcontrib_core.codec import encode
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.scheduling.schedule import AuditSpread, BudgetSettings, FairnessMode, Normalisation
 from flcontrib_core.shapley.auto import Auto
@@ -176,9 +177,23 @@ def assess_settings_from_record(record: dict[str, Any]) -> AssessSettings:
                 budget = BudgetSettings()  # was recorded and had no effect
         else:
             estimator = estimator_from_record({"name": name, **estimation})
-        return AssessSettings(**{k: _typed(k, v) for k, v in rest.items()}, budget=budget, estimator=estimator)
+        built = AssessSettings(**{k: _typed(k, v) for k, v in rest.items()}, budget=budget, estimator=estimator)
+        _require_declared_types(built)
+        return built
     except (TypeError, ValueError) as wrong:
         raise SettingsError(f"these settings are not ones of this version: {wrong}") from wrong
+
+
+def _require_declared_types(settings: AssessSettings) -> None:
+    """Raises TypeError for a value of another type than its setting has: a record may come from anybody."""
+    encode(type(settings.estimator), settings.estimator)
+    encode(BudgetSettings, settings.budget)
+    for own in fields(AssessSettings):
+        value, default = getattr(settings, own.name), getattr(_DEFAULTS, own.name)
+        if type(value) is not type(default) and own.name not in ("estimator", "budget"):
+            raise TypeError(f"{own.name}: {type(value).__name__} is not what its setting takes")
+    if not all(isinstance(name, str) for name in settings.utilities):
+        raise TypeError("utilities: not all of them are names")
 
 
 def _from_shared_options(name: str, estimation: dict[str, Any]) -> Estimator:
@@ -191,6 +206,7 @@ def _from_shared_options(name: str, estimation: dict[str, Any]) -> Estimator:
     return estimator_by_name(name, **{option: value for option, value in options.items() if option in own})
 
 
+_DEFAULTS = AssessSettings()
 PAPER_SETTINGS = AssessSettings(
     estimator=Complementary(),
     budget=BudgetSettings(gamma=1.0, at_most=True, paper_denominator=True, normalise=Normalisation.SUM),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.blas import side_by_side
 from flcontrib_core.vocabulary import BoolArray, CoalitionWeights, Float32Array, FloatArray
 
 LENGTHS = 2.0 ** np.arange(-2.0, 3.25, 0.5)
@@ -23,6 +24,8 @@ _OVERSHOOT = 0.1
 """Predictions stay within the evaluated range of their column, or this share of it beyond either end: the link's
 inverse is exponential far out, and an attacked epoch's loss was overshot ten-thousandfold without."""
 _DEGENERATE = 1e-12
+_COLUMNS = 1024
+"""Outputs corrected at a time"""
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,17 @@ class Regression:
 
     def leave_one_out(self) -> FloatArray:
         """(evaluated, columns) what the regression would say of each evaluated coalition without having seen it."""
-        correction = (self.precision @ self._centred) / np.diag(self.precision)[:, None]
-        return np.asarray(np.clip(self._centred - correction + self.centre, self._low, self._high))
+        left_out = np.empty_like(self._centred)
+        scale = np.diag(self.precision)[:, None]
+
+        def fill(columns: slice) -> None:
+            correction = (self.precision @ self._centred[:, columns]) / scale
+            predicted = self._centred[:, columns] - correction + self.centre[columns]
+            np.clip(predicted, self._low[columns], self._high[columns], out=left_out[:, columns])
+
+        width = left_out.shape[1]
+        side_by_side(fill, [slice(start, start + _COLUMNS) for start in range(0, width, _COLUMNS)])
+        return np.asarray(left_out)
 
     def posterior(self, points: SimplexPoints) -> FloatArray:
         """(|points|, |points|) covariance left after the evaluations, in units of the outputs' scale."""

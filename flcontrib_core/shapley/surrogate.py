@@ -37,6 +37,7 @@ flat where its spread is rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -78,7 +79,7 @@ class Surrogate(BaseEstimator):
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("outputs", self.outputs, ("logits", "utilities"))
-        if not self.precision > 0:
+        if not 0 < self.precision < math.inf:
             raise SettingsError(f"precision is {self.precision}; give a positive share of the values' spread, e.g. 0.3")
 
     @property

@@ -14,7 +14,7 @@ from flcontrib_core.shapley.flagged import named_players
 from flcontrib_core.shapley.game_views import GameView
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.sampled_shapley import sampled_shapley, shapley_of_differences
-from flcontrib_core.shapley.simplex_features import AdaptiveFeatures, FixedFeatures
+from flcontrib_core.shapley.simplex_features import AdaptiveFeatures, FixedFeatures, SimplexFeatures
 from flcontrib_core.shapley.simplex_kernel import metric_factor, points_of
 from flcontrib_core.shapley.surrogate_design import PRIOR_KERNEL, Guide, Stratum, next_coalitions
 from flcontrib_core.shapley.surrogate_error import SMOOTH, STEPS, standard_errors
@@ -24,7 +24,8 @@ from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, Pl
 
 SMALL_TABLE, LARGE_TABLE = 12, 16
 """Players up to which the predicted table is always filled, and up to which it is where that is worth its cost."""
-SAMPLES = 16384
+SAMPLES, _MOST_SAMPLES = 16384, 65536
+"""Coalitions whose prediction is sampled; the larger number where sampling alone is what is not precise enough."""
 _DESIGN, _ERROR, _VALUES = 1, 2, 3
 """Independent random streams, so that what one part draws never moves another."""
 _READING = 32
@@ -88,6 +89,8 @@ class SurrogateFit:
         self.view, self.oracle, self.prior, self.seed = view, oracle, prior, seed
         self.steps, self.flagged = steps, flagged
         self.players = n = oracle.players
+        self._known_features: SimplexFeatures | None = None
+        self._known_errors: tuple[int, PlayerByUtility] | None = None
         whole = [(Stratum(flagged, None), metric_factor(prior.gram))]
         start = [everybody(n), np.eye(n, dtype=bool)]
         self.fits = [(np.ones(len(steps), dtype=bool), whole)]
@@ -162,7 +165,7 @@ class SurrogateFit:
             values[:, mask] = model.predict(coalitions)[:, mask]
         return values
 
-    def values(self) -> tuple[PlayerByUtility, PlayerByUtility]:
+    def values(self, samples: int = SAMPLES) -> tuple[PlayerByUtility, PlayerByUtility]:
         """(players, utilities) Shapley values of the completed game, and their sampling errors (0 from a table)."""
         evidence, n = self.evidence, self.players
         if self._fills_table():
@@ -173,23 +176,44 @@ class SurrogateFit:
             values = shapley_from_table(table)
             errors = np.zeros_like(values)
         else:
-            rng = np.random.default_rng([self.seed, _VALUES])
-            shares = self.view.weights(everybody(n))[0]
-            main_directions = metric_factor(self.prior.gram)[:, ::-1]
-            features = (AdaptiveFeatures if self.adaptive else FixedFeatures)(shares, main_directions)
-            values, errors = sampled_shapley(self.predict, self.view.weights, features, n, SAMPLES, rng)
+            values, errors = self._sampled(samples)
             missed = evidence.values - self.predict(evidence.coalitions)
             values = values + shapley_of_differences(evidence.coalitions, missed)
         whole = evidence.values[evidence.coalitions.all(axis=1)][0]
         return values + (whole - values.sum(axis=0)) / n, errors
 
+    def _sampled(self, samples: int) -> tuple[PlayerByUtility, PlayerByUtility]:
+        """Shapley values of what the fits predict, from a sample of coalitions, and their sampling errors."""
+        rng = np.random.default_rng([self.seed, _VALUES])
+        shares = self.view.weights(everybody(self.players))[0]
+        return sampled_shapley(self.predict, self.view.weights, self._features(shares), self.players, samples, rng)
+
+    def _features(self, shares: FloatArray) -> SimplexFeatures:
+        if self._known_features is None:
+            main_directions = metric_factor(self.prior.gram)[:, ::-1]
+            self._known_features = (AdaptiveFeatures if self.adaptive else FixedFeatures)(shares, main_directions)
+        return self._known_features
+
+    def _flat_below(self) -> FloatArray:
+        """(utilities,) the spread up to which clients do not differ."""
+        rounding = _ROUNDING * np.abs(self.evidence.values).max(axis=0)
+        return np.asarray(np.where(self.steps, np.maximum(0.1 * self.prior.row, rounding), rounding))
+
     def check(self, precision: float) -> Check:
-        """Values, errors, and whether they are precise enough."""
-        values, sampling = self.values()
+        """Values, errors, and whether they are precise enough. Predictions are sampled more densely where their sample
+        is all that stands in the way: further evaluations would not make it any denser."""
+        check = self._checked(precision, SAMPLES)
+        if check.wide.any() and not self._fills_table():
+            known = 1.96 * self.errors().max(axis=0) <= precision * check.values.std(axis=0)
+            if (known | ~check.wide).all():
+                return self._checked(precision, _MOST_SAMPLES)
+        return check
+
+    def _checked(self, precision: float, samples: int) -> Check:
+        values, sampling = self.values(samples)
         errors = np.hypot(self.errors(), sampling)
         spread = values.std(axis=0)
-        rounding = _ROUNDING * np.abs(self.evidence.values).max(axis=0)
-        flat = spread <= np.where(self.steps, np.maximum(0.1 * self.prior.row, rounding), rounding)
+        flat = spread <= self._flat_below()
         precise = 1.96 * errors.max(axis=0) <= precision * spread
         return Check(values, errors, flat, ~(precise | flat))
 
@@ -201,10 +225,13 @@ class SurrogateFit:
 
     def errors(self) -> PlayerByUtility:
         """(players, utilities) standard errors of the values, sampling apart."""
+        if self._known_errors is not None and self._known_errors[0] == len(self.evidence):
+            return self._known_errors[1]
         grain = np.where(self.steps, 0.29 * self.prior.row, 0.0)  # 0.29 = 1/√12: uniform rounding
         independence = np.where(self.steps, STEPS, SMOOTH)
         errors = np.empty((self.players, len(self.steps)))
         for mask, model in self.models:
             rng = np.random.default_rng([self.seed, _ERROR])
             errors[:, mask] = standard_errors(model, grain, independence, rng)[:, mask]
+        self._known_errors = len(self.evidence), errors
         return errors

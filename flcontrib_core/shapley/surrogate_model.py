@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.blas import side_by_side
 from flcontrib_core.shapley.game_views import GameView
 from flcontrib_core.shapley.simplex_kernel import Regression, SimplexPoints, points_of
 from flcontrib_core.shapley.surrogate_design import Stratum
@@ -84,11 +85,13 @@ class SurrogateModel:
         occupied = coalitions.any(axis=1)
         for fitted in self.strata:
             rows = np.flatnonzero(fitted.stratum.holds(coalitions) & occupied)
-            for start in range(0, len(rows), step):
-                some = rows[start : start + step]
+
+            def fill(some: IntArray, fitted: FittedStratum = fitted) -> None:
                 points = self.points(coalitions[some], fitted.factor)
                 parts = [regression.predict(points) for regression in fitted.regressions]
                 values[some] = self.view.utilities(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
+
+            side_by_side(fill, [rows[start : start + step] for start in range(0, len(rows), step)])
         return values
 
     def leave_one_out(self) -> UtilityMatrix:

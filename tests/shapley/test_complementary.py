@@ -96,6 +96,12 @@ def test_the_borders_are_exact_from_2n_plus_1_evaluations_on() -> None:
         assert np.allclose(estimate.values, truth, atol=1e-12)
 
 
+@pytest.mark.parametrize(("evaluations", "pairs"), [(13, 6), (20, 9), (21, 10), (31, 15)])
+def test_what_is_allowed_is_spent_in_pairs(evaluations: int, pairs: int) -> None:
+    estimate = Complementary(evaluations=evaluations).estimate(smooth_game(0, 10).oracle(), np.random.default_rng(0))
+    assert estimate.evaluations == 2 * pairs + 1
+
+
 def test_a_budget_below_the_borders_says_so_and_fills_empty_cells() -> None:
     estimate = Complementary(evaluations=13).estimate(smooth_game(0, 10).oracle(), np.random.default_rng(0))
     assert estimate.remarks[0] == BordersDrawn(13, 21)

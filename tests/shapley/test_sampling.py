@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.shapley.coalitions import (
@@ -15,6 +16,7 @@ from flcontrib_core.shapley.coalitions import (
 from flcontrib_core.shapley.costs import cost_of
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
+from flcontrib_core.shapley.permutation import small_sample_factor
 from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.shapley.remarks import IncrementSmall
 from tests.shapley.closed_form import ClosedForm, Game, all_closed_forms, random_table, smooth_game, table_game
@@ -153,6 +155,11 @@ def test_monte_carlo_options_converge(options: dict[str, bool]) -> None:
     assert np.mean(errors) < 0.1 * np.ptp(truth)
     method = run("monte-carlo", game, evaluations=400, **options).method
     assert ("truncated" in method, "antithetic" in method) == ("truncate" in options, "antithetic" in options)
+
+
+@pytest.mark.parametrize("degrees", [3, 4, 6, 9, 20, 100])
+def test_the_small_sample_factor_is_students(degrees: int) -> None:
+    assert small_sample_factor(degrees) == pytest.approx(t.ppf(0.975, degrees) / norm.ppf(0.975), rel=0.01)
 
 
 def test_every_monte_carlo_order_adds_up_to_the_increment() -> None:

@@ -8,7 +8,9 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from flcontrib_core.blas import spare_threads
 from flcontrib_core.errors import MissingPart, NonFiniteUtility, SettingsError
+from flcontrib_core.shapley import surrogate_fit
 from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.oracle import CoalitionOracle
@@ -305,3 +307,28 @@ def test_intervals_cover_fresh_epochs_of_every_budget() -> None:
             estimate = run(game, multiple * game.players)
             inside.append((np.abs(estimate.values - truth) <= estimate.half_widths).mean())
         assert np.mean(inside) >= 0.93
+
+
+def test_a_sample_too_thin_is_made_denser_instead_of_evaluating_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More evaluations do not make the sample of predictions any denser; a thin one spent all sixteen n."""
+    monkeypatch.setattr(surrogate_fit, "SAMPLES", 300)
+    epoch = MLPEpoch(20, 3)
+
+    def spent(precision: float) -> int:
+        return Surrogate(precision=precision).estimate(CoalitionOracle(epoch), np.random.default_rng(0)).evaluations
+
+    asked = [0.2, 0.15, 0.1, 0.07, 0.05]
+    ample = [spent(precision) for precision in asked]
+    monkeypatch.setattr(surrogate_fit, "_MOST_SAMPLES", 300)
+    thin = [spent(precision) for precision in asked]
+    assert all(a <= t for a, t in zip(ample, thin, strict=True))
+    assert sum(ample) < sum(thin)
+
+
+def test_lent_threads_change_no_bit() -> None:
+    epoch = MLPEpoch(20, 4)
+    alone = Surrogate().estimate(CoalitionOracle(epoch), np.random.default_rng(0))
+    with spare_threads(4):
+        helped = Surrogate().estimate(CoalitionOracle(epoch), np.random.default_rng(0))
+    np.testing.assert_array_equal(alone.values, helped.values)
+    np.testing.assert_array_equal(alone.standard_errors, helped.standard_errors)
