@@ -23,6 +23,7 @@ from flcontrib_core.history.axioms import AxiomCheck, check_axioms
 from flcontrib_core.history.checkpoints import digest_of
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.epoch_stream import Growth
+from flcontrib_core.history.memory_need import require_memory
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.standing import LogCheck
 from flcontrib_core.history.trajectory import evaluator_for
@@ -108,6 +109,7 @@ def audit(
     Example: ``audit(read_run_log("sample_runs/two-poisoned.flrun")).detection.alerts[0].client``.
     """
     settings = settings or AuditSettings()
+    require_memory(run, reading=True)
     lacking = lacking_part(run) if evaluator is None else None
     if lacking is not None and isinstance(run, RunLog):
         alone = history_of_updates(run, settings.assess, lacking, on_progress)

@@ -57,6 +57,10 @@ class CostRefusal(FLContribError):
         super().__init__(message)
 
 
+class MemoryRefusal(FLContribError):
+    """The run needs more memory than this machine has to give."""
+
+
 class NonFiniteUtility(FLContribError):
     """A sub-model's utility is NaN or infinite; names the epoch and the coalition."""
 

@@ -19,10 +19,11 @@ from flcontrib_core.codec import decode, encode
 from flcontrib_core.errors import Problem
 from flcontrib_core.execution.apart import CeilingReached, call_apart
 from flcontrib_core.execution.limits import ProcessLimits
+from flcontrib_core.history.input_scale import PROPORTIONATE, normalises_batches, scale_of_inputs
 from flcontrib_core.history.step_checks import INITIAL_MODEL, likeness, rule, slope
 from flcontrib_core.history.trajectory import WalkStep, evaluator_for, walk
 from flcontrib_core.history.updates_only import lacking_part
-from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.bundle import is_table, read_run_log
 from flcontrib_core.runs.bundle_reader import NonFinite
 from flcontrib_core.runs.mapped import LARGE
 from flcontrib_core.runs.problems import problem, span
@@ -107,7 +108,7 @@ def read_meaning(run: RunLog, evaluator: Evaluator | None = None, most_work: flo
     if curve is not None and evaluator is not None:
         problems += _learning_warnings(curve)
         if run.task == CLASSIFICATION and not walked.large:
-            problems += walked.slope_warnings()
+            problems += [*walked.slope_warnings(), *walked.scale_warnings()]
             problems += _other_readings(walked, evaluator, {p.code for p in problems})
             problems += _metric_warnings(run, curve)
     return LogMeaning(curve, tuple(problems))
@@ -144,22 +145,23 @@ def _affordable(run: RunLog, most_work: float | None) -> tuple[IntArray | None, 
 def read_meaning_apart(path: Path, nonfinite: NonFinite = "refuse") -> LogMeaning | None:
     """The same for a log at a path, in a child with ceilings: its model is somebody else's.
 
-    None for what is no log.
+    None for a table, which has no model to rebuild: reading it a second time would cost as much as the first.
     """
+    if is_table(path):
+        return None
     limits = ProcessLimits(memory_bytes=CHILD_MEMORY, cpu_seconds=CHILD_SECONDS, niceness=0)
     try:
         told = call_apart(f"{__name__}:_apart", {"path": str(path), "nonfinite": nonfinite}, limits)
     except CeilingReached as reached:
         found = f"more {reached.what} than a check may take: the global model was not evaluated"
         return LogMeaning(None, (problem("W_MODEL_COST", "model.json", found),))
-    return None if told is None else decode(LogMeaning, told)
+    return decode(LogMeaning, told)
 
 
 def _apart(argument: dict[str, Any], say: Callable[[Any], None]) -> Any:
     """The child's side of ``read_meaning_apart``."""
     run = read_run_log(Path(argument["path"]), nonfinite=argument["nonfinite"])
-    if not isinstance(run, RunLog):
-        return None
+    assert isinstance(run, RunLog)
     return encode(LogMeaning, read_meaning(run, most_work=MOST_WORK))[0]
 
 
@@ -179,6 +181,7 @@ class _Walked:
         self._values: list[FloatArray] = []
         self._alike: tuple[float, float] | None = None
         self._slope: tuple[float, float] | None = None
+        self._scale: float | None = None
         self._rules: dict[int, str] = {}
         initial = run.initial()
         self.end = initial
@@ -192,7 +195,9 @@ class _Walked:
             for step in walk(run):
                 first = self._alike is None and len(step.record.participants) > 1 and not self.large
                 if first and evaluator is not None and evaluator.classifies:
-                    self._slope = slope(step, evaluator)
+                    gradient = evaluator.loss_gradient(step.start)
+                    self._slope = slope(step, -gradient)
+                    self._scale = scale_of_inputs(run, step, gradient)
                 self._take(step)
                 if evaluator is not None and step.record.epoch in self._epochs:
                     self._values.append(evaluator.evaluate(step.end[None])[0][0])
@@ -232,7 +237,7 @@ class _Walked:
 
     def slope_warnings(self) -> list[Problem]:
         """Clients who agree about the way down, where the validation rows see none, trained on something else."""
-        if self._slope is None:
+        if self._slope is None or normalises_batches(self.run):
             return []
         down, agree = self._slope
         if agree < AGREEING or down >= DOWNHILL:
@@ -240,6 +245,13 @@ class _Walked:
         found = f"a cosine of {down:.2f} between the first epoch's updates and the slope of the validation loss at the"
         found += f" initial model, while the clients' own cosine is {agree:.2f}"
         return [problem("W_SLOPE", "first epoch", found)]
+
+    def scale_warnings(self) -> list[Problem]:
+        """Validation inputs of another scale than those that the first updates come from."""
+        if self._scale is None or 1 / PROPORTIONATE <= self._scale <= PROPORTIONATE:
+            return []
+        found = f"validation inputs about {self._scale:.2g} times as large as those that the first layer was moved by"
+        return [problem("W_INPUT_SCALE", "first epoch", found)]
 
     def rule_warnings(self) -> list[Problem]:
         """What would make the updates add up to the stored server models."""
@@ -273,6 +285,8 @@ def _other_readings(walked: _Walked, evaluator: Evaluator, known: set[str]) -> l
             if model is not None and code not in known:
                 tried.append((code, "when it is read so", *evaluator.evaluate(model[None])[0][0]))
     for code, words, validation in _other_rows(evaluator):
+        if code in known:
+            continue
         tried.append((code, words, *_with_rows(walked.run, validation).evaluate(walked.end[None])[0][0]))
     known_loss = as_is[0] if np.isfinite(as_is[0]) else np.inf
     better = [t for t in tried if t[3] >= as_is[1] + CLEARLY_BETTER and t[2] < known_loss]

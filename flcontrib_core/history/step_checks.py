@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from flcontrib_core.history.trajectory import WalkStep
 from flcontrib_core.vocabulary import Float32Array, FloatArray
-
-if TYPE_CHECKING:
-    from flcontrib_core.games.evaluator import Evaluator
 
 SAME = 1e-3
 """Relative distance below which a rule explains the server's step."""
@@ -29,9 +24,8 @@ def likeness(updates: Float32Array, start: Float32Array) -> tuple[float, float]:
     return float(np.median(lengths)) / model, float(np.median(cosines))
 
 
-def slope(step: WalkStep, evaluator: Evaluator) -> tuple[float, float]:
+def slope(step: WalkStep, down: FloatArray) -> tuple[float, float]:
     """Largest of two cosines to the way down (of the mean update, a client's in the median), and among clients."""
-    down = -evaluator.loss_gradient(step.start)
     updates = step.data.updates[:MOST_SOLVED].astype(np.float64)
     lengths = np.linalg.norm(updates, axis=1)
     steep = float(np.linalg.norm(down))

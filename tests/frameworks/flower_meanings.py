@@ -88,6 +88,7 @@ def main(grid: Grid, context: Context) -> None:
     trained(grid, "right", whole, model=net, validation=(x, y), dtype="float16")
     for kind in ("negated", "models"):
         trained(grid, kind, whole, model=net, validation=(x, y))
+    trained(grid, "unscaled", whole, model=net, validation=(16 * x, y))
     trained(grid, "updates-alone", whole)
     Path("threads.json").write_text(json.dumps({"main": threading.current_thread().name, "writers": sorted(writers)}))
 

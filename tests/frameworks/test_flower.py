@@ -114,7 +114,7 @@ def meanings(run_script_once: RunScript) -> Path:
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [("right", None), ("negated", "W_SLOPE"), ("models", "W_UPDATE_MODEL")],
+    [("right", None), ("negated", "W_SLOPE"), ("models", "W_UPDATE_MODEL"), ("unscaled", "W_INPUT_SCALE")],
 )
 def test_a_wrong_meaning_is_remarked(meanings: Path, kind: str, code: str | None) -> None:
     told = read_meaning(opened(meanings / kind))

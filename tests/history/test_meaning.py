@@ -19,7 +19,9 @@ from sklearn.datasets import load_digits
 from flcontrib_core.auditing import AuditSettings, audit
 from flcontrib_core.commands.logs import check
 from flcontrib_core.history import AssessSettings
+from flcontrib_core.history.input_scale import scale_of_inputs
 from flcontrib_core.history.meaning import LogMeaning, read_meaning
+from flcontrib_core.history.trajectory import walk
 from flcontrib_core.reports.as_json import audit_json
 from flcontrib_core.runs import RunLog, RunRecorder, check_run_log, read_run_log
 from flcontrib_core.runs.run_log import DishonestTruth, Truth
@@ -48,10 +50,15 @@ def flat(net: torch.nn.Module) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def federation() -> Federation:
+    return train(torch.optim.SGD, 0.3)
+
+
+def train(optimiser_class: Any, rate: float, factor: float = 1 / 16) -> Federation:
+    """``factor``: by which the clients multiply their inputs, and the validation rows as well."""
     torch.manual_seed(3)
     net = torch.nn.Sequential(torch.nn.Linear(64, 24), torch.nn.ReLU(), torch.nn.Linear(24, 10))
     digits = load_digits()
-    x, y = torch.tensor(digits.data, dtype=torch.float32) / 16, torch.tensor(digits.target)
+    x, y = torch.tensor(digits.data, dtype=torch.float32) * factor, torch.tensor(digits.target)
     spec = {"input": [64], "layers": [
         {"op": "linear", "weight": "0.weight", "bias": "0.bias"}, {"op": "relu"},
         {"op": "linear", "weight": "2.weight", "bias": "2.bias"},
@@ -62,7 +69,7 @@ def federation() -> Federation:
         trained = {}
         for client, size in SIZES.items():
             torch.nn.utils.vector_to_parameters(torch.tensor(models[-1]), net.parameters())
-            optimiser = torch.optim.SGD(net.parameters(), lr=0.3)
+            optimiser = optimiser_class(net.parameters(), lr=rate)
             for batch in torch.arange(begins[client], begins[client] + size).split(32):
                 optimiser.zero_grad()
                 torch.nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
@@ -202,6 +209,43 @@ def test_unscaled_inputs(federation: Federation, tmp_path: Path) -> None:
     meaning = recorded(federation, tmp_path / "run", x=federation.x / 160)
     assert "W_INPUT_SCALE" in codes(meaning) or "W_NO_LEARNING" in codes(meaning)
     assert "W_NO_LEARNING" in codes(recorded(federation, tmp_path / "other", x=wild))
+
+
+@pytest.mark.parametrize("factor", [16.0, 255.0, 1 / 16, 1 / 255])
+def test_inputs_of_another_scale_are_told_with_the_factor(
+    factor: float, federation: Federation, tmp_path: Path
+) -> None:
+    """Also where the model is as accurate on them, so that no curve shows it."""
+    meaning = recorded(federation, tmp_path / "run", x=federation.x * np.float32(factor))
+    told = [w.found for w in meaning.warnings if w.code == "W_INPUT_SCALE"]
+    assert len(told) == 1
+    named = float(told[0].split("about ")[1].split()[0])
+    assert 1 / 3 < named / factor < 3
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "rate", "factor"),
+    [(torch.optim.SGD, 0.003, 1.0), (torch.optim.Adam, 0.003, 1.0), (torch.optim.Adam, 0.003, 1 / 16)],
+)
+def test_inputs_that_everybody_leaves_unscaled_get_no_word(
+    optimiser: Any, rate: float, factor: float, tmp_path: Path
+) -> None:
+    assert codes(recorded(train(optimiser, rate, factor), tmp_path / "run")) == set()
+
+
+def test_a_bias_before_a_normalisation_tells_no_scale(federation: Federation, tmp_path: Path) -> None:
+    """What a bias adds is taken away again, so that it moves by rounding errors alone."""
+    recorded(federation, tmp_path / "run", x=federation.x * np.float32(255))
+    run = read_run_log(tmp_path / "run")
+    assert isinstance(run, RunLog)
+    gradient = np.ones(run.initial().size)
+    step = next(iter(walk(run)))
+    assert scale_of_inputs(run, step, gradient) is not None
+    first, *rest = federation.spec["layers"]
+    normed = {"input": [64], "layers": [first, {"op": "layer_norm", "shape": [24]}, *rest]}
+    assert scale_of_inputs(replace(run, model=normed), step, gradient) is None
+    without_bias = {"input": [64], "layers": [{"op": "linear", "weight": "0.weight"}, *rest]}
+    assert scale_of_inputs(replace(run, model=without_bias), step, gradient) is None
 
 
 def test_a_wrong_initial_model(federation: Federation, tmp_path: Path) -> None:

@@ -35,8 +35,12 @@ def shape_and_sums_are_right(history: ContributionHistory, case: Case) -> None:
 
 @pytest.mark.parametrize("case", [
     replace(MANY_PARTICIPANTS, clients=40, participants=40, epochs=1, widths=(20, 16, 3), rows=100),
+    pytest.param(
+        replace(MANY_PARTICIPANTS, clients=290, participants=290, epochs=1, widths=(8, 6, 3), rows=40),
+        marks=pytest.mark.slow,
+    ),
     pytest.param(MANY_PARTICIPANTS, marks=pytest.mark.slow),
-], ids=["40", "100"])  # fmt: skip
+], ids=["40", "290", "100"])  # fmt: skip
 def test_many_participants_are_valued_from_few_evaluations(case: Case, tmp_path: Path) -> None:
     history = assessed(case, tmp_path)
     shape_and_sums_are_right(history, case)
