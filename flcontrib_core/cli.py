@@ -7,11 +7,12 @@ import json
 import keyword
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from flcontrib_core import __version__
-from flcontrib_core.errors import FLContribError, RunLogError
+from flcontrib_core.errors import FLContribError, MemoryRefusal, RunLogError
 
 COMMANDS = {
     "demo": ("serving", "Open the dashboard on the sample runs."),
@@ -112,17 +113,20 @@ def main() -> None:
         if wants_json:
             click.echo(json.dumps({"ok": False, "digest": None, "errors": [p.to_json() for p in refused.problems]}))
         sys.exit(2)
-    except FLContribError as fault:
-        click.echo(f"{type(fault).__name__}: {fault}", err=True)
-        if wants_json:
-            click.echo(json.dumps({"ok": False, "digest": None, "error": type(fault).__name__, "message": str(fault)}))
-        sys.exit(2)
-    except OSError as fault:
-        # A full disk, a folder that vanished or may not be written: the machine's answer, not a fault of ours.
-        click.echo(f"{type(fault).__name__}: {fault}", err=True)
-        if wants_json:
-            click.echo(json.dumps({"ok": False, "digest": None, "error": type(fault).__name__, "message": str(fault)}))
-        sys.exit(2)
+    except (FLContribError, OSError) as fault:
+        # OSError: a full disk, a folder that vanished or may not be written: the machine's answer, no fault of ours.
+        _end_with(fault, wants_json)
+    except (MemoryError, RuntimeError) as fault:
+        if isinstance(fault, RuntimeError) and "can't allocate memory" not in str(fault):  # torch has no class for it
+            raise
+        _end_with(MemoryRefusal("this machine has not enough memory for it; nothing was changed"), wants_json)
+
+
+def _end_with(fault: Exception, as_json: bool) -> NoReturn:
+    click.echo(f"{type(fault).__name__}: {fault}", err=True)
+    if as_json:
+        click.echo(json.dumps({"ok": False, "digest": None, "error": type(fault).__name__, "message": str(fault)}))
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -160,3 +160,14 @@ def test_values_written_by_assess_carry_the_logs_warnings(tmp_path: Path) -> Non
     assert expected
     rows = (tmp_path / "out" / "warnings.csv").read_text(encoding="utf-8-sig")
     assert all(code in rows for code in expected)
+
+
+@pytest.mark.parametrize("command", [["check"], ["audit"], ["audit", "--json"], ["assess", "--json"]])
+def test_no_escape_of_a_name_reaches_the_terminal(command: list[str], tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    names = ("\x1b[31mred", "\x1b]0;title\x07", "b", "c")
+    rows = [f'{epoch},"{name}",{epoch / 10}\n' for epoch in range(1, 9) for name in names]
+    table.write_text("epoch,client,loss\n" + "".join(rows))
+    told = flcontrib(command[0], table, *command[1:])
+    assert told.returncode == 0
+    assert not {"\x1b", "\x07"} & set(told.stdout + told.stderr)

@@ -167,6 +167,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     """Which epochs are worth computing under a budget, and how fair is that?"""
     from flcontrib_core.history.trajectory import scheduling_problem
     from flcontrib_core.scheduling.choose import choose_epochs, schedule_json
+    from flcontrib_core.words.numbers import named
 
     settings = settings_from(options)
     progress = Progress()
@@ -198,7 +199,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     if plan.smallest_k_without_blind_clients is not None:
         click.echo(f"k = {plan.smallest_k_without_blind_clients} is the smallest budget that sees every client")
     for spot in plan.blind_spots[:5]:
-        click.echo(f"blind spot: {spot.client}, epochs {spot.first}–{spot.last} ({spot.missed} participations)")
+        say(f"blind spot: {named(spot.client)}, epochs {spot.first}–{spot.last} ({spot.missed} participations)")
 
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib audit sample_runs/two-poisoned.flrun")

@@ -19,6 +19,8 @@ from flcontrib_core.errors import SettingsError
 
 FILE = "flcontrib.toml"
 LARGEST = 100_000
+MOST_DOTS = 200
+LARGEST_NUMBER = 2**53
 BY_HAND = {"address", "allow_host", "host", "notify", "on_alert", "out", "webhook"}
 """Where something is sent, written or started; so is every path but the workspace's."""
 
@@ -51,10 +53,17 @@ def user_file() -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > LARGEST:
+    if not path.is_file():
+        raise SettingsError(f"{path} is a pipe or a device; give a file of options")
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
         raise SettingsError(f"{path} is larger than {LARGEST} bytes; options do not need that much")
+    # The parser takes time and memory with the square of a dotted key's parts.
+    if any(line.count(b".") > MOST_DOTS for line in content.splitlines()):
+        raise SettingsError(f"{path} has a line with more than {MOST_DOTS} dots; options stand in tables of one level")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(content.decode("utf-8"))
     except RecursionError:
         raise SettingsError(f"{path} is nested too deeply; options stand in tables of one level") from None
     except ValueError as wrong:  # no TOML, no UTF-8, or a number of thousands of digits
@@ -109,10 +118,23 @@ def _fitting(
             continue
         if option.name in BY_HAND or (isinstance(option.type, click.Path) and option.name != "workspace"):
             raise SettingsError(f"{path}: {key} names a place; it is only taken from the command line")
-        if not all(isinstance(one, str | int | float) for one in (value if isinstance(value, list) else [value])):
-            raise SettingsError(f"{path}: {key} is a {type(value).__name__}; give a text, a number, or true or false")
+        several = isinstance(value, list) and isinstance(option, click.Option) and option.multiple
+        for one in value if several else [value]:
+            _require_plain(f"{path}: {key}", option, one)
         taken[option.name] = value
     return taken
+
+
+def _require_plain(place: str, option: click.Parameter, value: Any) -> None:
+    """Refuses what the line could not hold: dates, lists of one, numbers out of reach, signs that nobody types."""
+    if not isinstance(value, str | int | float):
+        raise SettingsError(f"{place} is a {type(value).__name__}; give a text, a number, or true or false")
+    if isinstance(value, str) and not value.isprintable():
+        raise SettingsError(f"{place} holds signs that are not printed; give a plain text")
+    if isinstance(value, int | float) and not abs(value) <= LARGEST_NUMBER:
+        raise SettingsError(f"{place} is a number above 2^53, or none at all; give one in reach")
+    if isinstance(value, float) and isinstance(option.type, type(click.INT)):
+        raise SettingsError(f"{place} is {value}; give a whole number")
 
 
 def _plain(key: str) -> str:

@@ -27,7 +27,7 @@ def note(run: Path, text: str, client: str, epochs: str, by: str, workspace: Pat
     """
     from flcontrib_core.codec import encode
     from flcontrib_core.detection import DeclaredNote
-    from flcontrib_core.words import note_line
+    from flcontrib_core.words import note_line, numbers
     from flcontrib_core.workspace import Workspace
 
     digest, window = _asked(run, client, epochs)
@@ -36,7 +36,7 @@ def note(run: Path, text: str, client: str, epochs: str, by: str, workspace: Pat
     if as_json:
         print_json(encode(DeclaredNote, declared)[0])
     else:
-        say(f"{client}, {note_line(declared)}")
+        say(f"{numbers.named(client)}, {note_line(declared)}")
 
 
 @click.command(epilog="Example: flcontrib mark run.flrun --client hospital-b --as dishonest --epochs 12:20 --by ada")
@@ -51,13 +51,14 @@ def mark(run: Path, client: str, mark_as: str, epochs: str | None, by: str, work
 
     A marking is its author's word, sealed in the workspace's audit log. No verdict reads it, nothing calls it truth.
     """
+    from flcontrib_core.words import numbers
     from flcontrib_core.workspace import Workspace
 
     digest, window = _asked(run, client, epochs or "1:1")
     with Workspace(workspace) as opened:
         made = opened.alerts.mark(digest, client, mark_as, by, window if epochs else None)
     where = "" if made.epochs is None else f" in epochs {made.epochs[0]}–{made.epochs[1]}"
-    say(f"{client}: marked by {made.by} as {made.mark}{where}")
+    say(f"{numbers.named(client)}: marked by {made.by} as {made.mark}{where}")
 
 
 def _asked(run: Path, client: str, epochs: str) -> tuple[str, tuple[int, int]]:

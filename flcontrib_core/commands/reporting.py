@@ -202,9 +202,9 @@ def verify(report: Path, run: Path, public_key: str | None, frozen: str | None, 
     JSON is checked; with --public-key there must be one, made with that key. One of the two may be - (standard input).
     """
     from flcontrib_core.reports.signature import check_signature
-    from flcontrib_core.reports.verify import read_report_or_page, recorded_reading, verify_report
+    from flcontrib_core.reports.verify import cells_at, read_report_or_page, recorded_reading, verify_report
 
-    content, page = read_report_or_page(report)
+    content, page = read_report_or_page(report, lambda: cells_at(run))
     progress = Progress()
     twin = report if page is None else report.parent / page.twin
     signed = check_signature(twin, public_key)

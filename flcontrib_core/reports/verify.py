@@ -7,7 +7,9 @@ package versions, the platform, what people decided) is listed as unverified.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import stat
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,12 +32,17 @@ from flcontrib_core.reports.twin import (
     report_json,
     sealed_part,
 )
+from flcontrib_core.runs.bundle import check_run_log
+from flcontrib_core.runs.limits import MAX_JSON_BYTES, MAX_JSON_VALUES
 from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.runs.strict_json import parse_json
 from flcontrib_core.vocabulary import LOWER_IS_BETTER, OnProgress, no_progress
 
 MAX_REPORT_BYTES = 256 << 20
 MAX_REPORT_VALUES = 30_000_000
+MAX_PAGE_BYTES = 64 << 20
+BYTES_PER_CELL, VALUES_PER_CELL = 1000, 50
+"""What a report holds for a client in an epoch: about a hundred bytes and seven values for each utility."""
 MOST_DIFFERENCES = 500
 ENVIRONMENT = ("version", "platform", "processor", "packages", "recipe")
 
@@ -67,9 +74,13 @@ class Verification:
         }
 
 
-def read_report(path: Path) -> dict[str, Any]:
-    """A report or an extract from an untrusted file; raises RunLogError or SettingsError saying what is wrong."""
-    content = parse_json(read_bytes(path), path.name, MAX_REPORT_BYTES, MAX_REPORT_VALUES)
+def read_report(path: Path, cells: Callable[[], int] | None = None) -> dict[str, Any]:
+    """A report or an extract from an untrusted file; raises RunLogError or SettingsError saying what is wrong.
+
+    ``cells``: clients × epochs of the run it should be about, asked for only where the file is a large one: then no
+    small run's report takes the memory that a large one's needs.
+    """
+    content = parse_json(*_bounded(path, cells))
     if not isinstance(content, dict) or content.get("format") not in (REPORT_FORMAT, EXTRACT_FORMAT):
         raise SettingsError(f"{path} is not a report; give the JSON that was written beside the page, or the page")
     if content.get("layout") != LAYOUT:
@@ -80,25 +91,50 @@ def read_report(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_bytes(path: Path) -> bytes:
-    """A report's file, if it is there and not too large."""
+def _bounded(path: Path, cells: Callable[[], int] | None) -> tuple[bytes, str, int, int]:
+    """The file's content and name, and how many bytes and values it may have."""
+    content = read_bytes(path, MAX_JSON_BYTES if cells is not None else MAX_REPORT_BYTES)
+    if content is not None:
+        return content, path.name, MAX_REPORT_BYTES, MAX_REPORT_VALUES if cells is None else MAX_JSON_VALUES
+    assert cells is not None
+    count = cells()
+    most = min(MAX_REPORT_BYTES, MAX_JSON_BYTES + BYTES_PER_CELL * count)
+    content = read_bytes(path, most)
+    if content is None:
+        raise SettingsError(f"{path}: a report of {count} clients × epochs has at most {most} bytes, and this has more")
+    return content, path.name, most, min(MAX_REPORT_VALUES, MAX_JSON_VALUES + VALUES_PER_CELL * count)
+
+
+def read_bytes(path: Path, most: int) -> bytes | None:
+    """A report's file, if it is there and a plain one; None where it is larger than ``most``."""
     try:
-        size = path.stat().st_size
-        if size > MAX_REPORT_BYTES:
-            raise SettingsError(f"{path}: {size} bytes; a report has at most {MAX_REPORT_BYTES}")
-        return path.read_bytes()
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for without end
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise SettingsError(f"{path} is a pipe, a device or a folder; give a report's file")
+            content = file.read(most + 1)
     except OSError as fault:
         raise SettingsError(
             f"{path}: {fault.strerror or fault}; give a report's page, or the JSON that was written beside it"
         ) from None
+    return content if len(content) <= most else None
 
 
-def read_report_or_page(path: Path) -> tuple[dict[str, Any], Paged | None]:
+def read_report_or_page(path: Path, cells: Callable[[], int] | None = None) -> tuple[dict[str, Any], Paged | None]:
     """The content of a report's JSON, or of the twin that its page names, with the page."""
     if path.suffix.lower() not in PAGE_ENDINGS:
-        return read_report(path), None
-    paged = read_page(path, read_bytes(path))
-    return read_report(path.parent / paged.twin), paged
+        return read_report(path, cells), None
+    page = read_bytes(path, MAX_PAGE_BYTES)
+    if page is None:
+        raise SettingsError(f"{path}: a report's page has at most {MAX_PAGE_BYTES} bytes")
+    paged = read_page(path, page)
+    return read_report(path.parent / paged.twin, cells), paged
+
+
+def cells_at(path: Path) -> int:
+    """Clients × epochs of the run at a path; 0 where there is none, which reading it will say."""
+    found = check_run_log(path, nonfinite="absent")
+    return len(found.clients) * (found.epochs + 1)
 
 
 def recorded_settings(content: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +167,7 @@ def verify_report(
     """
     content = report if isinstance(report, dict) else {}
     if isinstance(report, Path):
-        content, page = read_report_or_page(report)
+        content, page = read_report_or_page(report, lambda: len(run.client_ids) * (run.epoch_count + 1))
     device = _recorded_device(content)
     again = audit(run, settings_from_record(recorded_settings(content)), on_progress=on_progress, device=device)
     return compare_with(content, again, run, page)

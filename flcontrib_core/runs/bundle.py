@@ -27,6 +27,7 @@ STAGES = ("received", "archive safe", "manifest", "shapes", "values", "cross-che
 """What the listener of a reading hears, each name once, when that much is known to be in order."""
 
 OnStage = Callable[[str], None]
+_TABLES = ("csv", "parquet")
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class _Attempt:
     def _read(self) -> Run | None:
         kind = _kind(self._path)
         self._passed("received")
-        if kind in ("csv", "parquet"):
+        if kind in _TABLES:
             from flcontrib_core.runs.tables import read_table
 
             return read_table(self._path, kind, self._nonfinite, self._lower_is_better, self._passed, self.findings)
@@ -184,6 +185,11 @@ class _Attempt:
         run = reader.run_log(str(self._path))
         self._passed("ready")
         return run
+
+
+def is_table(path: Path) -> bool:
+    """Is the file at this path read as a table, of values or of utilities, and not as a log of updates?"""
+    return _kind(path) in _TABLES
 
 
 def _kind(path: Path) -> str:

@@ -140,11 +140,11 @@ class AuditLog:
 
     def entries(self, kind: str | None = None, subject: str | None = None) -> tuple[LogEntry, ...]:
         """The history, oldest first; of one kind and about one subject where given."""
-        rows = self._index.read(
-            "SELECT entry, hash FROM log WHERE (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR subject = ?2) "
-            "ORDER BY sequence",
-            (kind, subject),
-        )
+        asked = {"kind": kind, "subject": subject}
+        given = {name: value for name, value in asked.items() if value is not None}
+        only = " AND ".join(f"{name} = ?" for name in given)  # names of ours; one condition for all uses no index
+        where = f"WHERE {only} " if only else ""
+        rows = self._index.read(f"SELECT entry, hash FROM log {where}ORDER BY sequence", tuple(given.values()))
         return tuple(LogEntry.of(row) for row in rows)
 
     def head(self) -> ChainHead:

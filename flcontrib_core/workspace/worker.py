@@ -126,7 +126,7 @@ def _named_end(error: BaseException) -> tuple[JobState, str]:
         if isinstance(cause, NoSpaceLeft) or (isinstance(cause, OSError) and cause.errno in OUT_OF_SPACE):
             return JobState.PAUSED_NO_SPACE, str(cause)
     for cause in causes:
-        if isinstance(cause, MemoryError):
+        if isinstance(cause, MemoryError) or "can't allocate memory" in str(cause):  # torch has no class for it
             return JobState.FAILED, "the job's memory limit is reached; finished epochs are kept"
     if isinstance(error, CostRefusal):
         return JobState.REFUSED_COST, f"{error} Offered instead: {error.offered}"

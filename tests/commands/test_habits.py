@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from flcontrib_core.cli import flcontrib
 from flcontrib_core.commands import printing
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.workspace import Workspace, default_path
+from tests import in_process
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
 TABLE = str(SAMPLES / "contributions-table.csv")
@@ -69,12 +71,30 @@ def test_the_file_gives_way_to_the_line_and_wins_over_the_default(here: Path) ->
         ('address = "ray://elsewhere"\n', "address names a place"),
         ("budget = \n", "is not TOML"),
         ("# " + "x" * 200_000, "larger than"),
+        ("a" + ".a" * 40_000 + " = 1\n", "200 dots"),
+        ("[audit]\nworkers = 0x" + "f" * 5000 + "\n", "in reach"),
+        ("precision = inf\n", "in reach"),
+        ("precision = nan\n", "in reach"),
+        ("[audit]\nworkers = [1, 2]\n", "workers is a list"),
+        ("[audit]\nseed = 1.5\n", "whole number"),
+        ('workspace = "a\\u0000b"\n', "not printed"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(here: Path, text: str, message: str) -> None:
     (here / "flcontrib.toml").write_text(text)
     with pytest.raises(SettingsError, match=message):
         flcontrib.main(["audit", TABLE], standalone_mode=False)
+
+
+def test_a_pipe_or_a_device_as_a_file_of_options_is_refused(here: Path) -> None:
+    os.mkfifo(here / "pipe.toml")
+    for place in ("pipe.toml", "/dev/zero"):
+        with pytest.raises(SettingsError, match="pipe or a device"):
+            flcontrib.main(["--config", place, "audit", TABLE], standalone_mode=False)
+
+
+def test_a_precision_without_end_is_refused_in_words(here: Path) -> None:
+    assert in_process.flcontrib("audit", TABLE, "--precision", "inf").returncode == 2
 
 
 @pytest.mark.parametrize("text", ["tool = 3\n", "[tool]\nflcontrib = 3\n"])

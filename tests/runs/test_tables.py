@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from flcontrib_core.runs.bundle import STAGES, check_run_log, read_run_log
 from flcontrib_core.runs.contribution_table import table_template
 from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
 from tests.corpus.tables import CONTRIBUTIONS, UTILITIES
+from tests.in_process import flcontrib
 
 
 def written(text: str, path: Path) -> Path:
@@ -193,6 +195,33 @@ def test_check_speaks_of_tables_too(text: str, tmp_path: Path) -> None:
     assert result.clients == ("a", "b", "c")
     assert result.epochs == len(result.participants)
     assert tuple(heard) == STAGES
+
+
+@pytest.mark.parametrize("text", [CONTRIBUTIONS, UTILITIES])
+def test_the_command_reads_a_table_once(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no model to rebuild, and reading a million rows takes half of what a check may take."""
+    opened: list[str] = []
+    monkeypatch.setattr("flcontrib_core.history.meaning.call_apart", lambda *order: opened.append("again"))
+    told = flcontrib("check", written(text, tmp_path / "t.csv"), "--json")
+    assert json.loads(told.stdout)["model"] is None
+    assert opened == []
+
+
+@pytest.mark.parametrize(("row", "code"), [("1,a;a,1", "E_TABLE"), ("1,a;;b,1", "E_CLIENT_ID"),
+                         ("1,;,1", "E_CLIENT_ID"), ("2,a,nan", "E_NONFINITE"), ("1,k,1", "E_COALITION")])  # fmt: skip
+def test_the_last_of_many_known_coalitions_is_read_as_strictly(row: str, code: str, tmp_path: Path) -> None:
+    """Coalitions of known members take a short way through the reader, chunk by chunk."""
+    games = [
+        f"{epoch},{';'.join(coalition)},{len(coalition)}\n"
+        for size in range(11)
+        for coalition in itertools.combinations("abcdefghij", size)
+        for epoch in (1, 2)
+    ]
+    sound = "epoch,coalition,loss\n" + "".join(games)
+    for game in utilities(written(sound, tmp_path / "games.csv")).values:
+        assert game.ravel().tolist() == [mask.bit_count() for mask in range(1024)]
+    refused = check_run_log(written(sound + row + "\n", tmp_path / "more.csv"))
+    assert refused.errors[0].code == code
 
 
 def test_parquet_numbers_keep_every_bit(tmp_path: Path) -> None:
