@@ -6,7 +6,9 @@ import json
 
 import pytest
 from playwright.sync_api import Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
+from tests.app.filled_workspace import wait_until
 from tests.browser.conftest import MILLISECONDS, Opener, Served
 
 pytestmark = pytest.mark.browser
@@ -17,6 +19,25 @@ def saved(page: Page, name: str) -> bytes:
     with page.expect_download() as waiting:
         page.get_by_role("button", name=name, exact=True).click()
     return waiting.value.path().read_bytes()
+
+
+def choose(page: Page, label: str, name: str) -> None:
+    """Takes one entry of a list; a page that is still being drawn may close the list that was opened first."""
+    box = page.get_by_role("combobox", name=label, exact=True)
+    option = page.get_by_role("option", name=name, exact=True)
+
+    def opened() -> bool:
+        box.click()  # the list opens on a click, not on a text that a script puts there
+        box.fill(name)
+        try:
+            option.wait_for(timeout=5_000)
+        except PlaywrightTimeoutError:
+            box.press("Escape")
+            return False
+        return True
+
+    wait_until(opened, f"the list of {label}")
+    option.click()
 
 
 def test_camera_saves_a_chart_as_svg(served: Served, open_page: Opener) -> None:
@@ -38,9 +59,7 @@ def test_camera_saves_a_chart_as_svg(served: Served, open_page: Opener) -> None:
 def test_extract_for_one_client_names_nobody_else(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("report"))
     expect(page.get_by_text("For one client")).to_be_visible()
-    box = page.get_by_role("combobox", name="Client", exact=True)
-    box.fill("client-03")
-    page.get_by_role("option", name="client-03", exact=True).click()  # Enter could come before the list has opened
+    choose(page, "Client", "client-03")
     html = saved(page, "Extract (HTML)")
     told = json.loads(saved(page, "Extract (JSON)"))
     everything = html.decode() + json.dumps(told)
