@@ -19,6 +19,8 @@ from flcontrib_dashboard import controls, problem_cards, state
 TABLES = (".csv", ".parquet")
 LONGEST_HEADER = 4096
 ASKED = "columns-of"
+SMALLER = "column-smaller"
+SUGGESTED = "columns-suggested"
 NOBODY = "every row took part"
 SMALL_IS_GOOD = ("loss", "verlust", "error", "fehler")
 Take = Callable[[bytes, str, tuple[str, ...], str], None]
@@ -76,7 +78,7 @@ def choose_columns(given: UploadedFile, take: Take) -> None:
         if not first.header:
             problem_cards.show_cards(first.problems)
             return
-        columns, smaller = _choices(first)
+        columns, smaller = _choices(given, first)
         if first.understood and not columns.keys() - {"epoch", "client", "participated"}:
             st.info("Choose at least one column of values.")
             return
@@ -95,7 +97,7 @@ def choose_columns(given: UploadedFile, take: Take) -> None:
         st.error(controls.text_of(str(fault)))
 
 
-def _choices(first: TableGlance) -> tuple[dict[str, str], tuple[str, ...]]:
+def _choices(given: UploadedFile, first: TableGlance) -> tuple[dict[str, str], tuple[str, ...]]:
     """The columns as the reader names them, beginning with what was recognised; and where less is better."""
     header, known = list(first.header), first.understood.get("columns", {})
 
@@ -115,13 +117,28 @@ def _choices(first: TableGlance) -> tuple[dict[str, str], tuple[str, ...]]:
         "Values", free, default=before, key="column-values", format_func=numbers.visible,
         help="Each is a utility: a client's share of what the epoch changed in it.",
     )  # fmt: skip
-    small = [name for name in values if any(word in name.lower() for word in SMALL_IS_GOOD)]
+    _suggest_smaller(given, values)
     smaller = st.multiselect(
-        "Of these, less is better", values, default=small, key="column-smaller", format_func=numbers.visible,
+        "Of these, less is better", values, key=SMALLER, format_func=numbers.visible,
         help="As of a loss: there a positive share is harm.",
     )  # fmt: skip
     told = {role: name or "" for role, name in roles.items() if name or role == "participated"}
     return told | {name: name for name in values}, tuple(smaller)
+
+
+def _suggest_smaller(given: UploadedFile, values: list[str]) -> None:
+    """Marks a column called a loss when it is chosen; what the reader then says about it stands.
+
+    A default would count only when the list is first drawn, before any column is chosen, and a loss would be read with
+    harm as help.
+    """
+    file_id, known = st.session_state.get(SUGGESTED, (None, ()))
+    if file_id != given.file_id:
+        known = ()
+        st.session_state.pop(SMALLER, None)
+    new = [n for n in values if n not in known and any(word in n.lower() for word in SMALL_IS_GOOD)]
+    st.session_state[SMALLER] = [n for n in values if n in st.session_state.get(SMALLER, ()) or n in new]
+    st.session_state[SUGGESTED] = (given.file_id, tuple(values))
 
 
 def _read(given: UploadedFile, columns: dict[str, str], smaller: tuple[str, ...], take: Take) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -26,6 +27,31 @@ def button(page: AppTest, label: str) -> object:
     return next(b for b in page.button if b.label == label)
 
 
+def less_is_better(page: AppTest) -> Any:
+    return next(m for m in page.multiselect if m.label.startswith("Of these"))
+
+
+def test_what_the_reader_says_of_a_column_stands_when_another_is_chosen(tmp_path: Path) -> None:
+    page = opened(tmp_path / "workspace", "upload")
+    given = "Wann;Wer;Verlust;Fehlerrate;Treffer\n1;Nord;-0,25;0,5;0,1\n1;Süd;0,25;0,5;0,2\n"
+    page.file_uploader[0].upload("werte.csv", given.encode(), "text/csv").run()
+    boxes = {box.label: box for box in page.selectbox}
+    boxes["Epoch"].set_value("Wann")
+    boxes["Client"].set_value("Wer").run()
+
+    def choose(*names: str) -> None:
+        next(m for m in page.multiselect if m.label == "Values").set_value(list(names)).run()
+
+    choose("Treffer", "Verlust")
+    assert less_is_better(page).value == ["Verlust"]
+    less_is_better(page).set_value([]).run()
+    choose("Treffer", "Verlust", "Fehlerrate")
+    assert less_is_better(page).value == ["Fehlerrate"]
+    choose("Treffer", "Verlust")
+    assert less_is_better(page).value == []
+    assert [e.value for e in page.exception] == []
+
+
 def test_columns_are_chosen_and_the_first_rows_shown_before_the_table_is_read(tmp_path: Path) -> None:
     page = opened(tmp_path / "workspace", "upload")
     page.file_uploader[0].upload("werte.csv", GIVEN.encode(), "text/csv").run()
@@ -40,7 +66,7 @@ def test_columns_are_chosen_and_the_first_rows_shown_before_the_table_is_read(tm
     first = page.dataframe[-1].value
     assert first.to_numpy().tolist() == [["1", "Nord", "-0.25"], ["2", "Süd", "0.5"]]
     assert "separated by semicolons, decimal comma" in words(page)
-    next(m for m in page.multiselect if m.label.startswith("Of these")).set_value(["Verlust"]).run()
+    assert less_is_better(page).value == ["Verlust"], "a loss is known by its name"
     button(page, "Read it like this").click().run()  # type: ignore[attr-defined]
     assert [e.value for e in page.exception] == []
     assert "Ready: werte" in words(page)
