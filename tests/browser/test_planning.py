@@ -26,6 +26,10 @@ def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_
     page = open_page(served.url("upload"))
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(make_tiny_log(tmp_path / "new.flrun", NEW))
     expect(page.get_by_text("Ready: Never seen before")).to_be_visible()
+    with Workspace(served.filled.folder) as workspace:
+        arrived = next(r for r in workspace.runs() if r.name == NEW.name).digest[:16]
+    expect(page).to_have_url(re.compile(f"[?&]run={arrived}(&|$)"))
+    expect(page.get_by_test_id("stSidebar").get_by_text("6 clients · 18 epochs")).to_be_visible()
     title = page.get_by_role("heading", level=1).last
     expect(title).to_contain_text("Computing 18 of 18 epochs")
     page.get_by_role("slider").first.focus()

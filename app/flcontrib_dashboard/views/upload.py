@@ -20,6 +20,7 @@ from flcontrib_dashboard import (
     live,
     model_card,
     problem_cards,
+    run_choice,
     state,
     table_columns,
     tensor_folders,
@@ -161,6 +162,15 @@ def watch_terminal(issued: UploadToken) -> None:
         st.rerun()
 
 
+def open_arrived(delivery: Delivery) -> None:
+    """Puts what came in beside the page and into its link, once: whoever then chooses another run has that one."""
+    arrived = None if delivery.run is None else state.workspace().find_run(delivery.run)
+    if arrived is not None and st.session_state.get("arrived") is not delivery:
+        st.session_state["arrived"] = delivery
+        run_choice.open_run(arrived.digest)
+        st.rerun()
+
+
 def plannable(entry: RunEntry) -> bool:
     """Is there a choice to make? A table brings its values along, and updates alone have none."""
     return entry.kind != "contribution-table" and state.lacking(entry.digest) is None
@@ -272,6 +282,7 @@ with right, st.container(border=True):
     flower.code(FLOWER, language="python", wrap_lines=True)
     st.caption("No browser at hand? `flcontrib audit` does the same on the command line.")
 if newest is not None and newest.run is not None:
+    open_arrived(newest)
     arrived = state.workspace().find_run(newest.run)
     if arrived is not None and plannable(arrived):
         plan(arrived)
