@@ -9,6 +9,7 @@ stand in ``calibration.json`` with their provenance; ``flcontrib calibrate`` mak
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -229,6 +230,10 @@ def _share(rung: tuple[float, float, int]) -> float:
 def to_json(calibration: Calibration) -> str:
     """The calibration as ``from_json`` reads it."""
     text = json.dumps(_body(calibration), indent=1, ensure_ascii=False)
+    # a run, or a ladder's numbers, on one line
+    text = re.sub(
+        r"\[[^\[\]{}]*\]", lambda row: re.sub(r"\n\s*", " ", row[0]).replace("[ ", "[").replace(" ]", "]"), text
+    )
     return text.replace("-Infinity", "-99.0") + "\n"
 
 

@@ -122,3 +122,9 @@ def test_values_alone_are_still_refused(bare: tuple[NoValues, Run]) -> None:
         assess_contributions(bare[1])
     price = price_of(bare[1], AssessSettings())
     assert (price.epochs, price.evaluations, price.observations) == (0, 0, 0)
+
+
+def test_the_calibration_of_updates_alone_carries_no_earlier_one_of_its_kind() -> None:
+    own = shipped_calibration().updates_alone
+    assert own is not None
+    assert own.updates_alone is None
