@@ -107,14 +107,16 @@ class EpochLines:
         listed = self._participants(content.get("participants"), where)
         if listed is None or not self._clients:
             return None
+        before = len(self._findings.errors)
         sizes = self._sizes(content.get("data_sizes", {}), listed, where)
+        refused = len(self._findings.errors) > before  # then they need not even be numbers
         participants, rows = listed, None
-        if self._version > 1:
+        if self._version > 1 and not refused:
             rows = self._rows.read(content, epoch, listed, dict(zip(listed, sizes, strict=True)), where)
             if rows is not None and len(set(listed)) != len(listed):
                 size_of = dict(zip(listed, sizes, strict=True))
                 participants, sizes = tuple(size_of), tuple(size_of.values())
-        else:
+        elif self._version == 1:
             self.unread.update(key for key in VERSION_TWO_KEYS if key in content)
         file, digest = self._file(content, bool(participants), where)
         failed = self._failed(content.get("failed", []), participants, where)

@@ -301,6 +301,14 @@ def _version_two() -> None:
         _with(second(weights={**pair, "hospital-a": wrong}), "E_WEIGHTS", 33, f"weight {wrong!r} of one epoch")
     for begun in (2, -1, 0.5, True, "0"):
         _with(second(start_epoch={"hospital-a": begun}), "E_START_EPOCH", 31, f"start epoch {begun!r}")
+    size: Any
+    for size in ([], {}, "9", "x", None, 2**62):
+        odd = second(weights=pair, data_sizes={"hospital-b": size})
+        _with(odd, "E_CLIENT_SIZE", 33, f"data size {size!r} beside weights")
+    twice = second(
+        participants=["hospital-b", "hospital-b"], start_epoch={"hospital-b": 0}, data_sizes={"hospital-b": []}
+    )
+    _with(twice, "E_CLIENT_SIZE", 33, "data size [] of a client twice in a round")
 
 
 def _clients() -> None:
