@@ -108,11 +108,8 @@ def refine_updates_alone(
     heard = {expert.name for expert in UPDATE_EXPERTS}
     others_thresholds = {name: limit for name, limit in first.thresholds.items() if name not in heard}
     bare = [[replace(run, history=of_updates(run.history)) for run in runs] for runs in (tuning, others)]
-    # one level: what an earlier fit to updates alone gave is read by nobody below this one
-    alone = replace(
-        first, thresholds=others_thresholds, honest_runs=(), provenance={}, scorecard=None, updates_alone=None
-    )
-    return refine(alone, *bare)
+    alone = replace(first, thresholds=others_thresholds, honest_runs=(), provenance={}, scorecard=None)
+    return replace(refine(alone, *bare), updates_alone=None)  # one level: nobody reads the fit it began from
 
 
 def of_updates(history: ContributionHistory) -> ContributionHistory:
