@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.changes import window_words as window_words
     from flcontrib_core.words.comparing import agreement_words as agreement_words
     from flcontrib_core.words.comparing import contribution_title as contribution_title
+    from flcontrib_core.words.comparing import filled_in as filled_in
     from flcontrib_core.words.comparing import moved_words as moved_words
     from flcontrib_core.words.decisions import DECLARED as DECLARED
     from flcontrib_core.words.decisions import decided_sentence as decided_sentence

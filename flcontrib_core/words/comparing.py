@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
+import numpy as np
+
+from flcontrib_core.detection.findings import VerdictKind
+from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.words import numbers
 
 
@@ -18,11 +22,29 @@ def contribution_title(best: str | None, clearly_below: Sequence[str]) -> str:
     return f"{words}; {below} clearly below zero"
 
 
+def filled_in(history: ContributionHistory) -> str | None:
+    """What totals, ranks and curves hold in epochs that were not computed; None where all were."""
+    epochs = np.flatnonzero(history.participated.any(axis=1))
+    computed = int(history.computed[epochs].sum())
+    if history.without_values is not None or computed == len(epochs):
+        return None
+    return (
+        f"{numbers.count(computed)} of {numbers.count(len(epochs))} epochs were computed; in the others totals, ranks "
+        "and curves hold an equal share for everybody who took part and say nothing of a single client"
+    )
+
+
 def moved_words(moved: int) -> str:
     """'3 clients changed rank'"""
     return f"{numbers.several(moved, 'client')} changed rank" if moved else "No client changed rank"
 
 
-def agreement_words(share: float) -> str:
-    """How many of the alerts several results raise alike."""
-    return "the alerts agree" if share == 1 else f"{share:.0%} of the alerts agree"
+def agreement_words(raised: Sequence[Set[tuple[str, VerdictKind]]]) -> str:
+    """What several results, each with its alerts by client and verdict, raise alike."""
+    every, shared = set[tuple[str, VerdictKind]]().union(*raised), set(raised[0]).intersection(*raised)
+    if every == shared:
+        return "the alerts agree" if every else "no result raises an alert"
+    clients = {frozenset(client for client, _ in alerts) for alerts in raised}
+    if len(clients) == 1:
+        return "the same clients have alerts, with other verdicts"
+    return f"{numbers.count(len(shared))} of {numbers.several(len(every), 'alert')} the same in every result"

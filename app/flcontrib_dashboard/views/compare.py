@@ -21,10 +21,12 @@ from flcontrib_core.charts import (
     rank_facts,
     rank_rows,
 )
+from flcontrib_core.detection import VerdictKind
 from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import (
     agreement_words,
     budget,
+    filled_in,
     moved_words,
     numbers,
     result_label,
@@ -192,15 +194,13 @@ def alerts_table(reports: list[AuditReport], titles: tuple[str, ...], only: bool
         st.text("The same alerts with the same windows." if any(said) else "No result raises an alert.")
 
 
-def agreement(reports: list[AuditReport]) -> float:
-    """Share of the alerts (client and kind) that all results raise; 1 where none raises any."""
-    raised = [{(a.client, a.verdict) for a in r.detection.alerts} for r in reports]
-    union = set.union(*raised)
-    return len(set.intersection(*raised)) / len(union) if union else 1.0
+def raised(reports: list[AuditReport]) -> list[set[tuple[str, VerdictKind]]]:
+    """The alerts of each result, by client and verdict."""
+    return [{(a.client, a.verdict) for a in r.detection.alerts} for r in reports]
 
 
 def title_of(reports: list[AuditReport], moved: int) -> str:
-    return f"{moved_words(moved)}; {agreement_words(agreement(reports))}"
+    return f"{moved_words(moved)}; {agreement_words(raised(reports))}"
 
 
 def alerts_alone(
@@ -211,7 +211,7 @@ def alerts_alone(
     names: Mapping[str, str],
 ) -> None:
     """What can be compared where a result has no values: the alerts and the settings."""
-    words = agreement_words(agreement(reports))
+    words = agreement_words(raised(reports))
     top.title(words[0].upper() + words[1:])
     for title, report in zip(titles, reports, strict=True):
         if (lacking := without_values(report.history)) is not None:
@@ -284,6 +284,9 @@ def board(
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
         utility = controls.pick_utility(tuple(shared))
         only = st.toggle("Only differences", key="only-differences")
+    for title, report in zip(titles, reports, strict=True):
+        if (filled := filled_in(report.history)) is not None:
+            st.caption(controls.text_of(f"{title}: {filled}"))
     key = (tuple(r.digest for r in results), utility)
     who = following.client
     pictures = Pictures(
