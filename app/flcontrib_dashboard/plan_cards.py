@@ -52,7 +52,8 @@ def chosen_epochs(answer: Answer, following: Following) -> None:
 def exposure_card(answer: Answer, following: Following) -> None:
     facts = exposure_facts(answer.plan, following.client)
     controls.card_title("Exposure per client")
-    st.caption("Dotted: mean. Even bars: each client is seen equally often.")
+    left_out = f" {numbers.several(facts.left_out, 'client')} in between left out." if facts.left_out else ""
+    st.caption(f"Dotted: mean. Even bars: each client is seen equally often.{left_out}")
     controls.chart(
         lambda: draw_exposure(facts, answer.mode, following=following),
         exposure_alt(facts),

@@ -260,5 +260,5 @@ def _write_parquet(table: Table, path: Path) -> None:
 
 
 def _nullable(values: np.ndarray) -> list[float | None]:
-    """Numbers with None where there is none."""
-    return [None if value != value else value for value in values.tolist()]
+    """Numbers with None where there is none; a zero whose sign was turned is a plain one."""
+    return [None if value != value else value + 0.0 for value in values.tolist()]

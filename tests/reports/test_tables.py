@@ -99,6 +99,14 @@ def test_cells_say_which_of_three_states_they_are() -> None:
     assert set(table["state"]) == {"computed", "absent", "not computed"}
 
 
+def test_absent_clients_have_a_plain_zero_in_the_cells() -> None:
+    table = cells_table(made_history(participation=0.5))
+    column = next(name for name in table if name.startswith("loss reduction"))
+    absent = [v for v, state in zip(table[column], table["state"], strict=True) if state == "absent"]
+    assert absent
+    assert {str(value) for value in absent} == {"0.0"}
+
+
 def test_warnings_about_the_log_follow_into_the_folder(tmp_path: Path) -> None:
     warning = Problem("W_NORM", "epoch 3, client =x", "=1+1", "about 1", "Look at it.")
     written = write_history_tables(skipping_history(), tmp_path, FillPolicy.EQUAL, (warning,))

@@ -188,7 +188,7 @@ def title_of(report: AuditReport, found: Separation, facts: ClusterFacts) -> str
     if len(marked) == 1:
         beside = next((len(members) - 1 for members in facts.groups if marked[0] in members), 0)
         where = f"is grouped with {numbers.several(beside, 'other')}" if beside else "is in a group of its own"
-        return f"{words}; {marked[0]} {where}"
+        return f"{words}; {numbers.named(marked[0])} {where}"
     together = sum(1 for members in facts.groups if set(marked) & set(members))
     if len(marked) > 1 and together:
         where = "the same one" if together == 1 else f"{together} of them"
