@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.objections import WeighsTooLittle
 from flcontrib_core.detection.online import ONLINE_PRESET, ProvisionalAlert
 from flcontrib_core.detection.presets import PresetRate
 from flcontrib_core.detection.review import NO_REVIEWS, AlertState, Reviews
@@ -120,6 +121,10 @@ def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
     found = f"No harm found; {subject} changed without it"
     if lacking is not None and not lacking.measurable:
         found = f"{subject} changed; harm is not measurable in this log"
+    elif any(isinstance(fact, WeighsTooLittle) for a in standing for fact in a.evidence_against):
+        found = f"Nobody is accused; {subject} changed, and the harm measured weighs too little"
+    elif lacking is None and all(a.participated_in_window and not a.computed_in_window for a in standing):
+        found = f"{subject} changed; no value was computed there that could show harm"
     return f"{found}. Ask first about: {alert_line(standing[0])}"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, VerdictKind
+from flcontrib_core.detection.objections import Objection, WeighsTooLittle
 from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import headline, quiet_badge, quiet_sentence, strongest_channels, values_behind
 from flcontrib_core.words.headlines import alerts_above, so_far, undecided_sentence
@@ -36,6 +37,26 @@ def test_only_what_accuses_is_counted(kind: VerdictKind) -> None:
         assert said.startswith("No harm found")
         assert "Strongest" not in said
     assert report.detection.alerts[0].client in said
+
+
+def question(*against: Objection, computed: int = 4) -> AuditReport:
+    """A report whose one alert is a change without accusation, seen in four participations."""
+    report = only(VerdictKind.BEHAVIOUR_CHANGED)
+    alert = replace(
+        report.detection.alerts[0], evidence_against=against, participated_in_window=4, computed_in_window=computed
+    )
+    return replace(report, detection=replace(report.detection, alerts=(alert,)))
+
+
+def test_harm_that_was_measured_is_not_called_none() -> None:
+    assert headline(question()).startswith("No harm found; 1 of 18 clients changed without it")
+    light = headline(question(WeighsTooLittle(-1.0, 0.5, ())))
+    assert light.startswith("Nobody is accused; 1 of 18 clients changed, and the harm measured weighs too little")
+
+
+def test_no_value_in_the_window_is_not_called_no_harm() -> None:
+    said = headline(question(computed=0))
+    assert said.startswith("1 of 18 clients changed; no value was computed there that could show harm. Ask first")
 
 
 def test_a_stricter_preset_keeps_what_lies_above_it() -> None:
