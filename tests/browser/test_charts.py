@@ -111,7 +111,7 @@ def test_zoom_stays_when_the_picture_changes_and_goes_with_another_run(served: S
     zoomed = page.evaluate(RANGE, "cumulative")
     page.get_by_role("radio", name="Accuracy").or_(page.get_by_role("button", name="Accuracy")).first.click()
     still(page)
-    expect(page.get_by_text("Accuracy gain credited")).to_be_visible()
+    expect(page.get_by_text("Accuracy gain credited").last).to_be_visible()
     assert page.evaluate(RANGE, "cumulative") == pytest.approx(zoomed)
     page.get_by_role("combobox", name="Run").click()
     page.get_by_role("option", name="Contribution").first.click()
@@ -160,7 +160,7 @@ def test_charts_keep_their_size(served: Served, open_page: Opener, view: str, wi
 def test_keyboard_focus_is_seen(served: Served, open_page: Opener, theme: str) -> None:
     page = open_page(served.url(""), theme=theme)
     still(page)
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", level=1).last).to_be_visible()
     page.keyboard.press("Tab")
     page.wait_for_function(  # the ring is there as soon as the style has been computed anew
         "() => (({ outlineStyle, outlineWidth }) => outlineStyle === 'solid' && parseFloat(outlineWidth) === 2)"

@@ -27,11 +27,11 @@ def give(page: Page, case: Case, path: Path, folder: Path) -> None:
     shutil.copyfile(path, folder / name)
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(folder / name)
     if case.code:
-        expect(page.get_by_text(f"{name} was refused")).to_be_visible()
+        expect(page.get_by_text(f"{name} was refused").last).to_be_visible()
         expect(page.get_by_test_id("stMain").get_by_text(case.code, exact=True).first).to_be_visible()
     else:
-        expect(page.get_by_text(f"{name}: ")).to_be_visible()
-        expect(page.get_by_text("Ready: ")).to_be_visible()
+        expect(page.get_by_text(f"{name}: ").last).to_be_visible()
+        expect(page.get_by_text("Ready: ").last).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 

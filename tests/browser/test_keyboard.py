@@ -71,7 +71,7 @@ def test_upload_plan_compute_inspect_and_decide_without_a_mouse(
     page.keyboard.press("Enter")
     expect(title).to_have_text("Bring in a run")
     choose_file(page, log)
-    expect(page.get_by_text("Ready: By keyboard")).to_be_visible()
+    expect(page.get_by_text("Ready: By keyboard").last).to_be_visible()
     expect(title).to_contain_text("Computing 10 of 10 epochs")
 
     tab_to(page, "Epochs to compute")
@@ -81,7 +81,7 @@ def test_upload_plan_compute_inspect_and_decide_without_a_mouse(
     tab_to(page, "Compute these 8 epochs")
     page.keyboard.press("Enter")
     wait_for_result(served, str(NEW.name))
-    expect(page.get_by_text("8 of 10 epochs computed")).to_be_visible()
+    expect(page.get_by_text("8 of 10 epochs computed").last).to_be_visible()
     expect(title).to_contain_text("client-03")
 
     tab_to(page, "See the evidence")
@@ -96,7 +96,7 @@ def test_upload_plan_compute_inspect_and_decide_without_a_mouse(
     page.keyboard.type("Hedy")
     tab_to(page, "Record the decision")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Acknowledged by Hedy: asked by telephone")).to_be_visible()
+    expect(page.get_by_text("Acknowledged by Hedy: asked by telephone").last).to_be_visible()
     with Workspace(served.filled.folder) as workspace:
         run = next(r for r in workspace.runs() if r.name == NEW.name)
         assert [str(a.state) for a in workspace.alerts.list() if a.run_digest == run.digest] == ["acknowledged"]

@@ -46,5 +46,5 @@ def test_a_growing_recording_is_followed_and_its_alert_settles(
     )
     expect(main.get_by_text("Provisional", exact=True)).to_have_count(0)
     page.get_by_role("link", name="Alerts", exact=True).click()
-    expect(main.get_by_text("Told while it was being recorded")).to_be_visible()
-    expect(main.get_by_text("told after epoch 9; it stands, epochs 5–8")).to_be_visible()
+    expect(main.get_by_text("Told while it was being recorded").last).to_be_visible()
+    expect(main.get_by_text("told after epoch 9; it stands, epochs 5–8").last).to_be_visible()

@@ -25,7 +25,7 @@ PAGES = {
     "client": "sent empty updates",
     "epoch": "Epoch 1",
     "change_points": "at or above",
-    "clusters": "series",
+    "clusters": "group",
     "compare": "client",
     "scheduler": "Computing",
     "runs": "not yet decided",
@@ -45,7 +45,7 @@ EVIDENCE = {"client": "client-03", "window": "5-8"}
 
 def settled(page: Page, words: str) -> None:
     """Until the page's own heading stands and no script runs any more."""
-    expect(page.get_by_role("heading", level=1)).to_contain_text(words)
+    expect(page.get_by_role("heading", level=1).last).to_contain_text(words)
     expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
 
 
@@ -130,7 +130,7 @@ def test_chart_says_so_when_its_script_does_not_come(served: Served, browser: Br
 def test_hostile_names_stay_text(served: Served, open_page: Opener, view: str) -> None:
     """No element comes out of a name; what would run, pop up or be fetched is caught by the witness."""
     page = open_page(served.url(view, run="hostile"))
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", level=1).last).to_be_visible()
     expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
     page.mouse.move(700, 500)
     assert page.locator('img[src="x"], img[src*="outside"], [onerror], [onmouseover]').count() == 0
@@ -145,8 +145,8 @@ def test_hostile_names_stay_text(served: Served, open_page: Opener, view: str) -
 
 def test_hostile_evidence_is_shown_literally(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("alerts", run="hostile", client=HOSTILE[1], window="8-12"))
-    expect(page.get_by_role("heading", level=1)).to_contain_text(HOSTILE[1])
-    expect(page.get_by_text(f"Without {HOSTILE[1]}")).to_be_visible()
+    expect(page.get_by_role("heading", level=1).last).to_contain_text(HOSTILE[1])
+    expect(page.get_by_text(f"Without {HOSTILE[1]}").last).to_be_visible()
     assert page.locator('img[src="x"]').count() == 0
 
 

@@ -25,7 +25,7 @@ EVIDENCE = "client-03 sent empty updates in epochs 5–\u20608"
 
 def test_first_screen_says_the_verdict_and_draws_it(served: Served, open_page: Opener) -> None:
     page = open_page(served.address)
-    expect(page.get_by_role("heading", level=1)).to_have_text(VERDICT)
+    expect(page.get_by_role("heading", level=1).last).to_have_text(VERDICT)
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     expect(page.get_by_text("See the evidence").first).to_be_visible()
 
@@ -36,25 +36,25 @@ def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_p
     )
     page = open_page(served.url("upload"))
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(log)
-    expect(page.get_by_text("Ready: Another tiny run")).to_be_visible()
+    expect(page.get_by_text("Ready: Another tiny run").last).to_be_visible()
     expect(page.get_by_test_id("stMetric").filter(has_text="Evaluations")).to_contain_text(re.compile(r"\d"))
     page.get_by_role("button", name=re.compile("^Compute")).click()
     wait_for_result(served, "Another tiny run")
-    expect(page.get_by_role("heading", level=1)).to_have_text(
+    expect(page.get_by_role("heading", level=1).last).to_have_text(
         re.compile("of 6 clients stands? out|None of the 6 clients|of 6 clients changed")
     )
-    expect(page.get_by_text("6 of 6 epochs computed")).to_be_visible()
+    expect(page.get_by_text("6 of 6 epochs computed").last).to_be_visible()
 
 
 def test_broken_log_shows_all_faults_and_the_page_lives(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("upload"))
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(ROOT / "sample_runs" / "broken.flrun")
-    expect(page.get_by_text("broken.flrun was refused: 6 problems")).to_be_visible()
+    expect(page.get_by_text("broken.flrun was refused: 6 problems").last).to_be_visible()
     said = page.get_by_test_id("stMain")
     for code in ("E_CLIENT_SIZE", "E_NONFINITE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER", "E_LABEL"):
         expect(said.get_by_text(code, exact=True).first).to_be_visible()
     page.get_by_role("link", name="Help").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("What the words mean"))
+    expect(page.get_by_role("heading", level=1).last).to_have_text(re.compile("What the words mean"))
     with Workspace(served.filled.folder) as workspace:
         assert "A recording that went wrong" not in [r.name for r in workspace.runs()]
 
@@ -67,10 +67,10 @@ def test_table_from_upload_to_result(served: Served, open_page: Opener, tmp_path
         rows.writerows([t + 1, f"c{i}", f"{values[t, i]:.6f}"] for t in range(10) for i in range(5))
     page = open_page(served.url("upload"))
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "five-clients.csv")
-    expect(page.get_by_text("Ready: five-clients")).to_be_visible()
+    expect(page.get_by_text("Ready: five-clients").last).to_be_visible()
     page.get_by_role("button", name=re.compile("^Compute")).click()
     wait_for_result(served, "five-clients")
-    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("of (the )?5 clients"))
+    expect(page.get_by_role("heading", level=1).last).to_have_text(re.compile("of (the )?5 clients"))
 
 
 def test_job_is_the_workspaces_not_the_browsers(served: Served, open_page: Opener, tmp_path: Path) -> None:
@@ -81,33 +81,33 @@ def test_job_is_the_workspaces_not_the_browsers(served: Served, open_page: Opene
         job = workspace.jobs.submit(served.filled.runs["failed"].digest, settings, "gated")
         wait_until(lambda: workspace.jobs.find(job.id).progress is not None, "progress of the job")
         page = open_page(served.url("jobs"))
-        expect(page.get_by_role("heading", level=1)).to_have_text("1 job at work")
+        expect(page.get_by_role("heading", level=1).last).to_have_text("1 job at work")
         expect(page.get_by_text("1 of 2 epochs").first).to_be_visible()
         page.reload()
         expect(page.get_by_text("1 of 2 epochs").first).to_be_visible()
         other = open_page(served.url("", run="failed"))
-        expect(other.get_by_role("heading", level=1)).to_have_text("Computing the contributions of this run")
+        expect(other.get_by_role("heading", level=1).last).to_have_text("Computing the contributions of this run")
         os.kill(int((tmp_path / "starts").read_text().split()[1]), signal.SIGKILL)
-        expect(page.get_by_role("heading", level=1)).to_have_text("No job is running")
+        expect(page.get_by_role("heading", level=1).last).to_have_text("No job is running")
         expect(page.get_by_text("its process ended unexpectedly").first).to_be_visible()
-        expect(other.get_by_role("heading", level=1)).to_have_text("This run has no result yet")
+        expect(other.get_by_role("heading", level=1).last).to_have_text("This run has no result yet")
         assert workspace.jobs.find(job.id).state is JobState.LOST
 
 
 def test_alert_to_evidence_to_decision(served: Served, open_page: Opener) -> None:
     page = open_page(served.address)
     page.get_by_role("link", name="See the evidence").first.click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(EVIDENCE)
-    expect(page.get_by_text("What speaks against it")).to_be_visible()
+    expect(page.get_by_role("heading", level=1).last).to_have_text(EVIDENCE)
+    expect(page.get_by_text("What speaks against it").last).to_be_visible()
     page.get_by_role("radio", name="Acknowledged").or_(page.get_by_role("button", name="Acknowledged")).first.click()
     page.get_by_label("Your name").fill("Grace")
     page.get_by_label("Reason").fill("asked the client")
     page.get_by_role("button", name="Record the decision").click()
-    expect(page.get_by_text("Acknowledged by Grace: asked the client")).to_be_visible()
+    expect(page.get_by_text("Acknowledged by Grace: asked the client").last).to_be_visible()
     page.reload()
-    expect(page.get_by_text("Acknowledged by Grace: asked the client")).to_be_visible()
+    expect(page.get_by_text("Acknowledged by Grace: asked the client").last).to_be_visible()
     inbox = open_page(served.url("alerts"))
-    expect(inbox.get_by_test_id("stMain").get_by_text("Acknowledged", exact=True)).to_be_visible()
+    expect(inbox.get_by_test_id("stMain").get_by_text("Acknowledged", exact=True).last).to_be_visible()
 
 
 def test_arrow_key_moves_the_budget_and_the_link(served: Served, open_page: Opener) -> None:
@@ -120,4 +120,4 @@ def test_arrow_key_moves_the_budget_and_the_link(served: Served, open_page: Open
         expect(title).to_contain_text(f"Computing {budget} of 12 epochs")
         expect(page).to_have_url(re.compile(rf"[?&]k={budget}(&|$)"))
     second = open_page(page.url)
-    expect(second.get_by_role("heading", level=1)).to_have_text(title.inner_text())
+    expect(second.get_by_role("heading", level=1).last).to_have_text(title.inner_text())

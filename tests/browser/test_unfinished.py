@@ -77,7 +77,7 @@ def at_work() -> Iterator[AtWork]:
 
 
 def shows(page: Page, words: str) -> None:
-    expect(page.get_by_role("heading", level=1)).to_contain_text(words)
+    expect(page.get_by_role("heading", level=1).last).to_contain_text(words)
 
 
 def opened(browser: Browser, url: str) -> Page:
@@ -103,7 +103,7 @@ def test_results_appear_as_epochs_finish_without_a_reload(browser: Browser) -> N
         shows(overview, "After 2 of 12 epochs: ")
         work.let_all()
         for page in (overview, cells):
-            expect(page.get_by_text("12 of 12 epochs computed")).to_be_visible()
+            expect(page.get_by_text("12 of 12 epochs computed").last).to_be_visible()
         shows(overview, FINAL)
         expect(overview.get_by_text("Provisional")).to_have_count(0)
         assert side.evaluate("e => e.dataset.seen") == "the same element", "the page was never loaded anew"
@@ -125,7 +125,7 @@ def test_a_killed_server_changes_nothing(browser: Browser) -> None:
         shows(copied, "After 2 of 12 epochs: ")
         work.let_all()
         for reader in (page, copied):
-            expect(reader.get_by_text("12 of 12 epochs computed")).to_be_visible()
+            expect(reader.get_by_text("12 of 12 epochs computed").last).to_be_visible()
 
 
 def test_cancel_and_resume_by_their_buttons(browser: Browser) -> None:
@@ -136,7 +136,7 @@ def test_cancel_and_resume_by_their_buttons(browser: Browser) -> None:
         page.get_by_role("button", name="Cancel").click()
         for reader in (page, other):
             shows(reader, "No job is running")
-            expect(reader.get_by_text("cancelled; finished epochs are kept")).to_be_visible()
+            expect(reader.get_by_text("cancelled; finished epochs are kept").last).to_be_visible()
         other.get_by_role("button", name="Resume").click()
         work.ends()
         for reader in (page, other):

@@ -269,6 +269,7 @@ with left:
         tensor_folders.choose(folder_of_tensors, given, take_folder)
     newest = st.session_state.get("delivery")
     if newest is not None:
+        open_arrived(newest)  # starts the page again, so before anything of the run is drawn: nothing is shown twice
         outcome(newest, given)
     else:
         with st.container(border=True, gap="xsmall"):
@@ -282,7 +283,6 @@ with right, st.container(border=True):
     flower.code(FLOWER, language="python", wrap_lines=True)
     st.caption("No browser at hand? `flcontrib audit` does the same on the command line.")
 if newest is not None and newest.run is not None:
-    open_arrived(newest)
     arrived = state.workspace().find_run(newest.run)
     if arrived is not None and plannable(arrived):
         plan(arrived)
