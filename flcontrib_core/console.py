@@ -17,6 +17,7 @@ EXTRA_OF = {
     **dict.fromkeys(("rfc3161_client", "ruptures", "scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
     **dict.fromkeys(("anyio", "h11", "plotly", "starlette", "streamlit", "uvicorn"), "dashboard"),
     **{name: name for name in ("mlflow", "ray", "tensorboard", "wandb")},
+    "resvg_py": "png",
     "shapiq": "bench",
 }
 """Which extra of the package brings a module."""

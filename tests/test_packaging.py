@@ -19,7 +19,12 @@ from flcontrib_core.execution.children import child_environment, python_command
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULE_OF = {"mlflow-skinny": "mlflow", "rfc3161-client": "rfc3161_client", "scikit-learn": "sklearn"}
+MODULE_OF = {
+    "mlflow-skinny": "mlflow",
+    "resvg-py": "resvg_py",
+    "rfc3161-client": "rfc3161_client",
+    "scikit-learn": "sklearn",
+}
 CALLED_BY_OTHERS = {
     "highspy": "PuLP calls it",
     "authlib": "Streamlit signs people in with it",
@@ -79,7 +84,7 @@ def modules(extra: str | None) -> set[str]:
 def test_everything_declared_is_imported_and_everything_imported_is_declared() -> None:
     core, app = imported(ROOT / "flcontrib_core"), imported(ROOT / "app")
     audit = modules("audit") | modules("ray") | modules("bench") | modules("nvflare")
-    audit |= modules("mlflow") | modules("wandb")
+    audit |= modules("mlflow") | modules("wandb") | modules("png")
     assert core == modules(None) | audit
     assert modules("dashboard") <= app
     assert app <= modules("dashboard") | modules("audit") | modules(None)
@@ -87,14 +92,14 @@ def test_everything_declared_is_imported_and_everything_imported_is_declared() -
 
 def test_the_command_knows_which_extra_brings_a_module() -> None:
     told = {extra: {m for m, e in console.EXTRA_OF.items() if e == extra} for extra in set(console.EXTRA_OF.values())}
-    named = {extra: modules(extra) for extra in ("audit", "dashboard", "ray", "bench", "mlflow", "wandb")}
+    named = {extra: modules(extra) for extra in ("audit", "dashboard", "ray", "bench", "png", "mlflow", "wandb")}
     assert told == named | {"tensorboard": declared("tensorboard")}
 
 
 def test_all_brings_what_the_project_stands_on() -> None:
     wanted = {"streamlit", "plotly", "torch", "numpy", "ruptures", "tslearn", "pulp", "pytest"}
     assert wanted <= set().union(*(declared(e) for e in (None, "audit", "dashboard", "ray", "bench", "all")))
-    assert PROJECT["optional-dependencies"]["all"] == ["flcontrib[dashboard,ray,bench]", "pytest>=8"]
+    assert PROJECT["optional-dependencies"]["all"] == ["flcontrib[dashboard,ray,bench,png]", "pytest>=8"]
 
 
 def test_every_pinned_version_is_allowed_and_everything_declared_is_pinned() -> None:

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from flcontrib_core.charts.ranking import ranking_alt as ranking_alt
     from flcontrib_core.charts.ranking import ranking_facts as ranking_facts
     from flcontrib_core.charts.ranking import ranking_rows as ranking_rows
+    from flcontrib_core.charts.raster import png_of as png_of
     from flcontrib_core.charts.schedule import draw_exposure as draw_exposure
     from flcontrib_core.charts.schedule import draw_schedule as draw_schedule
     from flcontrib_core.charts.schedule import exposure_alt as exposure_alt

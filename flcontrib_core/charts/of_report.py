@@ -13,6 +13,7 @@ from flcontrib_core.charts.evidence import draw_evidence, evidence_alt, evidence
 from flcontrib_core.charts.heat_map import draw_heat_map, heat_map_alt, heat_map_facts
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.ranking import draw_ranking, ranking_alt, ranking_facts
+from flcontrib_core.charts.raster import png_of
 from flcontrib_core.charts.svg import inline_svg, svg_file
 from flcontrib_core.files import make_folder, write_atomic
 from flcontrib_core.vocabulary import CellState
@@ -38,6 +39,10 @@ class Chart:
         """A drawing that stands alone, follows the reader's light or dark, and asks for nothing from outside."""
         return svg_file(self.picture, self.title, self.alt)
 
+    def as_png(self) -> bytes:
+        """The same as an image, where ``flcontrib[png]`` is installed."""
+        return png_of(self.as_file())
+
 
 def main_utility(report: AuditReport) -> str:
     """The loss where it was assessed, else the first utility."""
@@ -58,11 +63,7 @@ def report_charts(report: AuditReport) -> dict[str, Chart]:
 
 
 def write_charts(report: AuditReport, folder: str | PathLike[str]) -> list[Path]:
-    """Each chart as an SVG file of its own; the paths written.
-
-    Departure: no PNG here. A raster needs a browser or a drawing library that would be the heaviest dependency of the
-    house; the dashboard makes PNGs in the reader's own browser, and an SVG prints at any size.
-    """
+    """Each chart as an SVG file of its own, which prints at any size; the paths written."""
     make_folder(folder)
     return [write_atomic(Path(folder) / f"{name}.svg", c.as_file()) for name, c in report_charts(report).items()]
 

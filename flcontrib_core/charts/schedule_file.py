@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from flcontrib_core.charts.raster import png_of
 from flcontrib_core.charts.schedule import draw_schedule, schedule_alt, schedule_facts
 from flcontrib_core.charts.svg import svg_file
 from flcontrib_core.errors import SettingsError
@@ -14,14 +15,16 @@ from flcontrib_core.words.planning import plan_criterion, plan_title
 
 
 def write_schedule(schedule: Schedule, path: str | PathLike[str]) -> Path:
-    """Writes the drawing as .svg, or as an .html page that holds it, and returns where it is.
+    """Writes the drawing as .svg, .png, or an .html page that holds it, and returns where it is.
 
-    Raises ``SettingsError`` for other endings: a raster image would need a renderer that the core does not carry.
+    Raises ``SettingsError`` for other endings, and ``MissingPart`` for a PNG where nothing can draw one.
     """
     kind = Path(path).suffix.lower()
-    if kind not in {".svg", ".html", ".htm"}:
-        raise SettingsError(f"{path}: the schedule is drawn as vectors; name a file that ends in .svg or .html")
+    if kind not in {".svg", ".png", ".html", ".htm"}:
+        raise SettingsError(f"{path}: name a file that ends in .svg, .png or .html")
     drawing = schedule_svg(schedule)
+    if kind == ".png":
+        return write_atomic(path, png_of(drawing))
     if kind != ".svg":
         drawing = (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Schedule</title></head>'

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flcontrib_core.commands.options import WORKER_OPTIONS, execution_of, with_options
-from flcontrib_core.commands.printing import Progress, print_json, table
+from flcontrib_core.commands.printing import ProgressLine, print_json, table
+from flcontrib_core.errors import MissingPart
+
+if TYPE_CHECKING:
+    from flcontrib_core.reports.paper_figure import PaperFigure
 
 
 @click.command(epilog="Example: flcontrib reproduce all --data-dir data -o paper --workers 2")
@@ -23,8 +27,8 @@ from flcontrib_core.commands.printing import Progress, print_json, table
 )
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), default=Path("paper"), show_default=True,
-    help="Folder for data (Parquet, CSV, JSON), drawings (SVG, HTML) and claims. Finished instances are kept there: "
-         "the same command goes on where it was stopped.",
+    help="Folder for data (Parquet, CSV, JSON), drawings (SVG, HTML; PNG with flcontrib[png]) and claims. Finished "
+         "instances are kept there: the same command goes on where it was stopped.",
 )  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 20), help="Runs of every setting. Default: 2, with --scale full 3.")
 @with_options(WORKER_OPTIONS)
@@ -59,14 +63,14 @@ def reproduce(
         return
     answers = []
     for name in names:
-        progress = Progress()
+        progress = ProgressLine()
         made = run_figure(name, stage, out / "instances", where, progress, only_kept=kept)
         progress.close()
         if made is None:
             click.echo(f"{name}: no finished instance in {out}", err=True)
             continue
-        files = write_figure(made, out)
         shown = made.shown
+        files = [*write_figure(made, out), *_image(shown, out)]
         answer = {"name": name, "files": [str(path) for path in files], "cpu_seconds": shown.seconds}
         answers.append({**answer, "claims": [claim.to_json() for claim in shown.claims]})
         if not as_json:
@@ -76,3 +80,14 @@ def reproduce(
     click.echo(f"every claim: {write_claims_page(out)}", err=True)
     if as_json:
         print_json({"figures": answers})
+
+
+def _image(shown: PaperFigure, out: Path) -> list[Path]:
+    """The PNG that was written; where this machine cannot draw one, that is said, and the other files are enough."""
+    from flcontrib_core.laboratory.reproduction import write_image
+
+    try:
+        return [write_image(shown, out)]
+    except MissingPart as fault:
+        click.echo(f"{shown.name}.png was not drawn: {fault}", err=True)
+        return []

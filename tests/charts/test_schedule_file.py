@@ -96,6 +96,7 @@ def test_files_by_ending(tmp_path: Path) -> None:
     page = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert picture.partition("?>")[2].strip() in page
     assert "<script" not in page
-    with pytest.raises(SettingsError, match=r"\.svg or \.html"):
-        write_schedule(schedule, tmp_path / "s.png")
-    assert not (tmp_path / "s.png").exists()
+    assert write_schedule(schedule, tmp_path / "s.png").read_bytes().startswith(b"\x89PNG\r\n")
+    with pytest.raises(SettingsError, match=r"\.svg, \.png or \.html"):
+        write_schedule(schedule, tmp_path / "s.jpg")
+    assert not (tmp_path / "s.jpg").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -184,10 +185,25 @@ def test_the_command_prints_figures_with_files_and_claims(tmp_path: Path, monkey
     answer = json.loads(told.stdout)
     assert [figure["name"] for figure in answer["figures"]] == ["aggregation"]
     assert all(Path(path).exists() for path in answer["figures"][0]["files"])
+    assert (tmp_path / "aggregation.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert "about" in told.stderr  # what it will cost, before it starts
     page = (tmp_path / "claims.md").read_text()
     assert "| cactus | | | | not run |" in page
     assert all(claim["claim"] in page for claim in answer["figures"][0]["claims"])
+
+
+def test_a_png_that_cannot_be_drawn_is_named_and_everything_else_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "Stage", lambda *_, **__: SMALL)
+    monkeypatch.setattr("flcontrib_core.laboratory.reproduction.Stage", lambda *_, **__: SMALL)
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    told = CliRunner().invoke(flcontrib, ["reproduce", "aggregation", "-o", str(tmp_path), "--json"])
+    assert told.exit_code == 0, told.output
+    assert "aggregation.png was not drawn" in told.stderr
+    assert "pip install 'flcontrib[png]'" in told.stderr
+    kinds = {Path(path).suffix for path in json.loads(told.stdout)["figures"][0]["files"]}
+    assert kinds == {".csv", ".parquet", ".json", ".svg", ".html"}
 
 
 def test_a_figure_is_drawn_from_the_instances_finished_so_far(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from flcontrib_core.laboratory.reproduction.figure import Figure, Recipe, Row, m
 from flcontrib_core.laboratory.reproduction.grid import Instance, Stage, assess_within
 from flcontrib_core.reports.paper_figure import Claim, PaperFigure
 from flcontrib_core.runs.run_log import RunLog
-from flcontrib_core.shapley.elsewhere import VARIABLE, Task, estimate_elsewhere
+from flcontrib_core.shapley.elsewhere import VARIABLE, MethodBudget, estimate_elsewhere
 from flcontrib_core.shapley.exact import Exact
 from flcontrib_core.shapley.registry import estimator_by_name
 from flcontrib_core.vocabulary import FloatArray
@@ -73,7 +73,7 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
 
     truth = assess_contributions(run, AssessSettings(estimator=Exact(), observe=False), on_epoch=tabulate)
     rows: list[Row] = []
-    missing: list[Task] = []
+    missing: list[MethodBudget] = []
     for method in METHODS:
         for task in _tasks(stage, instance, method):
             estimator = estimator_by_name(method, evaluations=task.evaluations)
@@ -88,16 +88,16 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
     return rows + _rows_elsewhere(instance, run, truth, tables, missing)
 
 
-def _tasks(stage: Stage, instance: Instance, method: str) -> list[Task]:
+def _tasks(stage: Stage, instance: Instance, method: str) -> list[MethodBudget]:
     """The budgets a method is run with."""
     n = instance.participants
     multiples: tuple[int, ...] = MULTIPLES
     if method in DEAR and not stage.full:
         multiples = () if instance.seed or n != DEAR_PARTICIPANTS else (DEAR_MULTIPLE,)
-    return [Task(method, multiple * n) for multiple in multiples if multiple * n <= 2**n - 2]
+    return [MethodBudget(method, multiple * n) for multiple in multiples if multiple * n <= 2**n - 2]
 
 
-def _row(task: Task, instance: Instance, found: ContributionHistory, truth: ContributionHistory) -> Row:
+def _row(task: MethodBudget, instance: Instance, found: ContributionHistory, truth: ContributionHistory) -> Row:
     multiple = task.evaluations // instance.participants
     row: Row = {"method": task.method, "evaluations": task.evaluations, "multiple": multiple}
     for u in truth.utilities:
@@ -107,7 +107,11 @@ def _row(task: Task, instance: Instance, found: ContributionHistory, truth: Cont
 
 
 def _rows_elsewhere(
-    instance: Instance, run: RunLog, truth: ContributionHistory, tables: dict[int, FloatArray], tasks: list[Task]
+    instance: Instance,
+    run: RunLog,
+    truth: ContributionHistory,
+    tables: dict[int, FloatArray],
+    tasks: list[MethodBudget],
 ) -> list[Row]:
     """Of what another Python's packages can do, if one is named: without a time, for it looks coalitions up."""
     python = os.environ.get(VARIABLE)

@@ -1,4 +1,4 @@
-"""A figure on disk: rows as Parquet and CSV, the drawing as SVG, HTML and the facts it is made of, the claims."""
+"""A figure on disk: rows as Parquet and CSV, the drawing as SVG, PNG, HTML and the facts it is made of, the claims."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from flcontrib_core.charts.panels import draw_panels, panels_alt
+from flcontrib_core.charts.raster import png_of
 from flcontrib_core.charts.svg import inline_svg
 from flcontrib_core.codec import decode
 from flcontrib_core.files import write_atomic
@@ -48,6 +49,11 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
         write_atomic(stem.with_suffix(".html"), page(title, parts, f"{shown.name}.json", digest)),
         write_atomic(folder / f"{shown.name}-claims.json", claims),
     ]
+
+
+def write_image(shown: PaperFigure, folder: Path) -> Path:
+    """The drawing as ``NAME.png``. Raises ``MissingPart`` where this machine cannot draw one."""
+    return write_atomic(folder / f"{shown.name}.png", png_of(shown.svg()))
 
 
 def write_claims_page(folder: Path) -> Path:
