@@ -33,6 +33,14 @@ from flcontrib_core.detection.facts import (
     TooFewParticipations,
     ValuesPartlyComputed,
 )
+from flcontrib_core.detection.faint_windows import (
+    FAINT_ASKS,
+    FAINTEST,
+    faint_windows,
+    is_faint,
+    oversized_harm,
+    stands_alone,
+)
 from flcontrib_core.detection.findings import (
     Alert,
     ChangePoints,
@@ -45,6 +53,7 @@ from flcontrib_core.detection.objections import (
     AskFirst,
     BrokenClientLooksTheSame,
     Context,
+    FaintChange,
     HappenedOnce,
     HoldsUnder,
     LooksLikeLowQuality,
@@ -121,20 +130,39 @@ def detection_of(reading: Reading, alerts: tuple[Alert, ...], preset: str) -> De
 def raise_alerts(reading: Reading, check_sensitivity: bool = True) -> tuple[Alert, ...]:
     """The alerts of a reading: what accuses before what asks, the strongest first."""
     windows = reading.search.windows
-    held: tuple[Sensitivity | None, ...] = sensitivity(reading) if check_sensitivity else (None,) * len(windows)
+    held = _held(reading, windows, reading.threshold, check_sensitivity)
     persistent = reading.persistent()
     alerts = [_exact_alert(reading, f) for f in reading.exact if not copied_by_file(reading, f)]
     alerts += [_window_alert(reading, w, h, w.client in persistent) for w, h in zip(windows, held, strict=True)]
+    alerts += _faint_alerts(reading, check_sensitivity)
     alerts += [_persistent_alert(reading, i) for i in sorted(persistent - {w.client for w in windows})]
     alerts = without_told([*alerts, *idle_alerts(reading), *alike_alerts(reading)])
     return tuple(sorted(alerts, key=lambda a: (not a.accuses, -a.score, a.client, a.window or (0, 0))))
 
 
+def _held(
+    reading: Reading, windows: tuple[FoundWindow, ...], threshold: float, check: bool
+) -> tuple[Sensitivity | None, ...]:
+    return sensitivity(reading, windows, threshold) if check else (None,) * len(windows)
+
+
+def _faint_alerts(reading: Reading, check_sensitivity: bool) -> list[Alert]:
+    """What accuses among the windows below the threshold; the others are nothing, not even a question."""
+    accusing = tuple(
+        window
+        for window in faint_windows(reading)
+        if _window_alert(reading, window, None, False).accuses and stands_alone(reading, window)
+    )
+    held = _held(reading, accusing, reading.threshold - FAINTEST, check_sensitivity)
+    return [_window_alert(reading, w, h, False) for w, h in zip(accusing, held, strict=True)]
+
+
 def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | None, persistent: bool) -> Alert:
     case = window_case(reading.history, reading.channels, reading.search, window, reading.model)
     numbers, scores, moves, epochs = case.numbers, case.evidence, case.moves, case.epochs
-    weighed = _weighed(reading, case)
-    oversized = case.oversized_harm
+    faint = is_faint(reading, window)
+    weighed = _weighed(reading, case, reading.threshold + (FAINT_ASKS if faint else 0.0))
+    oversized = oversized_harm(reading, case)
     enough = weighed is None or weighed.log_odds > weighed.accuses_at
     harmful = numbers.harm_measured and (enough or oversized is not None)
     mix_changed = moves is not None and moves.mix_changed(scores)
@@ -145,10 +173,12 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     if kind is VerdictKind.CLASS_MIX_CHANGED and moves is not None:
         reasons.append(classes_moved(moves))
     against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(window))]
+    if faint:
+        against.append(FaintChange(reading.threshold - window.u))
     if weighed is not None and numbers.harm_measured and not enough:
         against.append(WeighsTooLittle(weighed.log_odds, weighed.accuses_at, weighed.most))
     weighty: list[Reason] = [fact for fact in (oversized, weighed if harmful and enough else None) if fact is not None]
-    score = _window_score(reading, case, weighed) if harmful else window.u
+    score = _window_score(reading, case, weighed, oversized is not None) if harmful else window.u
     context: list[Context] = []
     if held is not None:
         context.append(HoldsUnder(held.holds, held.settings))
@@ -179,24 +209,22 @@ def _lookalike(kind: VerdictKind, scores: dict[str, float | None]) -> Objection:
     return ordinary_causes(scores) if kind is VerdictKind.BEHAVIOUR_CHANGED else OtherCausesLookTheSame()
 
 
-def _weighed(reading: Reading, case: WindowCase) -> WeighedEvidence | None:
-    """The window's evidence, weighed; None where there is nothing but values to weigh."""
+def _weighed(reading: Reading, case: WindowCase, preset: float) -> WeighedEvidence | None:
+    """The window's evidence, weighed for a preset; None where there is nothing but values to weigh."""
     card = reading.calibration.scorecard
     if card is None or reading.channels.values_alone:
         return None
     points = card.points(case.measurements())
     most = sorted(points.items(), key=lambda pair: -abs(pair[1]))[:NAMED_POINTS]
     log_odds = card.base + sum(points.values())
-    return WeighedEvidence(
-        log_odds, card.accuses_at(reading.threshold), tuple(Points(name, given) for name, given in most)
-    )
+    return WeighedEvidence(log_odds, card.accuses_at(preset), tuple(Points(name, given) for name, given in most))
 
 
-def _window_score(reading: Reading, case: WindowCase, weighed: WeighedEvidence | None) -> float:
+def _window_score(reading: Reading, case: WindowCase, weighed: WeighedEvidence | None, oversized: bool) -> float:
     """u of a harmful window: of its weighed evidence, and of what needs no weighing."""
     card = reading.calibration.scorecard
     score = case.window.u if weighed is None or card is None else card.excess(weighed.log_odds)
-    return score if case.oversized_harm is None else max(score, OVERSIZED_SCORE)
+    return max(score, OVERSIZED_SCORE) if oversized else score
 
 
 def _window_probability(reading: Reading, window: FoundWindow, kind: VerdictKind, score: float) -> float:

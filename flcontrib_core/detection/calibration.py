@@ -1,4 +1,4 @@
-"""How loud must an expert be, and how often is it loud for no reason?
+"""Thresholds, false-alarm rates and probabilities as measured on labelled runs, shipped with the package.
 
 Thresholds are not chosen, they are measured: on honest simulated runs the largest score of each run has an
 exponential tail, S > s with probability ∝ exp(−s/β). The fitted tail gives the score that a wanted share of honest
@@ -82,7 +82,7 @@ class HonestRun:
 
 
 @dataclass(frozen=True)
-class Regime:
+class RunRegime:
     """What makes a run comparable with the honest runs of the calibration."""
 
     clients: int
@@ -131,7 +131,7 @@ class Calibration:
             raise SettingsError(f"preset {name!r} is unknown; choose one of {', '.join(self.presets)}")
         return float(self.presets[name])
 
-    def false_alarms(self, threshold: float, regime: Regime, online: bool = False) -> FalseAlarmRate:
+    def false_alarms(self, threshold: float, regime: RunRegime, online: bool = False) -> FalseAlarmRate:
         """How many honest runs alert: of comparable ones where at least 100 are known, else of all.
 
         ``online`` counts runs with an alert at *any* look while they grew, at the online preset.

@@ -1,4 +1,4 @@
-"""How well do series without groups group? The silhouette that chance alone reaches, from Gaussian twins of a run.
+"""The silhouette that chance alone reaches, from Gaussian twins of a run.
 
 The twins have the mean and covariance over clients of the run's own series and no group, as the reference of the gap
 statistic (Tibshirani, Walther & Hastie 2001). All of them are clustered at once: one array per step, no loop.

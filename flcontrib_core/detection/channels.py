@@ -1,4 +1,4 @@
-"""Which comparable numbers does each participant show in each epoch?
+"""Channels: comparable numbers of each participant in each epoch.
 
 Eight named channels, turned so that *up is suspicious* and put on one scale, so that one window model can read them
 all. A client is only ever compared with the other participants of the same epoch; absent and not-computed cells are
@@ -283,12 +283,11 @@ def others_quantile(cells: FloatArray, quantile: float) -> FloatArray:
 
 def _steps(relative: FloatArray) -> FloatArray:
     """(E, m) how far each cell is from the client's one before, as the deviation of a single one; NaN for the first."""
-    steps = np.full(relative.shape, np.nan)
-    last = np.full(relative.shape[1], np.nan)
-    for t, row in enumerate(relative):
-        steps[t] = np.abs(row - last) / np.sqrt(2.0)
-        last = np.where(np.isfinite(row), row, last)
-    return steps
+    rows = np.arange(len(relative))[:, None]
+    latest = np.maximum.accumulate(np.where(np.isfinite(relative), rows, -1), axis=0)  # with something to see, so far
+    before = np.vstack([np.full((1, relative.shape[1]), -1), latest[:-1]])
+    last = np.where(before >= 0, np.take_along_axis(relative, np.maximum(before, 0), axis=0), np.nan)
+    return np.asarray(np.abs(relative - last) / np.sqrt(2.0))
 
 
 def _pooled(distance: FloatArray, reach: int = 4) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Which classes did a client's updates help more, and which less, inside a window than outside?"""
+"""Which classes a client's updates help more, and which less, inside a window than outside."""
 
 from __future__ import annotations
 

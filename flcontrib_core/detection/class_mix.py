@@ -1,4 +1,4 @@
-"""Did a client's classes change places inside a window, as honest drift does, or did all of them suffer?
+"""Tells a client whose classes changed places inside a window, as honest drift does, from one whose classes all suffer.
 
 Honest drift moves per-class margins both ways: what the client now sees more of improves, the rest is forgotten,
 and the updates keep their size. Flipped labels push the classes down. Such a window is a question, not an accusation.

@@ -1,4 +1,4 @@
-"""Which updates are zero, repeated, copied or beyond all measure? Facts about the file, not estimates.
+"""Exact checks: updates that are zero, repeated, copied or beyond all measure. Facts about the file, not estimates.
 
 Raw cosine near-duplicates are *not* used: most honest runs with skewed data exceed .99.
 """

@@ -1,4 +1,4 @@
-"""Which combinations of channels speak for the same window, and how loudly?
+"""Experts: combinations of channels that speak for the same window, and how strongly they do.
 
 An expert is a tempered sum of the channels' log Bayes factors over the *same* window: honest fluctuations of
 different channels do not line up in time, an attack's do. Its score S is the log of the mean over all windows of

@@ -7,65 +7,46 @@ makes or reads a sentence.
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, cast
+from typing import cast
 
 from flcontrib_core.detection.objections import Context, Objection
 from flcontrib_core.detection.reasons import Reason, Window
 from flcontrib_core.tagged import Others, Tagged, by_tag, from_json
 
 
-@dataclass(frozen=True)
-class BelowThreshold(Tagged):
+class BelowThreshold(Tagged, tag="below-threshold"):
     """The client's strongest window stays under the threshold, by this many scales of its tail."""
 
-    tag: ClassVar[str] = "below-threshold"
     scales: float
 
 
-@dataclass(frozen=True)
-class ReflectionOfAnother(Tagged):
+class ReflectionOfAnother(Tagged, tag="reflection-of-another"):
     """The client's strongest window is the reflection of a stronger change by another client."""
 
-    tag: ClassVar[str] = "reflection-of-another"
 
-
-@dataclass(frozen=True)
-class OpposedUpdates(Tagged):
+class OpposedUpdates(Tagged, tag="opposed-updates"):
     """Share of the client's epochs in which its update points away from the other participants'."""
 
-    tag: ClassVar[str] = "opposed-updates"
     share: float
 
 
-@dataclass(frozen=True)
-class NeverTookPart(Tagged):
+class NeverTookPart(Tagged, tag="never-took-part"):
     """The client has no update in the log."""
 
-    tag: ClassVar[str] = "never-took-part"
 
-
-@dataclass(frozen=True)
-class TooFewParticipations(Tagged):
+class TooFewParticipations(Tagged, tag="too-few-participations"):
     """Too few epochs to compare a window with the rest."""
 
-    tag: ClassVar[str] = "too-few-participations"
     participations: int
 
 
-@dataclass(frozen=True)
-class AlwaysAlone(Tagged):
+class AlwaysAlone(Tagged, tag="always-alone"):
     """The client was the only participant of every epoch it took part in."""
 
-    tag: ClassVar[str] = "always-alone"
 
-
-@dataclass(frozen=True)
-class TooFewComparable(Tagged):
+class TooFewComparable(Tagged, tag="too-few-comparable"):
     """Too few of the client's epochs have an observation that can be compared with others."""
-
-    tag: ClassVar[str] = "too-few-comparable"
 
 
 class Unavailable(StrEnum):
@@ -80,39 +61,30 @@ class Unavailable(StrEnum):
     """on purpose, to test a finding"""
 
 
-@dataclass(frozen=True)
-class ChannelUnavailable(Tagged):
+class ChannelUnavailable(Tagged, tag="channel-unavailable"):
     """One channel that this run cannot have."""
 
-    tag: ClassVar[str] = "channel-unavailable"
     channel: str
     reason: Unavailable
 
 
-@dataclass(frozen=True)
-class ValuesPartlyComputed(Tagged):
+class ValuesPartlyComputed(Tagged, tag="values-partly-computed"):
     """Share of the participations read whose value was computed."""
 
-    tag: ClassVar[str] = "values-partly-computed"
     share: float
     values_alone: bool
     """Is there nothing but values, so that what was not computed was not seen at all?"""
 
 
-@dataclass(frozen=True)
-class StandsOutByReflection(Tagged):
+class StandsOutByReflection(Tagged, tag="stands-out-by-reflection"):
     """A window above the threshold that is only the reflection of another client's: no alert."""
 
-    tag: ClassVar[str] = "stands-out-by-reflection"
     client: Others
     window: Window
 
 
-@dataclass(frozen=True)
-class ErrorsUnknown(Tagged):
+class ErrorsUnknown(Tagged, tag="errors-unknown"):
     """Some values come without a standard error."""
-
-    tag: ClassVar[str] = "errors-unknown"
 
 
 Quiet = (

@@ -12,7 +12,7 @@ from flcontrib_core.detection.evidence import WindowNumbers, window_numbers
 from flcontrib_core.detection.exact_checks import ExactFinding
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.free_riding import IdleFinding, IdleKind
-from flcontrib_core.detection.likeness import AlikeFinding, Role
+from flcontrib_core.detection.likeness import AlikeFinding, AlikeRole
 from flcontrib_core.detection.objections import (
     BrokenClientLooksTheSame,
     Objection,
@@ -55,10 +55,10 @@ def copied_by_file(reading: Reading, finding: ExactFinding) -> bool:
 
 def alike_alerts(reading: Reading) -> list[Alert]:
     """Copies of a client, groups that act together, and pairs of which nobody can tell who copied whom."""
-    told = {finding.client for finding in reading.alike if finding.role is not Role.ITSELF}
+    told = {finding.client for finding in reading.alike if finding.role is not AlikeRole.ITSELF}
     alerts = []
     for finding in reading.alike:
-        if finding.role is not Role.ITSELF or not told & set(finding.others):
+        if finding.role is not AlikeRole.ITSELF or not told & set(finding.others):
             alerts.append(_alike_alert(reading, finding))
     return alerts
 
@@ -104,7 +104,7 @@ def _alike_alert(reading: Reading, finding: AlikeFinding) -> Alert:
     kind = VerdictKind.ACTS_TOGETHER
     fact: Reason = TooAlike(finding.epochs, others, finding.cosine, finding.usual_cosine)
     against: list[Objection] = [SharedWorkLooksTheSame()]
-    if finding.role is Role.ITSELF:
+    if finding.role is AlikeRole.ITSELF:
         against.append(SourceUnknown())
     elif finding.others_themselves:
         kind = VerdictKind.CONTRIBUTES_NOTHING

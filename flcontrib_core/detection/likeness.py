@@ -42,7 +42,7 @@ LEAST_ALIKE = Threshold(3.5, CLOSEST - CLOSER)
 """More than one participation at full strength; u counts such participations."""
 
 
-class Role(StrEnum):
+class AlikeRole(StrEnum):
     """What can be told of a member of a group."""
 
     CHANGED = "changed"
@@ -61,7 +61,7 @@ class AlikeFinding:
     epochs: tuple[int, ...]
     """the epochs in which it met one of the others"""
     others: tuple[int, ...]
-    role: Role
+    role: AlikeRole
     others_themselves: bool
     """Are the others as ever all the while, so that they were copied?"""
     cosine: float
@@ -121,7 +121,7 @@ def _partners(excess: FloatArray, closest: IntArray) -> dict[int, set[int]]:
 
 def _role(
     stretch: Stretch, excess: FloatArray, channels: Channels, raw: RawChannels, partners: dict[int, set[int]]
-) -> Role:
+) -> AlikeRole:
     i = stretch.client
     meetings = np.isfinite(excess[:, i])
     alike = excess[:, i] > 0
@@ -131,13 +131,13 @@ def _role(
         copied = all(partners.get(p, set()) - circle for p in partners[i])
         # of two that are alike all through, one may be honest and copied, unless no honest step is as bad
         pair = len(circle) == 2 and not _worse_than_anybody(raw, circle, i, alike)
-        return Role.ITSELF if copied or pair else Role.THROUGHOUT
+        return AlikeRole.ITSELF if copied or pair else AlikeRole.THROUGHOUT
     if not channels.available(OWN_DIRECTION):
-        return Role.ITSELF
+        return AlikeRole.ITSELF
     turn = _turn(channels, i, alike)
     if turn is None:
-        return Role.THROUGHOUT
-    return Role.CHANGED if turn > CHANGED or _step_changed(channels, i, alike, STEP_CHANGED) else Role.ITSELF
+        return AlikeRole.THROUGHOUT
+    return AlikeRole.CHANGED if turn > CHANGED or _step_changed(channels, i, alike, STEP_CHANGED) else AlikeRole.ITSELF
 
 
 def _turn(channels: Channels, client: int, alike: BoolArray) -> float | None:
@@ -151,12 +151,12 @@ def _turn(channels: Channels, client: int, alike: BoolArray) -> float | None:
 
 def _by_departure(
     stretch: Stretch,
-    role: Role,
+    role: AlikeRole,
     history: ContributionHistory,
     channels: Channels,
     excess: FloatArray,
     partners: dict[int, set[int]],
-) -> Role:
+) -> AlikeRole:
     """The role once more, by what the members' steps did apart from the stretch: those of the copied one did the same.
 
     Who departs clearly more than those it is alike with copied them, also where most of its updates are copies and so
@@ -166,12 +166,12 @@ def _by_departure(
     alike = excess[:, i] > 0
     own = _departure(history, i, alike)
     theirs = [d for p in partners[i] if (d := _departure(history, p, alike)) is not None]
-    if own is None or not theirs or role is Role.THROUGHOUT:
+    if own is None or not theirs or role is AlikeRole.THROUGHOUT:
         return role
-    if role is Role.ITSELF:
-        return Role.CHANGED if own > DEPARTS * max(theirs) else role
+    if role is AlikeRole.ITSELF:
+        return AlikeRole.CHANGED if own > DEPARTS * max(theirs) else role
     turned = (_turn(channels, i, alike) or 0.0) > CLEARLY_TURNED or _step_changed(channels, i, alike, 0.0)
-    return Role.ITSELF if not turned and DEPARTS * own < float(np.median(theirs)) else role
+    return AlikeRole.ITSELF if not turned and DEPARTS * own < float(np.median(theirs)) else role
 
 
 def _departure(history: ContributionHistory, client: int, alike: BoolArray) -> float | None:
@@ -215,7 +215,7 @@ def _step_changed(channels: Channels, client: int, alike: BoolArray, limit: floa
 
 
 def _finding(
-    history: ContributionHistory, stretch: Stretch, roles: dict[Stretch, Role], closest: IntArray, u: float
+    history: ContributionHistory, stretch: Stretch, roles: dict[Stretch, AlikeRole], closest: IntArray, u: float
 ) -> AlikeFinding:
     raw = history.channels
     assert raw is not None
@@ -226,7 +226,7 @@ def _finding(
     }
     partners -= {-1, i}
     role_of = {s.client: role for s, role in roles.items() if set(s.epochs) & set(stretch.epochs)}
-    themselves = [p for p in partners if role_of.get(p, Role.ITSELF) is Role.ITSELF]
+    themselves = [p for p in partners if role_of.get(p, AlikeRole.ITSELF) is AlikeRole.ITSELF]
     return AlikeFinding(
         client=i,
         epochs=stretch.epochs,

@@ -2,169 +2,135 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 from flcontrib_core.detection.reasons import Points, Window
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.tagged import Others, Tagged
 
 
-@dataclass(frozen=True)
-class NotComputedInside(Tagged):
+class NotComputedInside(Tagged, tag="not-computed-inside"):
     """Epochs of the window in which the client took part and its value is not known."""
 
-    tag: ClassVar[str] = "not-computed-inside"
     epochs: tuple[int, ...]
     computed: int
     participated: int
 
 
-@dataclass(frozen=True)
-class FewComputed(Tagged):
+class FewComputed(Tagged, tag="few-computed"):
     """Hardly any value inside the window is known."""
 
-    tag: ClassVar[str] = "few-computed"
     computed: int
 
 
-@dataclass(frozen=True)
-class ValuesUnknown(Tagged):
+class ValuesUnknown(Tagged, tag="values-unknown"):
     """The run has no Shapley values: whether harm was done is judged by less, or not at all."""
 
-    tag: ClassVar[str] = "values-unknown"
     reason: NoValues
 
 
-@dataclass(frozen=True)
-class OthersMovedToo(Tagged):
+class OthersMovedToo(Tagged, tag="others-moved-too"):
     """Other clients come near the threshold in the same epochs."""
 
-    tag: ClassVar[str] = "others-moved-too"
     clients: Others
 
 
-@dataclass(frozen=True)
-class NotHarmfulOnAverage(Tagged):
+class NotHarmfulOnAverage(Tagged, tag="not-harmful-on-average"):
     """The mean harm inside the window is zero or less."""
 
-    tag: ClassVar[str] = "not-harmful-on-average"
     utility: str
     lower_is_better: bool
     mean_inside: float
     half_width: float | None
 
 
-@dataclass(frozen=True)
-class IntervalCoversZero(Tagged):
+class IntervalCoversZero(Tagged, tag="interval-covers-zero"):
     """The 95 % interval of the mean harm inside the window covers zero."""
 
-    tag: ClassVar[str] = "interval-covers-zero"
     utility: str
     lower_is_better: bool
     mean_inside: float
     half_width: float
 
 
-@dataclass(frozen=True)
-class OtherUtilityHelped(Tagged):
+class OtherUtilityHelped(Tagged, tag="other-utility-helped"):
     """By another utility the client helped in most epochs of the window."""
 
-    tag: ClassVar[str] = "other-utility-helped"
     utility: str
     helped: int
     of: int
 
 
-@dataclass(frozen=True)
-class RareParticipation(Tagged):
+class RareParticipation(Tagged, tag="rare-participation"):
     """The client took part in few epochs of the run."""
 
-    tag: ClassVar[str] = "rare-participation"
     participations: int
     epochs: int
 
 
-@dataclass(frozen=True)
-class TouchesEnd(Tagged):
+class TouchesEnd(Tagged, tag="touches-end"):
     """The window reaches the last epoch: a slow honest change that goes on looks the same."""
 
-    tag: ClassVar[str] = "touches-end"
     epoch: int
 
 
-@dataclass(frozen=True)
-class TouchesStart(Tagged):
+class TouchesStart(Tagged, tag="touches-start"):
     """The window begins where the reading begins: early training moves every client."""
 
-    tag: ClassVar[str] = "touches-start"
     epoch: int
 
 
-@dataclass(frozen=True)
-class FewPeers(Tagged):
+class FewPeers(Tagged, tag="few-peers"):
     """Median number of other participants in the window's epochs."""
 
-    tag: ClassVar[str] = "few-peers"
     peers: float
 
 
-@dataclass(frozen=True)
-class SmallValidation(Tagged):
+class SmallValidation(Tagged, tag="small-validation"):
     """The validation set is small: values are coarse."""
 
-    tag: ClassVar[str] = "small-validation"
     rows: int
 
 
-@dataclass(frozen=True)
-class UnreliableValues(Tagged):
+class UnreliableValues(Tagged, tag="unreliable-values"):
     """The estimator marked the intervals of these epochs as not to be trusted."""
 
-    tag: ClassVar[str] = "unreliable-values"
     epochs: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class NotBetterWithout(Tagged):
+class NotBetterWithout(Tagged, tag="not-better-without"):
     """Leaving the client out for one step would not have improved the model (mean harm saved ≤ 0)."""
 
-    tag: ClassVar[str] = "not-better-without"
     utility: str
     saved: float
 
 
-@dataclass(frozen=True)
-class WeighsTooLittle(Tagged):
+class WeighsTooLittle(Tagged, tag="weighs-too-little"):
     """Harm was measured, but everything measured of the window, weighed together, stays below what accuses."""
 
-    tag: ClassVar[str] = "weighs-too-little"
     log_odds: float
     accuses_at: float
     most: tuple[Points, ...]
     """the largest points, of either sign, largest first"""
 
 
-@dataclass(frozen=True)
-class LooksLikeLowQuality(Tagged):
+class FaintChange(Tagged, tag="faint-change"):
+    """The change by itself stays below what alerts; the harm measured in it is what accuses."""
+
+    below: float
+    """scales of the expert's tail by which it stays below the threshold"""
+
+
+class LooksLikeLowQuality(Tagged, tag="looks-like-low-quality"):
     """Data of low quality looks like harm over the whole run."""
 
-    tag: ClassVar[str] = "looks-like-low-quality"
 
-
-@dataclass(frozen=True)
-class AskFirst(Tagged):
+class AskFirst(Tagged, tag="ask-first"):
     """An honest change of the client's data looks like this."""
 
-    tag: ClassVar[str] = "ask-first"
 
-
-@dataclass(frozen=True)
-class OtherCausesLookTheSame(Tagged):
+class OtherCausesLookTheSame(Tagged, tag="other-causes-look-the-same"):
     """New data, a new label scheme or a broken pipeline look like a harmful window."""
-
-    tag: ClassVar[str] = "other-causes-look-the-same"
 
 
 class OrdinaryCause(StrEnum):
@@ -177,40 +143,27 @@ class OrdinaryCause(StrEnum):
     NEW_DATA = "new-data"
 
 
-@dataclass(frozen=True)
-class OrdinaryCauses(Tagged):
+class OrdinaryCauses(Tagged, tag="ordinary-causes"):
     """Ordinary causes of such a change, by the channels that moved."""
 
-    tag: ClassVar[str] = "ordinary-causes"
     causes: tuple[OrdinaryCause, ...]
 
 
-@dataclass(frozen=True)
-class BrokenClientLooksTheSame(Tagged):
+class BrokenClientLooksTheSame(Tagged, tag="broken-client-looks-the-same"):
     """A broken or restarted client sends old or empty results too."""
 
-    tag: ClassVar[str] = "broken-client-looks-the-same"
 
-
-@dataclass(frozen=True)
-class SharedWorkLooksTheSame(Tagged):
+class SharedWorkLooksTheSame(Tagged, tag="shared-work-looks-the-same"):
     """Sites that share their rows, their machine or their software's seed send updates that are alike."""
 
-    tag: ClassVar[str] = "shared-work-looks-the-same"
 
-
-@dataclass(frozen=True)
-class SourceUnknown(Tagged):
+class SourceUnknown(Tagged, tag="source-unknown"):
     """One of the clients may have been copied without knowing; the log cannot tell which."""
 
-    tag: ClassVar[str] = "source-unknown"
 
-
-@dataclass(frozen=True)
-class HappenedOnce(Tagged):
+class HappenedOnce(Tagged, tag="happened-once"):
     """An exact finding of a single epoch."""
 
-    tag: ClassVar[str] = "happened-once"
     epoch: int
 
 
@@ -230,38 +183,30 @@ class Alternative(StrEnum):
     WITHOUT_THIRD_3 = "without-third-3"
 
 
-@dataclass(frozen=True)
-class VanishesUnder(Tagged):
+class VanishesUnder(Tagged, tag="vanishes-under"):
     """Settings under which no overlapping window of the client alerts."""
 
-    tag: ClassVar[str] = "vanishes-under"
     alternatives: tuple[Alternative, ...]
     settings: int
     """how many were tried"""
 
 
-@dataclass(frozen=True)
-class StillGrowing(Tagged):
+class StillGrowing(Tagged, tag="still-growing"):
     """The run was still being recorded when this was read."""
 
-    tag: ClassVar[str] = "still-growing"
     epochs: int
 
 
-@dataclass(frozen=True)
-class HoldsUnder(Tagged):
+class HoldsUnder(Tagged, tag="holds-under"):
     """In how many alternative settings the window holds: neither for nor against, unless it vanishes somewhere."""
 
-    tag: ClassVar[str] = "holds-under"
     holds: int
     settings: int
 
 
-@dataclass(frozen=True)
-class FalseAlarmRate(Tagged):
+class FalseAlarmRate(Tagged, tag="false-alarm-rate"):
     """How many honest simulated runs alert at this threshold, and which runs those are."""
 
-    tag: ClassVar[str] = "false-alarm-rate"
     alerting: int
     runs: int
     """0 = the calibration holds no honest test runs"""
@@ -304,5 +249,6 @@ Objection = (
     | HappenedOnce
     | VanishesUnder
     | StillGrowing
+    | FaintChange
 )
 Context = HoldsUnder | FalseAlarmRate

@@ -1,4 +1,4 @@
-"""What can be said while a run is still growing?
+"""Reading a run that is still growing.
 
 The same reading, repeated after every epoch. Each look is another chance for a false alarm, so the threshold is the
 one that few honest runs exceed at *any* look (the calibration's ``online`` preset). What is reported live is

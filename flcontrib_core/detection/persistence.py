@@ -1,4 +1,4 @@
-"""Who stands apart from its peers during the *whole* run, not only in a window?
+"""Clients that stand apart from their peers during the *whole* run, not only in a window.
 
 A window model cannot see a client that is harmful from the first epoch to the last: there is no outside. Such a
 client is compared with its peers instead of with itself. It cannot be told from a client whose data is of low

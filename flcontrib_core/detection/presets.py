@@ -1,10 +1,10 @@
-"""How often does a preset alert on honest runs like this one?"""
+"""How often a preset alerts on honest runs like this one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flcontrib_core.detection.calibration import Calibration, Regime, shipped_calibration
+from flcontrib_core.detection.calibration import Calibration, RunRegime, shipped_calibration
 from flcontrib_core.detection.channels import values_alone
 from flcontrib_core.detection.objections import FalseAlarmRate
 from flcontrib_core.history.contribution_history import ContributionHistory
@@ -23,12 +23,12 @@ class PresetRate:
     rate: FalseAlarmRate
 
 
-def regime_of(history: ContributionHistory) -> Regime:
+def regime_of(history: ContributionHistory) -> RunRegime:
     """With which honest runs is this history compared?"""
     took_part = history.participated[1:]
     held = took_part[took_part.any(axis=1)]
     participation = float(held.mean()) if held.size else 1.0
-    return Regime(len(history.client_ids), participation, values_alone(history))
+    return RunRegime(len(history.client_ids), participation, values_alone(history))
 
 
 def preset_rates(history: ContributionHistory, calibration: Calibration | None = None) -> tuple[PresetRate, ...]:

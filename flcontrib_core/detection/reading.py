@@ -1,4 +1,4 @@
-"""What is seen in a history, before anything is said about it?"""
+"""A reading: all that is seen in a history before anything is said about it."""
 
 from __future__ import annotations
 

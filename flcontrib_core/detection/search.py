@@ -1,4 +1,4 @@
-"""Which windows of which clients rise above what honest runs show?
+"""The search for windows of clients that rise above what honest runs show.
 
 The strongest window of each client is compared with the calibrated threshold; a window above it is masked and the
 client is looked at again, so that several windows of one client come apart.
@@ -200,11 +200,17 @@ def _without_reflections(
     reflected: list[FoundWindow] = []
     for window in windows:
         stronger = [w for w in kept if w.client != window.client and w.u > window.u]
-        is_reflection = bool(stronger) and (
-            _beside_stronger(window, stronger, windows, rescorer) or _under_stronger(window, stronger, rescorer)
-        )
-        (reflected if is_reflection else kept).append(window)
+        (reflected if is_reflection(window, stronger, windows, rescorer) else kept).append(window)
     return tuple(kept), tuple(reflected)
+
+
+def is_reflection(
+    window: FoundWindow, stronger: Sequence[FoundWindow], windows: Sequence[FoundWindow], rescorer: Rescorer
+) -> bool:
+    """Is the window there only because of the ``stronger`` ones of other clients? ``windows`` are everybody's."""
+    return bool(stronger) and (
+        _beside_stronger(window, stronger, windows, rescorer) or _under_stronger(window, stronger, rescorer)
+    )
 
 
 def _covered(windows: Sequence[FoundWindow], rows: int) -> BoolArray:

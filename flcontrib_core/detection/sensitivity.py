@@ -1,4 +1,4 @@
-"""Does a finding survive when the reader is built a little differently?
+"""Whether a finding survives when the reader is built a little differently.
 
 Ten or so alternative settings: another utility, one channel less, other priors, other epochs. The share under which
 an overlapping window of the same client still alerts stands beside every alert.
@@ -24,7 +24,7 @@ from flcontrib_core.detection.channels import (
 from flcontrib_core.detection.facts import Unavailable
 from flcontrib_core.detection.objections import Alternative
 from flcontrib_core.detection.reading import Reading
-from flcontrib_core.detection.search import experts_for, search_windows
+from flcontrib_core.detection.search import FoundWindow, experts_for, search_windows
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
 
@@ -38,9 +38,9 @@ class Sensitivity:
     vanishes: tuple[Alternative, ...]
 
 
-def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
-    """One answer per window found. All windows are tried together, so the cost does not grow with their number."""
-    windows = reading.search.windows
+def sensitivity(reading: Reading, windows: tuple[FoundWindow, ...], threshold: float) -> tuple[Sensitivity, ...]:
+    """One answer per window, searched above ``threshold``. All are tried together, so the cost does not grow with
+    their number."""
     if not windows:
         return ()
     experts = experts_for(reading.channels)
@@ -53,7 +53,7 @@ def sensitivity(reading: Reading) -> tuple[Sensitivity, ...]:
         again = search_windows(
             channels,
             reading.calibration,
-            reading.threshold,
+            threshold,
             model,
             reading.exact_cells,
             experts=experts,

@@ -1,4 +1,4 @@
-"""Do the clients' cumulative series fall into groups? The paper's K-means view – a view, never an alert.
+"""Groups of the clients' cumulative series: the paper's K-means view – a view, never an alert.
 
 On honest runs this clustering also forms groups (32–90 % of them would raise an alarm), so nothing here decides an
 alert. One group is an answer: the silhouette must beat what series without groups, but of the same mean and covariance

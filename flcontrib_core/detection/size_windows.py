@@ -27,11 +27,12 @@ def without_size_reflections(history: ContributionHistory, channels: Channels, s
     kept: list[FoundWindow] = []
     reflected = list(search.reflected)
     for window in search.windows:
-        (reflected if _is_reflection(history, channels, search, window) else kept).append(window)
+        (reflected if is_size_reflection(history, channels, search, window) else kept).append(window)
     return replace(search, windows=tuple(kept), reflected=tuple(reflected))
 
 
-def _is_reflection(history: ContributionHistory, channels: Channels, search: Search, window: FoundWindow) -> bool:
+def is_size_reflection(history: ContributionHistory, channels: Channels, search: Search, window: FoundWindow) -> bool:
+    """Is this a window of size that the client's own updates do not explain, or a harmless one beside a louder one?"""
     if window.expert not in (SIZE_ALONE, SIZE_AND_HARM) or history.channels is None:
         return False
     if _growth(history, channels, search, window) < LEAST_GROWTH:

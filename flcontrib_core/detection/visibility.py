@@ -1,4 +1,4 @@
-"""How small a change could have been seen, and how much sight did the budget leave?"""
+"""How small a change could have been seen, and how much sight the budget left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much does everything that was measured of a window weigh together, for and against poisoning?
+"""The scorecard of a window: everything measured of it weighed together, for and against poisoning.
 
 A scorecard: each measurement of a window gives points by the step of a ladder it stands on, and the points add up to
 log odds. The ladders are fitted to windows of labelled runs, never bent against what a measurement means (more harm

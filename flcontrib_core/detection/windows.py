@@ -1,4 +1,4 @@
-"""Does a client's series hold one stretch of epochs that stands above the rest?
+"""The posterior of one window: a stretch of epochs of a client's series that stands above the rest.
 
 For every window [a, b] at once, from cumulative sums: the log Bayes factor of "one mean inside, one shared mean
 outside" (H1) against "half constant, half linear trend" (H0), both with a common unknown variance (Normal-Gamma).

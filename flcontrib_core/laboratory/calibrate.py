@@ -1,4 +1,4 @@
-"""How are the shipped thresholds made, and what do they give on runs they have never seen?
+"""How the shipped thresholds are made, and what they give on runs they have never seen.
 
 A tuning set is simulated; one threshold per expert, persistence and the sequential preset are fitted to its honest
 runs and the probability to all of them. A test set from another seed base is then read with them: its honest runs and
@@ -30,7 +30,7 @@ from flcontrib_core.detection.calibration import (
 from flcontrib_core.detection.channels import standardise
 from flcontrib_core.detection.experts import EXPERTS, NOISE, REPETITION, VALUE_ONLY, score_experts
 from flcontrib_core.detection.free_riding import LEAST_IDLE, find_idle, idle_maxima
-from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE, Role, alike_maximum, find_alike
+from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE, AlikeRole, alike_maximum, find_alike
 from flcontrib_core.detection.online import FIRST_LOOK, ONLINE_PRESET, OnlineReader, history_until
 from flcontrib_core.detection.persistence import persistence
 from flcontrib_core.detection.reading import reading_of
@@ -190,7 +190,7 @@ def _idle_odds(runs: Iterable[LabelledHistory], calibration: Calibration) -> tup
         names = run.history.client_ids
         idle += [(f.u, names[f.client] in run.truth) for f in find_idle(run.history, calibration, 0.0)]
         groups = find_alike(run.history, standardise(run.history), calibration, 0.0)
-        alike += [(f.u, names[f.client] in run.truth) for f in groups if f.role is not Role.ITSELF]
+        alike += [(f.u, names[f.client] in run.truth) for f in groups if f.role is not AlikeRole.ITSELF]
     even = Odds((0.0,), (0.5,))
     return tuple(fit_probability(*np.array(seen).T) if seen else even for seen in (idle, alike))  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""Which simulated federations are the thresholds measured on, and which are they reported on?
+"""The simulated federations that thresholds are measured on, and those they are reported on.
 
 Every run is drawn from its group, its place and a seed base; two sets with different bases share no run. Regimes,
 training set-ups and heterogeneity are drawn at random, so that no threshold fits one of them.

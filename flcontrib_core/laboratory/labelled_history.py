@@ -1,4 +1,4 @@
-"""What does a simulated federation look like once it is assessed, and what is true about it?"""
+"""A simulated federation once it is assessed: its history, and what is true about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good were the verdicts, where the truth is known? The counting rules of every figure that is reported.
+"""Scores of verdicts where the truth is known: the counting rules of every figure that is reported.
 
 A true positive is an alert of kind 1, 2 or 4 on a client that was dishonest; for kinds 1 and 2 its window must overlap
 the truth. IoU is taken over true positives. A run alerts if any client has kind 1 or 2; kind 4 and "class mix changed"

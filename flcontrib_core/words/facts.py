@@ -38,8 +38,13 @@ WEAKENING_COVERAGE = 0.75
 
 
 def why(alert: Alert) -> list[str]:
-    """What speaks for an alert, a sentence each."""
-    return sentences(alert.evidence_for, alert.client)
+    """What speaks for an alert, a sentence each.
+
+    A value that did no harm is an objection; beside other reasons it is not told as one of them.
+    """
+    helped = any(isinstance(fact, o.NotHarmfulOnAverage) for fact in alert.evidence_against)
+    speaking = [fact for fact in alert.evidence_for if not (helped and isinstance(fact, r.ValueInWindow))]
+    return sentences(speaking or alert.evidence_for, alert.client)
 
 
 def counter_evidence(alert: Alert) -> list[str]:
@@ -100,10 +105,9 @@ def _reason(fact: Reason, client: str) -> str:
             return f"Its updates are {_times(fact.ratio)} as evenly spread over the parameters inside as outside."
         case r.ExpertScore():
             parts = ", ".join(f"{c.name} {signed(c.score, 1)}" for c in fact.channels)
-            return (
-                f"The {fact.expert} expert scores {signed(fact.score, 1)} where {signed(fact.threshold, 1)} alerts "
-                f"(log Bayes factors in this window: {parts})."
-            )
+            channels = f" (log Bayes factors in this window: {parts})" if parts else ""
+            scores = f"scores {signed(fact.score, 1)} where {signed(fact.threshold, 1)} alerts"
+            return f"The {fact.expert} expert {scores}{channels}."
         case r.OversizedHarm():
             return (
                 f"Relative to the others, its updates are {_times(fact.growth)} as large inside as outside, and its "
@@ -233,6 +237,8 @@ def _objection(fact: Objection, client: str) -> str:
             return f"The intervals of {epoch_list(fact.epochs, 6)} are marked unreliable."
         case o.WeighsTooLittle():
             return f"Harm was measured, but weighed together all that was measured {_weighed(fact)}."
+        case o.FaintChange():
+            return "The change by itself is too faint to alert; the client is accused for the harm measured in it."
         case o.NotBetterWithout():
             return "Leaving it out for one step would not have improved the model in these epochs (not a retraining)."
         case o.VanishesUnder():

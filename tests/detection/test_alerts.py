@@ -82,7 +82,7 @@ def test_every_alert_has_something_against_it_and_something_for_it() -> None:
     histories = [
         made_history(poisoned=[(1, 12, 18)]),
         made_history(poisoned=[(1, 24, 30)], participation=0.5, seed=3, rows=50),
-        made_history(persistent=[4]),
+        made_history(persistent=[4], shift=10.0),
         made_history(poisoned=[(1, 12, 18)], computed=range(1, 31, 3)),
     ]
     for history in histories:
@@ -158,7 +158,7 @@ def test_sensitivity_counts_alternative_settings() -> None:
 
 
 def test_persistent_harm_is_told_from_a_window_and_excused_by_low_quality() -> None:
-    alert = _only(read_verdicts(made_history(persistent=[3])))
+    alert = _only(read_verdicts(made_history(persistent=[3], shift=10.0)))
     assert (alert.client, alert.verdict, alert.window) == ("client-03", VerdictKind.PERSISTENTLY_HARMFUL, None)
     assert alert.evidence_against[0] == LooksLikeLowQuality()
     assert alert.reason(HarmfulThroughout) is not None

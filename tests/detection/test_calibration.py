@@ -12,7 +12,7 @@ from flcontrib_core.detection.calibration import (
     Calibration,
     HonestRun,
     Odds,
-    Regime,
+    RunRegime,
     Threshold,
     fit_probability,
     fit_tail,
@@ -117,12 +117,12 @@ def test_a_calibration_survives_being_written(tmp_path: Path) -> None:
 
 def test_false_alarms_are_counted_among_comparable_runs() -> None:
     made = _made()
-    rate = made.false_alarms(0.0, Regime(8, 1.0, values_alone=False))
+    rate = made.false_alarms(0.0, RunRegime(8, 1.0, values_alone=False))
     assert (rate.alerting, rate.runs) == (sum(u > 0 for u in LADDER), len(LADDER))
     assert rate.clients == (4, 16)
-    assert made.false_alarms(2.0, Regime(8, 1.0, False)).alerting < rate.alerting
-    assert made.false_alarms(0.0, Regime(8, 1.0, values_alone=True)).alerting < rate.alerting
-    assert made.false_alarms(0.0, Regime(500, 0.1, False)).clients is None
+    assert made.false_alarms(2.0, RunRegime(8, 1.0, False)).alerting < rate.alerting
+    assert made.false_alarms(0.0, RunRegime(8, 1.0, values_alone=True)).alerting < rate.alerting
+    assert made.false_alarms(0.0, RunRegime(500, 0.1, False)).clients is None
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 144), (2, 332), (17, 832), (143, 144), (5, 5), (1, 1)])
@@ -134,7 +134,7 @@ def test_the_upper_bound_of_a_rate_is_clopper_and_pearson_s(successes: int, tria
 
 
 def test_a_growing_run_is_compared_with_honest_runs_that_were_read_as_they_grew() -> None:
-    rate = _made().false_alarms(2.0, Regime(8, 1.0, False), online=True)
+    rate = _made().false_alarms(2.0, RunRegime(8, 1.0, False), online=True)
     assert (rate.alerting, rate.runs) == (sum(u > 2.5 for u in LADDER), sum(u > -4 for u in LADDER))
     assert rate.every_epoch
 

@@ -50,7 +50,7 @@ def test_harm_that_is_next_to_nothing_beside_the_others_values_is_a_question() -
 
 
 def test_who_alone_helps_a_class_is_not_harmful_throughout() -> None:
-    history = made_history(persistent=[2])
+    history = made_history(persistent=[2], shift=10.0)
     harmful = [a.client for a in alerts_of(history) if a.verdict is VerdictKind.PERSISTENTLY_HARMFUL]
     assert harmful == ["client-02"]
     assert history.channels is not None
@@ -60,7 +60,7 @@ def test_who_alone_helps_a_class_is_not_harmful_throughout() -> None:
 
 
 def test_most_of_the_clients_are_never_harmful_throughout() -> None:
-    kinds = {a.verdict for a in alerts_of(made_history(persistent=[0, 1, 2, 3, 4]))}
+    kinds = {a.verdict for a in alerts_of(made_history(persistent=[0, 1, 2, 3, 4], shift=10.0))}
     assert VerdictKind.PERSISTENTLY_HARMFUL not in kinds
 
 
@@ -140,7 +140,7 @@ def test_one_participation_is_harmful_where_value_loss_and_margin_agree() -> Non
 
 def test_who_harms_as_ever_inside_has_no_window_of_harm() -> None:
     """Its updates turn for some epochs; its steps are as bad before and after."""
-    history = made_history(persistent=[3])
+    history = made_history(persistent=[3], shift=7.0)
     assert history.channels is not None
     own, peer = history.channels.own_cosine.copy(), history.channels.peer_cosine.copy()
     own[12:20, 3], peer[12:20, 3] = -0.6, -0.7

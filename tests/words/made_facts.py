@@ -70,6 +70,7 @@ def examples(others: tuple[str, ...]) -> dict[type, Fact]:
         o.UnreliableValues((9, 10)),
         o.NotBetterWithout("loss", -0.01),
         o.WeighsTooLittle(0.6, 0.9, (r.Points("most helped class", -1.1),)),
+        o.FaintChange(1.2),
         o.LooksLikeLowQuality(),
         o.AskFirst(),
         o.OtherCausesLookTheSame(),

@@ -10,6 +10,7 @@ import pytest
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.codec import pack, unpack
 from flcontrib_core.detection.facts import FACTS, Fact, fact_from_json
+from flcontrib_core.detection.reasons import ExpertScore
 from flcontrib_core.reports.as_json import audit_json
 from flcontrib_core.tagged import Others
 from flcontrib_core.words import sentence
@@ -33,6 +34,10 @@ def test_every_fact_has_a_sentence_and_survives_json(fact: Fact) -> None:
     assert "dishonest" not in said
     assert "guilty" not in said
     assert fact_from_json(fact.to_json()) == fact
+
+
+def test_an_expert_without_channels_of_its_own_lists_none() -> None:
+    assert sentence(ExpertScore("size", 53.6, 24.2, ()), "c") == "The size expert scores +53.6 where +24.2 alerts."
 
 
 @pytest.mark.parametrize("fact", MADE.values(), ids=lambda fact: fact.tag)

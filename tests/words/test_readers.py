@@ -8,12 +8,15 @@ import pytest
 
 from flcontrib_core.detection.channels import CHANNEL_NAMES
 from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.detection.objections import NotBetterWithout
+from flcontrib_core.detection.objections import NotBetterWithout, NotHarmfulOnAverage, ValuesUnknown
+from flcontrib_core.detection.reasons import ValueInWindow
+from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.reports.html import html_report
 from flcontrib_core.reports.page import policy, print_style
 from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.sections import Seal
-from flcontrib_core.words import channel_meaning, engineer_line, manager_line
+from flcontrib_core.words import channel_meaning, engineer_line, manager_line, why
+from flcontrib_core.words.facts import sentences
 from flcontrib_core.words.readers import IN_THE_REPORT, NOT_MEANT
 from tests.reports.test_html import Reader
 from tests.words.made_facts import full_report
@@ -27,7 +30,8 @@ def test_the_manager_s_line_needs_no_dictionary_and_accuses_nobody(alert: Alert)
     said = manager_line(alert)
     assert not [word for word in TECHNICAL if word.lower() in said.lower()]
     assert not [word for word in ("dishonest", "guilty", "malicious", "attacker") if word in said.lower()]
-    assert ("No harm" in said) == (not alert.accuses)
+    unknown = any(isinstance(f, ValuesUnknown) for f in alert.evidence_against)
+    assert ("No harm" in said) == (not alert.accuses and not unknown)
 
 
 def test_the_engineer_s_line_has_the_values_and_the_channels() -> None:
@@ -73,3 +77,21 @@ def test_a_footer_cannot_leave_its_string() -> None:
     assert style.count("{") == style.count("}") == 3
     assert "<" not in style
     assert policy(style) != policy(print_style(""))
+
+
+def test_a_value_that_did_no_harm_is_an_objection_and_no_reason() -> None:
+    alert = next(a for a in ALERTS if a.reason(ValueInWindow) is not None and len(a.evidence_for) > 1)
+    value = sentences([f for f in alert.evidence_for if isinstance(f, ValueInWindow)], alert.client)[0]
+    others = tuple(f for f in alert.evidence_against if not isinstance(f, NotHarmfulOnAverage))
+    assert value in why(replace(alert, evidence_against=others))
+    harmless = replace(alert, evidence_against=(*others, NotHarmfulOnAverage("loss", True, -0.01, None)))
+    assert value not in why(harmless)
+    alone = replace(harmless, evidence_for=tuple(f for f in alert.evidence_for if isinstance(f, ValueInWindow)))
+    assert why(alone) == [value], "an alert without a reason would not say what was seen"
+
+
+def test_where_harm_cannot_be_measured_nobody_is_told_that_none_was() -> None:
+    changed = next(a for a in ALERTS if a.verdict is VerdictKind.BEHAVIOUR_CHANGED)
+    unknown = manager_line(replace(changed, evidence_against=(ValuesUnknown(NoValues.NO_MODEL),)))
+    assert "No harm" not in unknown
+    assert "cannot be measured in this log" in unknown

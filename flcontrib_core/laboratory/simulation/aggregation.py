@@ -1,4 +1,4 @@
-"""How does the server make one model of many updates?
+"""Aggregation: how the server makes one model of many updates.
 
 FedAvg takes the data-size-weighted mean of all, eq. (fl_naive). Greedy aggregation takes it over the subset whose
 model has the lowest validation loss (the appendix's S*): all subsets are tried up to a limit, a local search above.

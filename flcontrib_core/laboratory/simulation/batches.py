@@ -1,4 +1,4 @@
-"""In which mini-batches does a client walk through its rows during one epoch?
+"""Mini-batches: how a client walks through its rows during one epoch.
 
 A trailing incomplete batch is dropped: a step on one single row moves a model as far as a step on a full batch, and
 an honest client whose row count leaves such a remainder looks harmful. A client with fewer rows than one batch

@@ -1,4 +1,4 @@
-"""How do clients train the paper's convolutional network?
+"""The paper's convolutional network, trained by many clients.
 
 Depth 3: three blocks of 3×3 convolution, BatchNorm, ReLU and 2×2 max-pooling, then one linear layer. The server
 averages BatchNorm's running means and variances like every other parameter, so they are part of each update.

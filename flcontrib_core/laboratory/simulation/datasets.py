@@ -1,4 +1,4 @@
-"""Which rows does a simulated federation learn from?
+"""The rows that a simulated federation learns from.
 
 Digits, breast cancer and wine come with scikit-learn; ``synthetic``, ``adult-like`` and ``compas-like`` are drawn anew
 for each seed; Adult, COMPAS, CIFAR-10, MNIST and Fashion-MNIST are read from a data folder. Each gets its standard
@@ -143,10 +143,10 @@ def _stratified(rows: IntArray, labels: IntArray, wanted: int, rng: np.random.Ge
 def _folder(data_dir: Path | None) -> Path:
     chosen = data_dir or os.environ.get(DATA_VARIABLE)
     if not chosen:
-        raise MissingPart(f"this data set needs a data folder: pass --data-dir or set ${DATA_VARIABLE}")
+        raise MissingPart(f"this data set needs a data folder: name it or set ${DATA_VARIABLE}")
     folder = Path(chosen)
     if not folder.is_dir():
-        raise MissingPart(f"the data folder {folder} does not exist: pass another --data-dir or set ${DATA_VARIABLE}")
+        raise MissingPart(f"the data folder {folder} does not exist: name another or set ${DATA_VARIABLE}")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""What happens to honest clients that must not be taken for dishonesty?
+"""Difficulties of honest clients that must not be taken for dishonesty.
 
 Wrong labels nobody meant, a class mix that moves, clients that are seldom there, clients that do not answer. Only
 honest clients are affected, so that every alert on one of them is a false alarm.

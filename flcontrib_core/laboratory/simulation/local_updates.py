@@ -16,7 +16,7 @@ from flcontrib_core.vocabulary import Float32Array, IntArray
 
 
 @dataclass
-class Site:
+class ClientSite:
     """One participant of an epoch with what it trains on and how."""
 
     model: TrainableModel
@@ -87,7 +87,9 @@ def local_updates(
     return LocalUpdates(trained, tuple(b.steps for b in batches), tuple(len(site.rows) for site in sites))
 
 
-def _sites(federation: Federation, epoch: int, present: list[int], model: Float32Array, memory: Memory) -> list[Site]:
+def _sites(
+    federation: Federation, epoch: int, present: list[int], model: Float32Array, memory: Memory
+) -> list[ClientSite]:
     """The participants with their rows in one common matrix: the training rows, then what some see otherwise."""
     data, usual = federation.data, LocalTraining.of(federation.settings)
     blocks, sites = [data.x_train], []
@@ -110,7 +112,7 @@ def _sites(federation: Federation, epoch: int, present: list[int], model: Float3
             rows = sum(len(block) for block in blocks) + np.arange(len(rows))
             blocks.append(seen)
         sites.append(
-            Site(
+            ClientSite(
                 federation.model,
                 federation.settings.seed,
                 client,
@@ -130,7 +132,7 @@ def _sites(federation: Federation, epoch: int, present: list[int], model: Float3
     return sites
 
 
-def _alike(sites: list[Site]) -> list[list[int]]:
+def _alike(sites: list[ClientSite]) -> list[list[int]]:
     """The sites grouped by how they train and where they start."""
     groups: dict[tuple[LocalTraining, int], list[int]] = {}
     for place, site in enumerate(sites):

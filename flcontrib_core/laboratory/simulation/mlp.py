@@ -1,4 +1,4 @@
-"""How do many clients train small fully connected networks at once?
+"""Small fully connected networks, trained by many clients at once.
 
 All clients of an epoch advance together: their weights are rows of one matrix, each mini-batch step is a few stacked
 matrix products, forward and backward written out by hand. Thousands of simulated federations become affordable, and

@@ -1,4 +1,4 @@
-"""Where does the randomness of a simulated federation come from?
+"""Independent random streams of a simulated federation.
 
 Every purpose, client and epoch has a generator of its own, derived from the one seed. So an attacked run and its
 honest twin share every draw that the attack does not touch, and no draw depends on the order of the work.

@@ -1,4 +1,4 @@
-"""Which federation is to be simulated? Every knob, with the command line's defaults.
+"""Settings of a simulated federation: every knob, with the command line's defaults.
 
 >>> SimulationSettings(attack="label-flip", strength=0.7, dishonest=2, windows=((12, 20),), seed=3).dishonest
 2

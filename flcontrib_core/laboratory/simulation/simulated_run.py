@@ -1,4 +1,4 @@
-"""How does a simulated federation become a run: recorded on disk, or in memory for thousands of them?
+"""A simulated federation as a run: recorded on disk, or in memory for thousands of them.
 
 Both are the same run: same numbers, same manifest, same digest.
 """

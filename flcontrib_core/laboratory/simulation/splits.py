@@ -1,4 +1,4 @@
-"""Which rows does each client hold?
+"""Splits: which rows each client holds.
 
 Sizes come first, then class mixes: how much a client has and what it has are two separate knobs. Every client draws
 rows without replacement until it has its size; where a class runs out, the mix is renormalised over what is left.

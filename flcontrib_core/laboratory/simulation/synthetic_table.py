@@ -1,4 +1,4 @@
-"""What does a table of people look like, where none may be downloaded?
+"""A made-up table of people, for where none may be downloaded.
 
 Two ways: a table with columns of its own, or one with the columns of a known table (Adult, COMPAS). Every table is
 drawn with a concept of its own: skewed and plain numbers, named columns of unequal frequency, an outcome that depends

@@ -1,4 +1,4 @@
-"""How does a federation train, epoch after epoch, with known truth?
+"""Trains a federation, epoch after epoch, with known truth.
 
 ``prepare`` fixes everything that is known before epoch 1; ``train`` yields one epoch at a time. Nothing is written
 here: the same epochs go to a recorder or stay in memory.

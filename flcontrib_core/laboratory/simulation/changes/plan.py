@@ -59,12 +59,13 @@ class Change:
 def parse_changes(
     changes: Sequence[str], changed: Sequence[str], windows: Sequence[str], epochs: int
 ) -> tuple[Change, ...]:
-    """Changes from the command line: ``KIND[:STRENGTH]``, with a count (or ``all``) and windows each.
+    """Changes written as texts: ``KIND[:STRENGTH]``, with a count (or ``all``) and windows each.
 
     One count or window text serves all changes; otherwise there is one for each, in the same order. Several windows of
     one change are separated by commas: ``"5:8,12:15"``.
     """
-    counts, spans = _one_each("--changed", changed, len(changes)), _one_each("--change-window", windows, len(changes))
+    counts = _one_each("counts of changed clients", changed, len(changes))
+    spans = _one_each("windows", windows, len(changes))
     parsed = []
     for text, count, span in zip(changes, counts, spans, strict=True):
         kind, colon, strength = text.partition(":")
@@ -83,11 +84,11 @@ def _windows(text: str | None, epochs: int) -> tuple[Window, ...]:
     return () if text is None or text.strip() == "whole" else parse_windows(text.split(","), epochs)
 
 
-def _one_each(option: str, given: Sequence[str], count: int) -> Sequence[str | None]:
+def _one_each(what: str, given: Sequence[str], count: int) -> Sequence[str | None]:
     if not given:
         return [None] * count
     if len(given) == 1:
         return [*given] * count
     if len(given) != count:
-        raise SettingsError(f"{option} given {len(given)} times for {count} changes: once, or once for each")
+        raise SettingsError(f"{what}: {len(given)} for {count} changes; give one, or one for each")
     return list(given)
