@@ -27,18 +27,20 @@ def _metrics(given: tuple[str, ...]) -> dict[str, str] | None:
     return dict(pairs) or None
 
 
-def _show(told: Told, as_json: bool) -> None:
+def _show(progress: Told, as_json: bool) -> None:
     if as_json:
-        epochs = [{"epoch": e.epoch, "asked": e.asked, "answered": e.answered} for e in told.epochs]
-        voters = {"voters": [asdict(voter) for voter in told.voters]} if told.voters else {}
-        print_json({"epochs": epochs, "complete": told.complete, **voters})
+        epochs = [{"epoch": e.epoch, "asked": e.asked, "answered": e.answered} for e in progress.epochs]
+        voters = {"voters": [asdict(voter) for voter in progress.voters]} if progress.voters else {}
+        print_json({"epochs": epochs, "complete": progress.complete, **voters})
         return
-    rows = [[str(e.epoch), str(e.asked), str(e.answered), str(e.asked - e.answered)] for e in told.epochs]
+    from flcontrib_core.history.voting import TURNED
+
+    rows = [[str(e.epoch), str(e.asked), str(e.answered), str(e.asked - e.answered)] for e in progress.epochs]
     click.echo(table(["epoch", "asked", "answered", "open"], rows))
-    for voter in told.voters:
+    for voter in progress.voters:
         score = "not known yet" if voter.agreement is None else f"{voter.agreement:.2f}"
-        if voter.progress is not None and voter.progress < 0:
-            score += f", the run led the other way (progress {voter.progress:.2f} of the median's)"
+        if voter.turned is not None and voter.turned > TURNED:
+            score += f", explained by the others' with the sign turned (score {voter.turned:.2f}, limit {TURNED:g})"
         apart = "; disagrees with all others, left out" if voter.left_out else ""
         say(f"voter {voter.client}: {voter.rows} rows, agreement {score}{apart}")
 
@@ -84,9 +86,9 @@ def ask(
         raise SettingsError("--leave-own-out and --trim are about votes; add --voters")
     log = need_log(open_run(run, {}))
     voting = VotingRules(leave_own_out, trim) if voters else None
-    told = ask_run(log, out, _metrics(metric), AssessSettings(seed=seed), voting)
-    keep_asked(run, told, {"workspace": workspace})
-    _show(told, as_json)
+    progress = ask_run(log, out, _metrics(metric), AssessSettings(seed=seed), voting)
+    keep_asked(run, progress, {"workspace": workspace})
+    _show(progress, as_json)
 
 
 @click.command(epilog="Example: flcontrib tell run.flrun work -o values --report report.html")
@@ -102,11 +104,11 @@ def tell(run: Path, work: Path, out: Path | None, report: Path | None, workspace
     from flcontrib_core.history.asking import tell as tell_run
 
     log = need_log(open_run(run, {}))
-    told = tell_run(log, work)
-    keep_asked(run, told, {"workspace": workspace})
-    if told.history is not None:
-        _write(log, told.history, out, report)
-    _show(told, as_json)
+    progress = tell_run(log, work)
+    keep_asked(run, progress, {"workspace": workspace})
+    if progress.history is not None:
+        _write(log, progress.history, out, report)
+    _show(progress, as_json)
 
 
 def _write(log: Any, history: Any, out: Path | None, report: Path | None) -> None:

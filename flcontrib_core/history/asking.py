@@ -22,7 +22,7 @@ from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.remarks import EpochRemark, FromVotes, HistoryRemark, VotersApart, grouped
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import WalkStep, walk
-from flcontrib_core.history.voting import Panel, VoterAgreement, VotingRules, regressed_values
+from flcontrib_core.history.voting import VoterAgreement, VoterPanel, VotingRules, regressed_values
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
@@ -176,32 +176,31 @@ def tell(run: RunLog, folder: Path) -> Told:
     metrics, seed = work.metrics(run.digest)
     settings = AssessSettings(utilities=tuple(metrics), weight_utility=next(iter(metrics)), seed=seed)
     rules = work.voting()
-    panel = None if rules is None else Panel(run, folder, tuple(metrics), VotingRules(**rules))
+    panel = None if rules is None else VoterPanel(run, folder, tuple(metrics), VotingRules(**rules))
     states: list[EpochState] = []
     answers: dict[int, EpochAnswer] = {}
-    known: dict[bytes, FloatArray] = {}
+    of_models: dict[bytes, FloatArray] = {}
     for step in walk(run):
         epoch = _Epoch(step, tuple(run.clients[i].id for i in step.record.participants), settings)
         asked, answered, estimate = _settle_epoch(epoch, work, tuple(metrics), panel)
         states.append(EpochState(step.record.epoch, asked, answered))
         if epoch.answers:
-            known[_digest(step.start)] = epoch.answers.get(np.zeros(epoch.players, bool).tobytes(), np.empty(0))
+            of_models[_digest(step.start)] = epoch.answers.get(np.zeros(epoch.players, bool).tobytes(), np.empty(0))
         if epoch.end is not None and step.data.global_model is not None:
-            known[_digest(step.data.global_model)] = epoch.end
+            of_models[_digest(step.data.global_model)] = epoch.end
         if estimate is not None and epoch.players:
             answers[step.record.epoch] = _answer_of(epoch, estimate, settings, metrics)
     voters = () if panel is None else panel.agreements
     complete = all(state.asked == state.answered for state in states)
     if not complete:
         return Told(tuple(states), None, voters)
-    stand_in = _Answers(metrics, known)
-    history = assemble_history(run, settings, stand_in, answers, None)  # type: ignore[arg-type]
+    history = assemble_history(run, settings, _AnsweredModels(metrics, of_models), answers, None)
     remarks = history.remarks if panel is None else (*history.remarks, *_remarks_on(panel))
     recorded = {**settings.record(), "source": "ask and tell", **({} if rules is None else {"voting": rules})}
     return Told(tuple(states), replace(history, remarks=remarks, settings=recorded), voters)
 
 
-def _remarks_on(panel: Panel) -> tuple[EpochRemark, ...]:
+def _remarks_on(panel: VoterPanel) -> tuple[EpochRemark, ...]:
     """Whose rows the values come from, and whose answers were left out."""
     rows = sum(voter.rows for voter in panel.voters)
     said: dict[HistoryRemark, tuple[int, ...]] = {
@@ -213,7 +212,7 @@ def _remarks_on(panel: Panel) -> tuple[EpochRemark, ...]:
 
 
 def _settle_epoch(
-    epoch: _Epoch, work: WorkFolder, utilities: tuple[str, ...], panel: Panel | None
+    epoch: _Epoch, work: WorkFolder, utilities: tuple[str, ...], panel: VoterPanel | None
 ) -> tuple[int, int, ShapleyEstimate | None]:
     """How many questions the epoch has after a replay, how many are answered, and its estimate where all are."""
     number, record = epoch.step.record.epoch, epoch.step.record
@@ -228,7 +227,7 @@ def _settle_epoch(
             epoch.end = values
         else:
             epoch.answers[_members(question, epoch)] = values
-    wanted: list[Question] = [Question(number, {}, of_global=True)] if record.has_global else []
+    needed: list[Question] = [Question(number, {}, of_global=True)] if record.has_global else []
     estimate: ShapleyEstimate | None = None
     try:
         if epoch.players and panel is not None and not panel.ready:
@@ -238,23 +237,25 @@ def _settle_epoch(
             if panel is not None and panel.rules.leave_own_out:
                 estimate = _without_own_votes(epoch, asked, panel, estimate)
     except _Outstanding as outstanding:
-        wanted += [epoch.question(coalition) for coalition in outstanding.coalitions]
+        needed += [epoch.question(coalition) for coalition in outstanding.coalitions]
     here = {question.id for question in asked}
-    further = [question for question in wanted if question.id not in here]
+    further = [question for question in needed if question.id not in here]
     if further:
         asked = [*asked, *further]
         work.write(number, asked)
     return len(asked), answered, estimate
 
 
-def _values(question: Question, utilities: tuple[str, ...], panel: Panel | None) -> FloatArray | None:
+def _values(question: Question, utilities: tuple[str, ...], panel: VoterPanel | None) -> FloatArray | None:
     """The answer to a question: as written, or as the voters give it together."""
     if panel is not None:
         return panel.answer(question)
     return None if question.answer is None else np.array([question.answer[name] for name in utilities])
 
 
-def _without_own_votes(epoch: _Epoch, asked: list[Question], panel: Panel, joint: ShapleyEstimate) -> ShapleyEstimate:
+def _without_own_votes(
+    epoch: _Epoch, asked: list[Question], panel: VoterPanel, joint: ShapleyEstimate
+) -> ShapleyEstimate:
     """Each client's value from the other voters alone; the values then need not add up to the joint increment.
 
     What the own votes do is the difference of two regressions on the coalitions that were asked for, so that nothing
@@ -263,14 +264,15 @@ def _without_own_votes(epoch: _Epoch, asked: list[Question], panel: Panel, joint
     if len(panel.voters) < 2:
         raise AnswerError("without its own vote a client has none; let at least two clients vote")
     values, empty = joint.values.copy(), np.zeros(epoch.players, bool).tobytes()
-    keys = [_members(question, epoch) for question in asked if not question.of_global]
-    coalitions = np.array([np.frombuffer(key, dtype=bool) for key in keys if key != empty])
     if epoch.players == 1:
         return joint
 
     def regressed(without: str | None) -> FloatArray:
-        told = {_members(q, epoch): panel.answer(q, without) for q in asked if not q.of_global}
-        return regressed_values(coalitions, np.array([told[key] - told[empty] for key in keys if key != empty]))  # type: ignore[operator]
+        votes = {_members(q, epoch): panel.answer(q, without) for q in asked if not q.of_global}
+        changes = {key: vote for key, vote in votes.items() if vote is not None}  # some may wait for a vote still
+        before = changes.pop(empty)
+        coalitions = np.array([np.frombuffer(key, dtype=bool) for key in changes])
+        return regressed_values(coalitions, np.array([vote - before for vote in changes.values()]))
 
     everybody = regressed(None)
     for player, client in enumerate(epoch.client_ids):
@@ -323,18 +325,18 @@ def _answer_of(
     )
 
 
-class _Answers:
+class _AnsweredModels:
     """The answers about whole models, where an assembly asks an evaluator."""
 
-    def __init__(self, metrics: Mapping[str, str], known: Mapping[bytes, FloatArray]) -> None:
+    def __init__(self, metrics: Mapping[str, str], of_models: Mapping[bytes, FloatArray]) -> None:
         self.utilities = tuple(metrics)
         self.lower_is_better = frozenset(name for name, way in metrics.items() if way == "lower")
-        self._known = known
+        self._of_models = of_models
 
     def evaluate(self, parameters: Float32Array) -> tuple[UtilityMatrix, None]:
         """Values of models that some epoch began or ended with."""
         unknown = np.full(len(self.utilities), np.nan)
-        return np.array([self._known.get(_digest(vector), unknown) for vector in parameters]), None
+        return np.array([self._of_models.get(_digest(vector), unknown) for vector in parameters]), None
 
 
 def _digest(vector: Float32Array) -> bytes:

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
 from flcontrib_core.errors import AnswerError
 from flcontrib_core.files import write_atomic
 from flcontrib_core.history.answer_files import Question, WorkFolder
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.runs.strict_json import parse_json
-from flcontrib_core.vocabulary import FloatArray
+from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 VOTES, VOTER = "votes", "voter.json"
 NOBODY, USUAL = 0.2, 0.4
@@ -32,11 +33,15 @@ NOBODY, USUAL = 0.2, 0.4
 On splits of eight and 32 clients (iid and Dirichlet 0.5) the lowest honest voter had 0.37, random answers at most 0.05.
 Among many voters answers with the sign turned find somebody they go with; they are named by ``TURNED``.
 """
-TURNED, CLEAR = 4.0, 1.5
-"""By a voter's word the run made the model worse, so many standard errors from the others' median, although the median
-voter's own progress is clear by the second. Errors go with the square root of a voter's rows. Chosen on simulated
-splits of eight and 32 clients with about eleven rows per voter of 32; docs/federations.md has the rates on fresh ones.
+TURNED = 1.0
+"""A voter is named where mixtures of the others leave e times as much of its answers unexplained as of their opposite.
+
+Chosen on simulated splits of eight and 32 clients with about eleven rows per voter of 32; docs/federations.md has the
+rates on fresh ones.
 """
+RELATED, PER_QUESTIONS = 64, 8
+"""A voter is compared with mixtures of at most so many others, those closest to it in either direction: one for every
+eight questions, as with few questions mixtures of many would explain anything, and its opposite."""
 KEPT_EVERY = 8
 """Answers after which a voter's file is written."""
 FEWEST_VOTERS = 4
@@ -76,8 +81,8 @@ class VoterAgreement:
     """Concordance with the voter it goes with best, from −1 to 1; None where there are too few to say."""
     left_out: bool
     """Its answers disagree with all others' and were not used."""
-    progress: float | None = None
-    """What the whole run brought by its word, in units of the median voter's; below 0 the model got worse."""
+    turned: float | None = None
+    """How much less of its answers mixtures of the others leave unexplained once their sign is turned (a logarithm)."""
 
 
 def folder_of(work: Path, client: str) -> Path:
@@ -88,25 +93,25 @@ def folder_of(work: Path, client: str) -> Path:
 def read_voters(work: Path, run: RunLog, metrics: Sequence[str]) -> list[Voter]:
     """All voters of a work folder, in the log's order of clients."""
     voters: dict[str, Voter] = {}
-    for told in sorted((work / VOTES).glob(f"*/{VOTER}")):
-        about = parse_json(told.read_bytes(), str(told))
+    for path in sorted((work / VOTES).glob(f"*/{VOTER}")):
+        about = parse_json(path.read_bytes(), str(path))
         client, rows = (about.get("client"), about.get("rows")) if isinstance(about, dict) else (None, None)
         if client not in run.client_ids or not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
             raise AnswerError(
-                f"{told}: client {client!r} with {rows!r} rows; a voter is a client with at least one row"
+                f"{path}: client {client!r} with {rows!r} rows; a voter is a client with at least one row"
             )
         if client in voters:
-            raise AnswerError(f"{told}: {client!r} has two folders of votes; keep one")
+            raise AnswerError(f"{path}: {client!r} has two folders of votes; keep one")
         votes: dict[str, FloatArray] = {}
         for epoch in range(1, run.epoch_count + 1):
-            for question in WorkFolder(told.parent).questions(epoch, metrics):
+            for question in WorkFolder(path.parent).questions(epoch, metrics):
                 if question.answer is not None:
                     votes[question.id] = np.array([question.answer[name] for name in metrics])
         voters[client] = Voter(client, rows, votes)
     return [voters[client] for client in run.client_ids if client in voters]
 
 
-class Panel:
+class VoterPanel:
     """The voters of a run while its answers are taken."""
 
     def __init__(self, run: RunLog, work: Path, metrics: Sequence[str], rules: VotingRules) -> None:
@@ -117,9 +122,8 @@ class Panel:
             q.id in v.votes and b.id in v.votes for v in everybody for q, b in questions
         )
         """Whether every voter has answered the first questions of all epochs, by which agreement is judged."""
-        found = agreements(everybody, questions if self.ready else ())
-        self.agreements = found
-        apart = {a.client for a in found if a.left_out}
+        self.agreements = agreements(everybody, questions if self.ready else ())
+        apart = {a.client for a in self.agreements if a.left_out}
         self.voters = [v for v in everybody if v.client not in apart]
 
     def answer(self, question: Question, without: str | None = None) -> FloatArray | None:
@@ -134,12 +138,12 @@ class Panel:
 
 def _first_questions(run: RunLog) -> list[tuple[Question, Question]]:
     """Of every epoch: everybody together and everybody alone, each with the model before the epoch."""
-    found = []
+    questions = []
     for record in run.epochs:
         ids = [run.clients[i].id for i in record.participants]
         coalitions = [ids, *([one] for one in ids)] if len(ids) > 1 else [ids] * len(ids)
-        found += [(Question(record.epoch, dict.fromkeys(c, 1.0)), Question(record.epoch, {})) for c in coalitions]
-    return found
+        questions += [(Question(record.epoch, dict.fromkeys(c, 1.0)), Question(record.epoch, {})) for c in coalitions]
+    return questions
 
 
 def joint_answer(
@@ -171,39 +175,59 @@ def agreements(voters: Sequence[Voter], questions: Sequence[tuple[Question, Ques
 
     Compared are changes of the first metric, each epoch in the voters' usual unit, so that the level of a voter's rows
     does not count. Clients with other classes may contradict the majority, but hardly every single voter: named is who
-    goes with nobody while the others find somebody they go with, and by whose word all steps together led elsewhere.
+    goes with nobody while the others find somebody they go with, and whose answers the others explain with their sign
+    turned only.
     """
     if len(voters) < FEWEST_VOTERS or not questions:
         return tuple(VoterAgreement(v.client, v.rows, None, False) for v in voters)
     epochs = np.array([question.epoch for question, _ in questions])
     change = np.array([[v.votes[q.id][0] - v.votes[b.id][0] for q, b in questions] for v in voters])
-    everybody = np.unique(epochs, return_index=True)[1]  # the first question of each epoch
-    progress, turned = _turned(change[:, everybody].sum(axis=1), np.array([v.rows for v in voters], dtype=np.float64))
     middle = np.median(change, axis=0)  # a mean would follow whoever answers with the largest numbers
     scale = np.array([np.sqrt(np.mean(middle[epochs == epoch] ** 2)) for epoch in epochs])
     change = np.divide(change, scale, out=np.zeros_like(change), where=scale > 0)
     pairs = _concordances(change)
     np.fill_diagonal(pairs, -np.inf)
     best = pairs.max(axis=1)
-    usual = float(np.median(best))
+    alone = (best <= NOBODY) & (float(np.median(best)) >= USUAL)
+    scores, apart = _turned(change, alone)
     return tuple(
-        VoterAgreement(
-            v.client, v.rows, float(score), bool((score <= NOBODY and usual >= USUAL) or other), float(share)
-        )
-        for v, score, other, share in zip(voters, best, turned, progress, strict=True)
+        VoterAgreement(v.client, v.rows, float(score), bool(named), None if math.isnan(turned) else float(turned))
+        for v, score, named, turned in zip(voters, best, alone | apart, scores, strict=True)
     )
 
 
-def _turned(change: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Each voter's word on all steps together, in units of the median's, and whether it is clearly the opposite."""
-    middle = float(np.median(change))
-    if middle == 0.0:
-        return np.zeros_like(change), np.zeros(len(change), dtype=bool)
-    progress = change / middle
-    away = (progress - 1.0) * np.sqrt(rows)
-    unit = 1.4826 * float(np.median(np.abs(away)))
-    clear = np.sqrt(np.median(rows)) >= CLEAR * unit
-    return progress, (progress < 0.0) & (away < -TURNED * unit) & clear
+def _turned(change: FloatArray, alone: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Each voter's score against ``TURNED`` and whether it is named; NaN for those that go with nobody anyway.
+
+    The worst is taken out before the others are looked at again: its answers would explain theirs turned. Half of the
+    voters at most are taken out, as nobody could say which half has the sign right.
+    """
+    # Voters as columns, with the same lengths and products.
+    inner = np.asarray(np.linalg.qr(change.T, mode="r"), dtype=np.float64)
+    most = max(1, min(RELATED, change.shape[1] // PER_QUESTIONS))
+    scores = np.full(len(change), np.nan)
+    apart = np.zeros(len(change), dtype=bool)
+    while (left := np.flatnonzero(~alone & ~apart)).size >= FEWEST_VOTERS and 2 * (apart.sum() + 1) <= len(change):
+        scores[left] = [_unexplained(inner, voter, left, most) for voter in left.tolist()]
+        worst = left[int(np.argmax(scores[left]))]
+        if scores[worst] <= TURNED:
+            break
+        apart[worst] = True
+    return scores, apart
+
+
+def _unexplained(inner: FloatArray, voter: int, left: IntArray, most: int) -> float:
+    """What mixtures of the others, without negative shares, leave of a voter's answers: as they are over turned."""
+    own, others = inner[:, voter], left[left != voter]
+    square = float(own @ own)
+    if square == 0.0:
+        return 0.0
+    columns = inner[:, others]
+    length = np.sqrt((columns**2).sum(axis=0))
+    close = np.abs(own @ columns) / np.where(length > 0, length, 1.0)
+    columns = columns[:, np.argsort(-close, kind="stable")[:most]]
+    as_told, turned = (float(nnls(columns, sign * own)[1]) ** 2 + 1e-9 * square for sign in (1.0, -1.0))
+    return math.log(as_told / turned)
 
 
 def _concordances(rows: FloatArray) -> FloatArray:
@@ -254,8 +278,8 @@ def cast_votes(
     for question in work.questions(epoch, metrics):
         if question.id in done:
             continue
-        told = answer(question)
-        done[question.id] = replace(question, answer={name: float(told[name]) for name in metrics})
+        metric_values = answer(question)
+        done[question.id] = replace(question, answer={name: float(metric_values[name]) for name in metrics})
         count += 1
         if count % KEPT_EVERY == 0:
             own.write(epoch, done.values())

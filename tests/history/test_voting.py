@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from flcontrib_core.cli import flcontrib
 from flcontrib_core.errors import AnswerError, SettingsError
 from flcontrib_core.games import Architecture, Evaluator
 from flcontrib_core.history import ContributionHistory
+from flcontrib_core.history.answer_files import Question, WorkFolder
 from flcontrib_core.history.answering import answer_with, vote_with
 from flcontrib_core.history.asking import Told, ask, tell
-from flcontrib_core.history.voting import VotingRules, _trimmed_mean, _turned, register_voter
+from flcontrib_core.history.voting import TURNED, VotingRules, _trimmed_mean, _turned, register_voter
 from flcontrib_core.runs import RunLog
 from flcontrib_core.runs.run_log import Validation
 from flcontrib_core.words.remarks import history_remarks
@@ -125,6 +127,21 @@ def test_without_its_own_vote_a_value_is_that_of_the_others_rows(tmp_path: Path)
         )
 
 
+def test_a_question_that_is_not_needed_may_wait_for_its_votes(tmp_path: Path) -> None:
+    federation, work = Federation(tmp_path, 6, epochs=1), tmp_path / "votes"
+    federation.voted(work, VotingRules(leave_own_out=True))
+    folder = WorkFolder(work)
+    questions = folder.questions(1, ("loss", "accuracy"))
+    asked = {frozenset(question.weights) for question in questions}
+    sizes = dict(zip(federation.ids, federation.run.data_sizes, strict=True))
+    members = next(c for c in combinations(federation.ids, 3) if frozenset(c) not in asked)
+    total = sum(sizes[client] for client in members)
+    folder.write(1, [*questions, Question(1, {client: sizes[client] / total for client in members})])
+    told = tell(federation.run, work)
+    assert not told.complete
+    assert [epoch.asked - epoch.answered for epoch in told.epochs] == [1]
+
+
 def test_a_voter_that_goes_with_nobody_is_left_out_of_the_values(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 4, epochs=1)
     told = federation.voted(tmp_path / "votes", liar=2)
@@ -134,18 +151,33 @@ def test_a_voter_that_goes_with_nobody_is_left_out_of_the_values(tmp_path: Path)
     assert f"voter {federation.ids[2]} disagree with all others'" in "\n".join(history_remarks(told.history))
 
 
-def test_a_turned_sign_is_found_among_many_by_what_the_run_led_to() -> None:
-    """32 voters of eleven rows: every pair finds somebody alike, but one alone says that the model got worse."""
+def classes_of_voters(rng: np.random.Generator, voters: int, questions: int) -> np.ndarray:
+    """(voters, questions) changes: each voter has rows of few classes, and one class gets worse all the time."""
+    shares = rng.dirichlet([0.4] * 5, voters)
+    classes = rng.normal(np.array([-1.0, -0.8, -0.5, -0.2, 0.8]), 0.7, (questions, 5))
+    return np.asarray(shares @ classes.T + 0.1 * rng.normal(size=(voters, questions)))
+
+
+def test_a_turned_sign_is_found_among_voters_with_few_classes() -> None:
+    """Among many everybody finds somebody alike, turned or not; but those with its classes say the opposite."""
     rng = np.random.default_rng(3)
-    rows = rng.integers(5, 20, 32).astype(float)
-    word = -1.0 + rng.normal(size=32) / np.sqrt(rows)
-    assert not _turned(word, rows)[1].any()
-    heavy = int(np.argmax(rows * (word < -0.8)))
-    word[heavy] *= -1
-    progress, turned = _turned(word, rows)
-    assert np.flatnonzero(turned).tolist() == [heavy]
-    assert progress[heavy] < 0
-    assert not _turned(rng.normal(size=32), rows)[1].any()  # where nothing was learned nobody is named
+    change, nobody = classes_of_voters(rng, 32, 320), np.zeros(32, dtype=bool)
+    assert (change.mean(axis=1) > 0).any(), "some honest voter's rows got worse"
+    assert not _turned(change, nobody)[1].any()
+    for liars in ([4], [4, 9, 20]):
+        told = change.copy()
+        told[liars] *= -1
+        scores, apart = _turned(told, nobody)
+        assert np.flatnonzero(apart).tolist() == liars
+        assert (scores[liars] > TURNED).all()
+    assert not _turned(rng.normal(size=(32, 320)), nobody)[1].any(), "where they have nothing in common nobody is named"
+    assert not _turned(np.zeros((5, 10)), np.zeros(5, dtype=bool))[1].any()
+
+
+def test_never_more_than_half_are_taken_out() -> None:
+    rng = np.random.default_rng(4)
+    told = classes_of_voters(rng, 9, 200) * np.where(np.arange(9) < 4, -1, 1)[:, None]
+    assert _turned(told, np.zeros(9, dtype=bool))[1].sum() <= 4
 
 
 def test_votes_are_trimmed_as_scipy_trims() -> None:
