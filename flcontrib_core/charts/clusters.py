@@ -1,4 +1,4 @@
-"""How do the clients' series group? Small multiples with a shared axis, and how well each number of groups fits."""
+"""The groups of the clients' series as small multiples with shared axes, and how well each number of groups fits."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def cluster_facts(
 
     ``separation``: made in another way than the report's own.
     """
-    found = separation or report.detection.separation
-    if found is None:
+    separated = separation or report.detection.separation
+    if separated is None:
         return None
     history = report.history
     sign = -history.harm_sign(utility)
@@ -58,17 +58,19 @@ def cluster_facts(
     credit = np.cumsum(np.nan_to_num(values), axis=0)
     position = {c: i for i, c in enumerate(history.client_ids)}
     alerted = frozenset(a.client for a in report.detection.alerts)
-    groups = tuple(tuple(sorted(c for c, label in found.labels.items() if label == g)) for g in range(found.k))
+    groups = tuple(
+        tuple(numbers.in_order(c for c, label in separated.labels.items() if label == g)) for g in range(separated.k)
+    )
     first = {*alerted, also}
-    shown = {c for members in groups for c in sorted(members, key=lambda c: (c not in first, c))[:MOST_LINES]}
+    shown = {c for members in groups for c in sorted(members, key=lambda c: c not in first)[:MOST_LINES]}
     offset = sign * series.values[0, 0]
     return ClusterFacts(
         axis=numbers.credited(utility, utility in history.lower_is_better),
         epochs=rows,
         groups=groups,
         series={c: credit[:, position[c]] for c in shown},
-        centres=sign * found.centres - offset,
-        silhouette=found.silhouette,
+        centres=sign * separated.centres - offset,
+        silhouette=separated.silhouette,
         alerted=alerted,
         styles=client_styles(report),
     )
@@ -77,7 +79,8 @@ def cluster_facts(
 def cluster_alt(facts: ClusterFacts) -> str:
     """Who belongs to which group."""
     sizes = "; ".join(
-        f"group {g + 1}: {', '.join(m[:8])}{' …' if len(m) > 8 else ''}" for g, m in enumerate(facts.groups)
+        f"group {g + 1}: {numbers.listing([numbers.named(c) for c in members], 8)}"
+        for g, members in enumerate(facts.groups)
     )
     return f"{numbers.several(len(facts.groups), 'group')} of cumulative series. {sizes}."
 

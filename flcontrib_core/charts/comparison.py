@@ -1,4 +1,4 @@
-"""How do two or more results differ? Curves on one axis over the pinned baseline, and ranks from result to result."""
+"""Two or more results compared: curves on one axis over the pinned baseline, and ranks from result to result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import client_styles, running_credit
+from flcontrib_core.charts.credit import client_styles, fill_of, running_credit
 from flcontrib_core.charts.following import NOTHING, STILL, Following, draw_followed_epochs, pick
 from flcontrib_core.charts.palette import DASHES, ClientStyles, palette_for, translucent
 from flcontrib_core.charts.picture import Picture
@@ -187,7 +187,7 @@ class RankFacts:
 
 def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...], also: str | None = None) -> RankFacts:
     """Of many clients those that moved most, and ``also`` the followed one."""
-    ranks = [r.history.ranks(utility) for r in reports]
+    ranks = [r.history.ranks(utility, fill_of(r.history)) for r in reports]
     shared = [(c, tuple(r[c] for r in ranks)) for c in ranks[0] if all(c in r for r in ranks)]
     moved = sum(len(set(places)) > 1 for _, places in shared)
     far = sorted(shared, key=lambda row: (row[0] != also, min(row[1]) - max(row[1]), row[1][0]))[:MOST_CLIENTS]
@@ -198,7 +198,8 @@ def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...],
 def rank_alt(facts: RankFacts) -> str:
     """How many changed rank, and who moved farthest."""
     far = sorted(facts.rows, key=lambda r: min(r[1]) - max(r[1]))[:3]
-    words = ", ".join(f"{c} from {places[0]} to {places[-1]}" for c, places in far if len(set(places)) > 1)
+    moved = [(numbers.named(c), places) for c, places in far if len(set(places)) > 1]
+    words = ", ".join(f"{client} from {places[0]} to {places[-1]}" for client, places in moved)
     return moved_words(facts.moved) + (f": {words}." if words else ".")
 
 

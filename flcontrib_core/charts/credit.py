@@ -39,23 +39,22 @@ def asked_fill(history: ContributionHistory) -> FillPolicy:
 def total_credit(
     history: ContributionHistory,
     utility: str,
-    fill: FillPolicy = FillPolicy.EQUAL,
+    fill: FillPolicy | None = None,
     orientation: Orientation = Orientation.HELP_UP,
-    initial: bool = False,
 ) -> FloatArray:
-    """(clients,) over the whole run"""
-    return history.shown_totals(utility, fill, orientation, initial)
+    """(clients,) over the whole run; skipped epochs count as the result was asked to, where no ``fill`` is given."""
+    return history.shown_totals(utility, fill or fill_of(history), orientation)
 
 
 def running_credit(
     history: ContributionHistory,
     utility: str,
-    fill: FillPolicy = FillPolicy.EQUAL,
+    fill: FillPolicy | None = None,
     orientation: Orientation = Orientation.HELP_UP,
     initial: bool = False,
 ) -> EpochByClient:
-    """(T + 1, clients) up to each epoch"""
-    return np.asarray(np.cumsum(history.shown(utility, fill, orientation, initial), axis=0))
+    """(T + 1, clients) up to each epoch, unknown from the first one that is still to be computed."""
+    return np.asarray(np.cumsum(history.shown(utility, fill or asked_fill(history), orientation, initial), axis=0))
 
 
 def band_of(credit: EpochByClient, clients: Sequence[int]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Why was this client marked? Its curve against the others, the probability of a change, and every epoch's value."""
+"""The evidence chart of one client: its curve against the others, the probability of a change, every epoch's value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.charts.credit import asked_fill, band_of, client_styles, running_credit
+from flcontrib_core.charts.credit import band_of, client_styles, running_credit
 from flcontrib_core.charts.curves import Curve, curve_of, draw_band, draw_curve, label_ends
 from flcontrib_core.charts.epoch_bars import draw_change_bars, draw_value_bars, write_heading
 from flcontrib_core.charts.following import NOTHING, Following, draw_followed_epochs
@@ -63,7 +63,7 @@ def evidence_facts(
     """What the picture shows of one client and, if there is one, its marked window."""
     history = report.history
     sign = -history.harm_sign(utility)
-    credit = running_credit(history, utility, fill or asked_fill(history))
+    credit = running_credit(history, utility, fill)
     i = history.client_ids.index(client)
     rest = [j for j in range(len(history.client_ids)) if j != i]
     change = report.detection.change_points.probability[:, i]

@@ -1,4 +1,4 @@
-"""What do thousands of clients do in each epoch? Twenty equal groups by total, the mean of each group and epoch."""
+"""A heat map for thousands of clients: twenty equal groups by total, the mean of each group and epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.states import STATE_WORDS
 from flcontrib_core.charts.style import KEY_DEPTH, KEY_WORDS, add_colour_key, base_figure, epoch_axis, hatch_of
 from flcontrib_core.charts.ticks import leading_digit_up
-from flcontrib_core.vocabulary import CellState, FillPolicy
+from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import numbers
 
 MANY_CLIENTS = 200
@@ -38,17 +38,17 @@ class GroupMeansFacts:
     members: tuple[frozenset[str], ...]
 
 
-def group_means_facts(report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> GroupMeansFacts:
+def group_means_facts(report: AuditReport, utility: str) -> GroupMeansFacts:
     """Groups by total, the best first."""
     history = report.history
     sign = -history.harm_sign(utility)
-    totals = total_credit(history, utility, fill)
+    totals = total_credit(history, utility)
     order = np.argsort(-totals, kind="stable")
     parts = np.array_split(order, min(GROUPS, len(order)))
     series = history.of(utility)
-    known = (history.participated & series.computed)[1:]
-    values = np.where(known, sign * series.values[1:], 0.0)
-    counts = np.stack([known[:, part].sum(axis=1) for part in parts])
+    computed = (history.participated & series.computed)[1:]
+    values = np.where(computed, sign * series.values[1:], 0.0)
+    counts = np.stack([computed[:, part].sum(axis=1) for part in parts])
     sums = np.stack([values[:, part].sum(axis=1) for part in parts])
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     missing = np.stack([series.missing[1:, part].any(axis=1) for part in parts])

@@ -1,4 +1,4 @@
-"""Who contributed most over the whole run? A dot and its 95% bar per client, sorted."""
+"""The ranking of clients over the whole run: a dot and its 95% bar per client, sorted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RankingFacts:
 
 
 def ranking_facts(
-    report: AuditReport, utility: str, fill: FillPolicy = FillPolicy.EQUAL, also: str | None = None
+    report: AuditReport, utility: str, fill: FillPolicy | None = None, also: str | None = None
 ) -> RankingFacts:
     """The best and the worst, whoever has an alert, and ``also`` the client that is followed."""
     history = report.history

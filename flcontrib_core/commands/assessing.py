@@ -24,7 +24,7 @@ from flcontrib_core.commands.options import (
     settings_from,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json, say, table
+from flcontrib_core.commands.printing import ProgressLine, print_json, say, table
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.vocabulary import Orientation
 
@@ -61,7 +61,7 @@ def memory_of(options: dict[str, Any], run: Any = None) -> dict[str, Any]:
     return {"checkpoints": workspace.checkpoints(run), "memory": workspace.utility_memory(run)}
 
 
-def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], progress: Progress) -> Any:
+def run_assessment(run: Any, settings: AssessSettings, options: dict[str, Any], progress: ProgressLine) -> Any:
     """The contributions of a run, computed as the options ask."""
     from flcontrib_core.history.assess import assess_contributions
 
@@ -95,7 +95,7 @@ def assess(run: Path, orientation: str, initial: bool, out: Path | None, as_json
     from flcontrib_core.words import history_remarks
 
     settings = settings_from(options)
-    progress = Progress()
+    progress = ProgressLine()
     log = open_run(run, options)
     history = run_assessment(log, settings, options, progress)
     progress.close()
@@ -161,7 +161,7 @@ def _totals_table(history: Any, settings: AssessSettings, orientation: Orientati
 @RUN
 @with_options(BUDGET_OPTIONS, ESTIMATOR_OPTIONS, [*WORKER_OPTIONS, WORKSPACE])
 @click.option("--prove", is_flag=True, help="Prove optimality with the integer program (may take long).")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Picture of the schedule (SVG).")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Picture of the schedule: .svg, .png or .html.")
 @JSON
 def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None:
     """Which epochs are worth computing under a budget, and how fair is that?"""
@@ -170,7 +170,7 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     from flcontrib_core.words.numbers import named
 
     settings = settings_from(options)
-    progress = Progress()
+    progress = ProgressLine()
     problem = scheduling_problem(open_run(run, options), settings, on_progress=progress, where=execution_of(options))
     progress.close()
     plan = choose_epochs(problem, settings.budget)
@@ -212,7 +212,7 @@ def audit(run: Path, preset: str, fail_on_alert: bool, as_json: bool, **options:
     """Assess a run, read its history, and say who changed and when."""
     from flcontrib_core.reports.as_json import audit_json
 
-    progress = Progress()
+    progress = ProgressLine()
     report = run_audit(run, preset, options, progress)
     progress.close()
     keep_in_workspace(run, report, options)
@@ -237,7 +237,7 @@ def reviews_of(report: Any, options: dict[str, Any]) -> Reviews:
         return workspace.alerts.reviews(report.history.run_digest)
 
 
-def run_audit(path: Path, preset: str, options: dict[str, Any], progress: Progress) -> Any:
+def run_audit(path: Path, preset: str, options: dict[str, Any], progress: ProgressLine) -> Any:
     """The audit of the run at a path, computed as the options ask."""
     from flcontrib_core.auditing import audit as audit_run
 
@@ -306,19 +306,21 @@ def print_audit(report: Any, reviews: Reviews | None = None) -> None:
 def compare(runs: tuple[Path, ...], preset: str, as_json: bool, **options: Any) -> None:
     """Totals, ranks and alerts of two or more runs side by side (the first is the baseline)."""
     from flcontrib_core.reports.comparison import compare_reports
-    from flcontrib_core.words.numbers import signed
+    from flcontrib_core.words.numbers import credited, signed
 
-    progress = Progress()
-    rows = compare_reports([run_audit(path, preset, options, progress) for path in runs])
+    progress = ProgressLine()
+    reports = [run_audit(path, preset, options, progress) for path in runs]
+    rows = compare_reports(reports)
     progress.close()
     if as_json:
         print_json(rows)
         return
     for utility, block in rows["utilities"].items():
-        click.echo(f"\n{utility}: total per client (rank)")
+        lower = utility in reports[0].history.lower_is_better
+        click.echo(f"\n{credited(utility, lower)}: total per client (rank)")
         lines = []
         for client, entries in block.items():
-            cells = ["–" if e is None else f"{signed(e['total'])} ({e['rank']})" for e in entries]
+            cells = ["–" if e is None else f"{signed(e['credit'])} ({e['rank']})" for e in entries]
             lines.append([client, *cells])
         click.echo(table(["client", *rows["runs"]], lines))
     click.echo("\nalerts")

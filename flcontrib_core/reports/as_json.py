@@ -1,4 +1,4 @@
-"""What does a machine read? The JSON of INTERFACE: null = not computed, standard error 0 = exact, null = none."""
+"""Results as JSON for machines: null = not computed, standard error 0 = exact, null = none."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def by_client_json(points: ChangePoints, cells: np.ndarray) -> dict[str, list[fl
 def windows_json(points: ChangePoints) -> dict[str, list[dict[str, Any]]]:
     """By client: the stretches that probably deviate, with the credible intervals of their ends (null: open there)."""
     windows: dict[str, list[dict[str, Any]]] = {client: [] for client in points.client_ids}
-    for found in deviating_windows(points):
-        ends = {"first_within": found.first_within, "last_within": found.last_within}
-        windows[found.client].append(
-            {"window": list(found.window), "probability": found.probability}
+    for deviating in deviating_windows(points):
+        ends = {"first_within": deviating.first_within, "last_within": deviating.last_within}
+        windows[deviating.client].append(
+            {"window": list(deviating.window), "probability": deviating.probability}
             | {name: None if end is None else list(end) for name, end in ends.items()}
         )
     return windows

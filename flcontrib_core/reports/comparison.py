@@ -1,4 +1,4 @@
-"""How do two or more audits differ? The first one is the baseline."""
+"""Two or more audits compared; the first one is the baseline."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts.credit import fill_of, total_credit
 from flcontrib_core.history import ContributionHistory
 from flcontrib_core.reports.as_json import alert_json
+from flcontrib_core.vocabulary import FloatArray
 from flcontrib_core.words.numbers import in_order
 
 
 def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
-    """Per utility and client one entry per report (None where the client or the utility is missing)."""
+    """Per utility and client one entry per report (None where the client or the utility is missing).
+
+    ``total`` has the log's sign, as every JSON; ``credit`` is what is shown: help is up, without the initial model.
+    """
     clients = in_order({c for r in reports for c in r.history.client_ids})
     shared = [u for u in reports[0].history.utilities if all(u in r.history.utilities for r in reports)]
     utilities: dict[str, Any] = {}
     for u in shared:
-        ranking = [r.history.ranks(u) for r in reports]
-        totals = [_totals(r.history, u) for r in reports]
+        ranking = [r.history.ranks(u, fill_of(r.history)) for r in reports]
+        totals = [_by_client(r.history, r.history.totals(u, fill_of(r.history))) for r in reports]
+        credit = [_by_client(r.history, total_credit(r.history, u)) for r in reports]
         utilities[u] = {
             c: [
-                None if c not in t or c not in k else {"total": t[c], "rank": k[c], "change": _change(totals[0], t, c)}
-                for t, k in zip(totals, ranking, strict=True)
+                {"total": t[c], "credit": own[c], "rank": k[c], "change": _change(totals[0], t, c)}
+                if c in t and c in k
+                else None
+                for t, own, k in zip(totals, credit, ranking, strict=True)
             ]
             for c in clients
         }
@@ -38,11 +46,9 @@ def compare_reports(reports: list[AuditReport]) -> dict[str, Any]:
     }
 
 
-def _totals(history: ContributionHistory, utility: str) -> dict[str, float]:
-    """By client; none without values."""
-    if history.without_values is not None:
-        return {}
-    return dict(zip(history.client_ids, history.totals(utility).tolist(), strict=True))
+def _by_client(history: ContributionHistory, totals: FloatArray) -> dict[str, float]:
+    """None without values."""
+    return {} if history.without_values is not None else dict(zip(history.client_ids, totals.tolist(), strict=True))
 
 
 def _change(baseline: dict[str, float], totals: dict[str, float], client: str) -> float | None:

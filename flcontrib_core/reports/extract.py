@@ -8,6 +8,7 @@ about them is a band per epoch, and only where at least five others have a value
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,12 @@ EXTRACT_FORMAT = "flcontrib-extract"
 FEWEST_OTHERS = 5
 
 
+def require_client(client_ids: Sequence[str], client: str) -> None:
+    """Raise ``MissingPart`` for a client that the run does not know."""
+    if client not in client_ids:
+        raise MissingPart(f"the run has no client {client!r}; its extract cannot be written – check the name")
+
+
 def extract_json(
     report: AuditReport, client: str, run: Run | None = None, record: Record = NO_RECORD
 ) -> dict[str, Any]:
@@ -41,8 +48,7 @@ def extract_json(
     model's increments are left out for the same reason.
     """
     history = report.history
-    if client not in history.client_ids:
-        raise MissingPart(f"the run has no client {client!r}; its extract cannot be written – check the name")
+    require_client(history.client_ids, client)
     i = history.client_ids.index(client)
     states = state_names(history)
     verdict = next(c for c in report.detection.clients if c.client == client).without_others()
@@ -133,16 +139,16 @@ def _own_series(history: ContributionHistory, utility: str, i: int) -> dict[str,
     mine = series.values[:, i].copy()
     mine[0] = np.nan  # the initial model's share v(F⁰)/m belongs to everybody
     errors = series.standard_errors[:, i]
-    known = series.computed[:, i] & history.participated[:, i]
+    computed = series.computed[:, i] & history.participated[:, i]
     low, high = band_of_others(history, utility, i)
     return {
         "lower_is_better": utility in history.lower_is_better,
         "per_epoch": numbers(mine),
-        "standard_error": numbers(np.where(known, errors, np.nan)),
-        "total_of_computed_epochs": None if history.without_values is not None else float(mine[known].sum()),
+        "standard_error": numbers(np.where(computed, errors, np.nan)),
+        "total_of_computed_epochs": None if history.without_values is not None else float(mine[computed].sum()),
         "others_low": numbers(low),
         "others_high": numbers(high),
     }
 
 
-__all__ = ["SEAL_KEY", "band_of_others", "extract_json", "own_updates", "write_extract"]
+__all__ = ["SEAL_KEY", "band_of_others", "extract_json", "own_updates", "require_client", "write_extract"]

@@ -1,4 +1,4 @@
-"""What does a flagged client read? Only itself, and how to check it."""
+"""The page of an extract: a client reads only itself, and how to check it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.charts import Chart, OwnSeriesFacts, draw_own_series, own_series_alt
+from flcontrib_core.detection.facts import fact_from_json
 from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.detection.review import Reviews
 from flcontrib_core.history.remarks import NoValues
@@ -26,7 +27,7 @@ from flcontrib_core.reports.page import (
 from flcontrib_core.reports.record import Record, record_of
 from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
-from flcontrib_core.words import OBSERVED_ONLY, step_line, verdict_name, wording
+from flcontrib_core.words import OBSERVED_ONLY, sentence, step_line, verdict_name, wording
 from flcontrib_core.words.decisions import DECLARED, NOT_DECIDED, note_line
 from flcontrib_core.words.numbers import credited, half_width, moment, named, probability, several, signed, span
 from flcontrib_core.words.readers import IN_THE_EXTRACT
@@ -85,12 +86,13 @@ def _alert(alert: dict[str, Any], reviews: Reviews) -> str:
     declared = f"<h3>{DECLARED}</h3>{bullets(notes)}" if notes else ""
     decided = bullets(steps) if steps else paragraph(NOT_DECIDED)
     where = "" if alert["window"] is None else f", {span((alert['window'][0], alert['window'][1]))}"
+    observed = [sentence(fact_from_json(fact), alert["client"]) for fact in alert["evidence"]["for"]]
     sure = "exact: a fact about the file"
     if alert["probability"] is not None:
         sure = f"probability {probability(alert['probability'])} (calibrated)"
     return (
         f'<div class="card"><h3>{markup(verdict_name(kind) + where)}</h3><div class="badges">{badge(sure)}</div>'
-        f'<div class="pair"><div><h3>What was observed</h3>{paragraph(alert["why"])}</div>'
+        f'<div class="pair"><div><h3>What was observed</h3>{bullets(observed)}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(alert['counter_evidence'])}</div></div>"
         f"{paragraph(' '.join(alert['context']), 'second small')}{declared}<h3>What was decided</h3>{decided}</div>"
     )
@@ -160,22 +162,24 @@ def _table(content: dict[str, Any]) -> str:
         row = [str(t), content["state"][t], content["estimator"][t]]
         for series in content["utilities"].values():
             value, error = series["per_epoch"][t], series["standard_error"][t]
-            known = content["state"][t] == STATE_NAMES[CellState.COMPUTED]
-            row.append(signed(_sign(series) * value if known and value is not None else None, 4) if known else "–")
-            row.append(half_width(np.nan if error is None else error, 4) if known else "–")
+            computed = content["state"][t] == STATE_NAMES[CellState.COMPUTED]
+            row.append(
+                signed(_sign(series) * value if computed and value is not None else None, 4) if computed else "–"
+            )
+            row.append(half_width(np.nan if error is None else error, 4) if computed else "–")
         rows.append(row)
     return grid(header, rows, words=3)
 
 
 def _updates(content: dict[str, Any]) -> str:
-    found = content["updates"]
-    if found is None:
+    updates = content["updates"]
+    if updates is None:
         return section("Your recorded updates", paragraph(wording.NO_UPDATES))
-    rows = [[str(r["epoch"]), str(r["data_size"]), r["sha256"]] for r in found["rows"]]
-    words = f"sha256 of the {found['hashed']}."
-    if found["stored_in_16_bits"]:
+    rows = [[str(r["epoch"]), str(r["data_size"]), r["sha256"]] for r in updates["rows"]]
+    words = f"sha256 of the {updates['hashed']}."
+    if updates["stored_in_16_bits"]:
         words += " The log stores 16-bit numbers: hash your update after rounding it to them and back."
-    names = ", ".join(f"{p['name']} {tuple(p['shape'])}" for p in found["parameters"])
+    names = ", ".join(f"{p['name']} {tuple(p['shape'])}" for p in updates["parameters"])
     return section(
         "Your recorded updates",
         paragraph(words),

@@ -1,4 +1,4 @@
-"""What does a person receive? One HTML file that opens offline, prints, and says how to check it."""
+"""The report as one HTML file that opens offline, prints, and says how to check it."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def alert_card(
     return (
         f'<div class="card"><h3>{markup(alert_title(alert))}</h3><div class="badges">{"".join(badges)}</div>'
         f"{paragraph(manager_line(alert))}{paragraph(engineer_line(alert), 'second')}"
-        f'<div class="pair"><div><h3>What was observed</h3>{paragraph(" ".join(why(alert)))}</div>'
+        f'<div class="pair"><div><h3>What was observed</h3>{bullets(why(alert))}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(counter_evidence(alert))}</div></div>"
         f"{paragraph(' '.join(context(alert)), 'second small')}{declared}{drawn(chart)}{channels}</div>"
     )

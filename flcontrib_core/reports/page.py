@@ -1,4 +1,4 @@
-"""What does every page that leaves the house share? One file, its style inside, no script, no outside request."""
+"""What every page that leaves the house shares: one file, its style inside, no script, no outside request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands behind the finding? Totals, verdicts, schedule, the log, checks of the values, origin, how to check."""
+"""Sections behind the finding: totals, verdicts, schedule, the log, checks of the values, origin, how to check."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def decisions_section(report: AuditReport, record: Record) -> str:
         return ""
     parts = []
     for alert in reviews.ordered(alerts):
-        steps = found.steps if (found := reviews.of(alert)) is not None else ()
+        steps = review.steps if (review := reviews.of(alert)) is not None else ()
         lines = bullets([step_line(step) for step in steps]) if steps else paragraph(NOT_DECIDED, "second")
         parts.append(f"<h3>{markup(alert_title(alert))}</h3>{lines}")
     here = {alert_key(alert) for alert in alerts}

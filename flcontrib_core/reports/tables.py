@@ -1,9 +1,9 @@
-"""How do the values leave as tables: CSV that no spreadsheet runs, Parquet that keeps every bit, JSON for machines?
+"""The values as tables: CSV that no spreadsheet runs, Parquet that keeps every bit, JSON for machines.
 
 ``contributions`` is the long form that ``read_run_log`` accepts again (one row per participation, an empty cell where
 the budget skipped it). ``cells`` has every client in every epoch with its state and error; ``totals`` one row per
-client; ``alerts`` one row per alert with all its facts. In every column whose header says so help is up; only
-``contributions`` keeps the sign of the log, whose form it has. Parquet keeps names as they are; in CSV a cell that a
+client; ``alerts`` one row per alert with all its facts. Every header says which way is up; only ``contributions``
+keeps the sign of the log, whose form it has. Parquet keeps names as they are; in CSV a cell that a
 spreadsheet could run is made harmless by ``csv_safe``.
 """
 
@@ -27,7 +27,7 @@ from flcontrib_core.errors import Problem
 from flcontrib_core.files import make_folder
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.reports.as_json import history_json
-from flcontrib_core.vocabulary import CellState, FillPolicy, FloatArray, Orientation
+from flcontrib_core.vocabulary import HARM_IS_UP, HELP_IS_UP, CellState, FillPolicy, FloatArray, Orientation
 from flcontrib_core.words import context, counter_evidence, credited, why
 
 STATE_NAMES = {
@@ -36,9 +36,6 @@ STATE_NAMES = {
     CellState.NOT_COMPUTED: "not computed",
     CellState.PENDING: "pending",
 }
-HELP_IS_UP = "(help is up)"
-HARM_IS_UP = "(harm is up)"
-"""Stands in the header of every column whose sign means something."""
 Table = dict[str, list[Any]]
 """column -> cells, all of one length"""
 
@@ -104,7 +101,7 @@ def history_tables(history: ContributionHistory, fill: FillPolicy = FillPolicy.E
 def contributions_table(history: ContributionHistory) -> Table:
     """``epoch, client`` and a column per utility: epoch 0 (the initial model's share), then one row per participation.
 
-    The form of RUNLOG, to be read again: values keep the log's sign (a rising loss share is harm).
+    The form of RUNLOG, to be read again: values keep the log's sign (a rising loss share is harm), and headers say it.
     Departure: an epoch in which nobody took part has no row; behind the last participation it cannot be told apart
     from a shorter run.
     """
@@ -113,7 +110,8 @@ def contributions_table(history: ContributionHistory) -> Table:
     epochs, clients = np.nonzero(shown)
     table: Table = {"epoch": epochs.tolist(), "client": [history.client_ids[i] for i in clients]}
     for utility in history.utilities:
-        table[utility] = _nullable(history.of(utility).values[epochs, clients])
+        up = HARM_IS_UP if utility in history.lower_is_better else HELP_IS_UP
+        table[f"{utility} {up}"] = _nullable(history.of(utility).values[epochs, clients])
     return table
 
 
@@ -145,12 +143,12 @@ def totals_table(
 
     Headings say which way is up; the share of the help is the same either way.
     """
-    took_part, known = history.participated, (history.state == CellState.COMPUTED).all(axis=2)
+    took_part, computed = history.participated, (history.state == CellState.COMPUTED).all(axis=2)
     table: Table = {
         "client": list(history.client_ids),
         "data size": list(history.data_sizes) or [None] * len(history.client_ids),  # a table knows none
         "epochs taken part": took_part.sum(axis=0).tolist(),
-        "epochs computed": (took_part & known).sum(axis=0).tolist(),
+        "epochs computed": (took_part & computed).sum(axis=0).tolist(),
     }
     for utility in history.utilities:
         sign, initial, name = _up(history, utility), history.of(utility).values[0], credited(history, utility)

@@ -105,7 +105,7 @@ def series_key(client: str) -> str:
     >>> series_key("hospital-a"), series_key("ward 2/east")
     ('hospital-a', 'ward_x20_2_x2f_east')
     """
-    key = _STRANGE.sub(lambda found: "".join(f"_x{ord(c):x}_" for c in found[0]), client)
+    key = _STRANGE.sub(lambda match: "".join(f"_x{ord(c):x}_" for c in match[0]), client)
     if len(key) <= LONGEST_KEY:
         return key
     return f"{key[: LONGEST_KEY - 17]}-{hashlib.sha256(client.encode()).hexdigest()[:16]}"

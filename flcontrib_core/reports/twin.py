@@ -1,4 +1,4 @@
-"""What does a machine receive beside the page? Every number, how it was made, and a seal over both."""
+"""The report's JSON twin: every number, how it was made, and a seal over both."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def sealed_part(content: dict[str, Any]) -> dict[str, Any]:
 
 def parts(content: dict[str, Any]) -> dict[str, Any]:
     """The parts that are sealed one by one: every entry, and each single setting and origin."""
-    found: dict[str, Any] = {}
+    parts_json: dict[str, Any] = {}
     for key, value in content.items():
         if key in ("settings", "provenance") and isinstance(value, dict):
-            found |= {f"{key}.{name}": entry for name, entry in value.items()}
+            parts_json |= {f"{key}.{name}": entry for name, entry in value.items()}
         elif key not in SEALS | TIMES:
-            found[key] = value
-    return found
+            parts_json[key] = value
+    return parts_json
 
 
 def content_digest(content: Any) -> str:

@@ -133,8 +133,8 @@ def read_report_or_page(path: Path, cells: Callable[[], int] | None = None) -> t
 
 def cells_at(path: Path) -> int:
     """Clients × epochs of the run at a path; 0 where there is none, which reading it will say."""
-    found = check_run_log(path, nonfinite="absent")
-    return len(found.clients) * (found.epochs + 1)
+    checked = check_run_log(path, nonfinite="absent")
+    return len(checked.clients) * (checked.epochs + 1)
 
 
 def recorded_settings(content: dict[str, Any]) -> dict[str, Any]:

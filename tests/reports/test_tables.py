@@ -22,6 +22,7 @@ from flcontrib_core.reports.naming import extract_name, file_name
 from flcontrib_core.reports.tables import (
     alerts_table,
     cells_table,
+    contributions_table,
     csv_safe,
     history_tables,
     state_names,
@@ -164,3 +165,23 @@ def test_names_of_files_hold_the_run_and_are_plain() -> None:
         name = file_name(hostile, "409cc87e8605e8af", "totals", "csv")
         assert re.fullmatch(r"([a-z0-9-]+-)?409cc87e-totals\.csv", name), name
         assert re.fullmatch(r"409cc87e-extract(-[a-z0-9-]+)?\.html", extract_name("409cc87e8605e8af", hostile, "html"))
+
+
+def test_every_header_that_has_a_sign_says_which_way_is_up(tmp_path: Path) -> None:
+    history = skipping_history()
+    assert {"loss (harm is up)", "accuracy (help is up)"} <= set(contributions_table(history))
+    write_history_tables(history, tmp_path)
+    again = read_run_log(tmp_path / "contributions.csv")
+    assert isinstance(again, ContributionTable)
+    assert (again.utilities, again.lower_is_better) == (history.utilities, frozenset({"loss"}))
+
+
+def test_a_stated_sign_is_read_and_a_contradicting_one_stays_in_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(
+        "epoch,client,cost (harm is up),loss (help is up)\n1,a,0.5,0.1\n1,b,-0.5,0.2\n2,a,0.1,0.1\n2,b,0.1,0\n"
+    )
+    table = read_run_log(path)
+    assert isinstance(table, ContributionTable)
+    assert table.utilities == ("cost", "loss (help is up)")
+    assert table.lower_is_better == frozenset({"cost"})

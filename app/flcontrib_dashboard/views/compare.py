@@ -17,12 +17,12 @@ from flcontrib_core.charts import (
     aligned_rows,
     draw_aligned,
     draw_ranks,
+    fill_of,
     rank_alt,
     rank_facts,
     rank_rows,
 )
 from flcontrib_core.detection import VerdictKind
-from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words import (
     agreement_words,
     budget,
@@ -147,7 +147,7 @@ def totals_rows(
     reports: list[AuditReport], utility: str, titles: tuple[str, ...], only: bool
 ) -> list[dict[str, object]]:
     """Every client's total in each result, and how far it is from the baseline."""
-    columns = [client_table.totals_columns(r, utility, FillPolicy.EQUAL) for r in reports]
+    columns = [client_table.totals_columns(r, utility, fill_of(r.history)) for r in reports]
     totals = [dict(zip(c["Client"], c["Total"], strict=True)) for c in columns]
     base = totals[0]
     rows = []
@@ -326,6 +326,6 @@ else:
     chosen = pick_results(available, names)
     if len(chosen) < 2:
         place.title("Choose a result to compare with the baseline")
-        st.markdown("Choose one or more results in the right-hand list.")
+        st.markdown("Choose one or more results under *Compared with*.")
     else:
         board(chosen, [state.load_report(r.digest, r) for r in chosen], place, names)
