@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.measurement import Measurement
 from flcontrib_core.games.table_game import TableGame
-from flcontrib_core.shapley.elsewhere import VARIABLE, Task, estimate_elsewhere
+from flcontrib_core.shapley.elsewhere import VARIABLE, MethodBudget, estimate_elsewhere
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.registry import epoch_estimator
@@ -134,7 +134,7 @@ def _newest(epochs: list[DigitsEpoch]) -> list[Measurement]:
         return []
     tables = {number: evaluate_all(CoalitionOracle(epoch)) for number, epoch in enumerate(epochs)}
     truths = {number: shapley_from_table(table) for number, table in tables.items()}
-    tasks = [Task(f"shapiq:{name}", multiple * 10) for name in NEWEST for multiple in (2, 4, 8, 32)]
+    tasks = [MethodBudget(f"shapiq:{name}", multiple * 10) for name in NEWEST for multiple in (2, 4, 8, 32)]
     answer = estimate_elsewhere(python, tables, tasks, seed=0)
     measured = []
     for task in tasks:

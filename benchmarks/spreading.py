@@ -3,8 +3,9 @@
 One epoch of 100 participants is cut into parts; a log of many epochs is given out epoch by epoch. Each assessment runs
 in a process of its own, its workers' start included, and must have the bits of the others. On a machine that others use
 too, the wall clock says little, so that the gain is also told by CPU time: one process's against that of the longest
-chain, the giver's and the busiest worker's together (as if neither ever worked while the other did). Peak memory is
-that of the process which gives the work out.
+chain, the giver's and the busiest worker's together (as if neither ever worked while the other did); of work that the
+giver's own threads do side by side, the share of one counts. Libraries are loaded before the clock starts. Peak memory
+is that of the process which gives the work out.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import psutil
 
@@ -41,7 +45,7 @@ class Told:
     cpu: float
     """Of all its processes"""
     chain: float
-    """CPU of the giver and of the busiest worker"""
+    """CPU of the giver, threads side by side counted once, and of the busiest worker"""
     peak: float
     digest: str
 
@@ -94,12 +98,40 @@ def _assessed(folder: str, engine: str, workers: int, values: str = "yes") -> To
     return Told(**json.loads(done.stdout))
 
 
+class _Noted(ThreadPoolExecutor):
+    """Threads that note what each piece of their work took."""
+
+    pools: ClassVar[list[tuple[int, list[float]]]] = []
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> Iterator[Any]:
+        taken: list[float] = []
+        self.pools.append((self._max_workers, taken))
+
+        def timed(*piece: Any) -> Any:
+            began = time.thread_time()
+            answer = fn(*piece)
+            taken.append(time.thread_time() - began)
+            return answer
+
+        return super().map(timed, *iterables, **options)
+
+    @classmethod
+    def saved(cls) -> float:
+        """CPU that stood beside other CPU: all of it without each pool's share of one thread or its longest piece."""
+        return sum(sum(taken) - max(sum(taken) / threads, *taken) for threads, taken in cls.pools if taken)
+
+
 def main(folder: str, engine: str, workers: str, values: str) -> None:
     """One assessment; prints its figures as JSON."""
+    import torch  # noqa: F401
+
+    from flcontrib_core import blas
+    from flcontrib_core.games import evaluator, observations  # noqa: F401
     from flcontrib_core.history.assess import assess_contributions
     from flcontrib_core.history.settings import AssessSettings
     from flcontrib_core.runs.bundle import read_run_log
 
+    vars(blas)["ThreadPoolExecutor"] = _Noted
     run = read_run_log(Path(folder) / "run")
     spent: dict[int, float] = {}
 
@@ -115,7 +147,7 @@ def main(folder: str, engine: str, workers: str, values: str) -> None:
     told = Told(
         seconds,
         own + sum(spent.values()),
-        own + max(spent.values(), default=0.0),
+        own - _Noted.saved() + max(spent.values(), default=0.0),
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
         hashlib.sha256(history.values.tobytes() + history.increments.tobytes()).hexdigest(),
     )

@@ -3,7 +3,8 @@
 A product's last bits depend on how many threads share it, and a choice made from them (which coalition next?) would
 then depend on the machine. On busy cores threads also wait for each other: the same epoch took ten times the CPU, and a
 search over thousands of small matrices six times on two cores. Where whoever has the cores lends them
-(``spare_threads``), work that is cut the same way everywhere goes to several threads of one BLAS thread each.
+(``spare_threads``), work that is cut the same way everywhere goes to several threads of one BLAS thread each: they need
+no start as processes do, and gain as much where the work is linear algebra.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ def spare_threads(count: int) -> Iterator[None]:
         yield
     finally:
         _spare.reset(token)
+
+
+def lent_threads() -> int:
+    """How many ``side_by_side`` may take."""
+    return _spare.get()
 
 
 def side_by_side(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:

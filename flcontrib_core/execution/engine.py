@@ -70,7 +70,7 @@ class Execution:
         if self.device.partition(":")[0] not in DEVICES:
             raise SettingsError(f"device {self.device!r} is unknown; use cpu, cuda, mps or auto")
         if self.engine == "local" and (self.address or self.gpus):
-            raise SettingsError("an address and GPUs are a Ray cluster's; add --engine ray")
+            raise SettingsError("an address and GPUs are a Ray cluster's: choose the engine 'ray'")
 
     @property
     def processes(self) -> int:
@@ -104,7 +104,7 @@ class Placed(Protocol):
 
 
 @dataclass(frozen=True)
-class Held:
+class LocalArray:
     """An array in this process's own memory."""
 
     array: Float32Array
@@ -119,6 +119,8 @@ class Engine(ABC):
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
+        self.threads = 1
+        """Of this process, that may do one epoch's arithmetic while its workers wait; 1 where they are elsewhere."""
         self.retries = 0
         """How often work had to be given out again because its worker died."""
         self.ahead = AHEAD
@@ -149,11 +151,11 @@ class Engine(ABC):
 
 
 class InProcess(Engine):
-    """One task after the other, here."""
+    """One task after the other, here; ``threads`` may share what one is made of."""
 
-    def __init__(self, shared: object) -> None:
+    def __init__(self, shared: object, threads: int = 1) -> None:
         super().__init__(1)
-        self._shared = shared
+        self._shared, self.threads = shared, threads
 
     def run(self, work: Callable[[Any, Task], Answer], tasks: Iterable[Task]) -> Iterator[Answer]:
         """Each task when its answer is asked for."""
@@ -162,7 +164,7 @@ class InProcess(Engine):
 
     def place(self, array: Float32Array) -> Placed:
         """It is where it has to be."""
-        return Held(array)
+        return LocalArray(array)
 
     def close(self) -> None:
         """There is nobody to end."""
@@ -230,7 +232,7 @@ def open_engine(where: Execution, shared: object, multiply_adds: float | None = 
         return RayEngine(shared, where)
     workers = where.fitting(multiply_adds)
     if workers == 1:
-        return InProcess(shared)
+        return InProcess(shared, where.processes)
     from flcontrib_core.execution.local import ProcessEngine
 
     return ProcessEngine(shared, workers)

@@ -53,7 +53,7 @@ class RayEngine(PooledEngine):
             import ray
         except ImportError as missing:
             raise MissingPart(
-                "the Ray engine needs Ray: pip install 'flcontrib[ray]', or use --engine local"
+                "the Ray engine needs Ray: pip install 'flcontrib[ray]', or choose the engine 'local'"
             ) from missing
         super().__init__(where.workers or 1)
         self._ray: Any = ray
@@ -117,8 +117,8 @@ class RayEngine(PooledEngine):
         processors, gpus = int(there.get("CPU", 0)), float(there.get("GPU", 0))
         if where.gpus > gpus:
             raise ClusterUnfit(
-                f"each task asks for {where.gpus:g} GPUs and the cluster has {gpus:g}; ask for none, or start its "
-                "nodes with --num-gpus"
+                f"each task asks for {where.gpus:g} GPUs and the cluster has {gpus:g}; ask for none, or start Ray on "
+                "its nodes with GPUs"
             )
         self.workers = where.workers or max(1, processors)
         if self.workers < processors:  # as many at a time as asked for, and none waiting on a node

@@ -1,4 +1,4 @@
-"""How is a declared architecture run, given its parameters as one flat vector?
+"""A declared architecture, run with its parameters as one flat vector.
 
 ``Architecture`` is the executable reading of model.json: both written forms, torch semantics, nothing resolved by
 name outside the closed list of ``runs.operations``. It runs one model at a time and is the plain reference; the fast
@@ -65,8 +65,8 @@ class Architecture:
 
         ``classes`` None leaves the shape of the output open. ``frozen``: the part that is not in the flat vector.
         """
-        known = (*parameters, *(frozen.parameters if frozen else ()))
-        problems = check_model_spec(spec, known, classes, None)
+        specs = (*parameters, *(frozen.parameters if frozen else ()))
+        problems = check_model_spec(spec, specs, classes, None)
         if problems:
             raise RunLogError(tuple(problems))
         nodes = tuple(normalise_spec(spec))
@@ -76,10 +76,10 @@ class Architecture:
             spans[parameter.name] = slice(position, position + parameter.count)
             position += parameter.count
         input_shape = tuple(spec["input"])
-        values = follow_shapes(nodes, input_shape, known, [])
+        values = follow_shapes(nodes, input_shape, specs, [])
         shapes = {name: value.shape for name, value in values.items()}
         folds = {name: max(1, value.fold) for name, value in values.items()}
-        work = work_per_row(nodes, values, Parameters(known))
+        work = work_per_row(nodes, values, Parameters(specs))
         held = numbers_at_once(nodes, values)
         given = {name: as_tensor(array) for name, array in (frozen.given or {}).items()} if frozen else {}
         digest = frozen.given_sha256 if frozen else None

@@ -18,13 +18,13 @@ def resolve_device(name: str) -> str:
     """The device of this name; ``auto`` is the fastest one that is here. Refused where it is not."""
     here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
-        return next(kind for kind, found in here.items() if found)
+        return next(kind for kind, there in here.items() if there)
     kind = name.partition(":")[0]
     if kind not in here:
         raise SettingsError(f"device {name!r} cannot be used here: choose one of {', '.join(DEVICES)}")
     if not here[kind]:
-        found = ", ".join(kind for kind, there in here.items() if there)
-        raise SettingsError(f"device {name!r} cannot be used here: there is {found}; leave it out, or use auto")
+        available = ", ".join(kind for kind, there in here.items() if there)
+        raise SettingsError(f"device {name!r} cannot be used here: there is {available}; leave it out, or use auto")
     return name
 
 

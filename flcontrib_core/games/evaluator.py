@@ -11,6 +11,7 @@ in full chunks whose size depends on shapes only (``recipe``), a short chunk is 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from flcontrib_core.blas import lent_threads, side_by_side
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.devices import resolve_device
@@ -66,6 +68,8 @@ class Evaluator:
     """Whether utilities follow from kept outputs of the validation rows, or come alone."""
     classifies = True
     """Whether outputs are one logit per class."""
+    threads = True
+    """Whether lent threads may run its models side by side: nothing in them is the caller's own code."""
     _frozen: str | None = None
     _gradient_rows = _ROWS_OF_GRADIENT
     row_groups: IntArray | None = None
@@ -139,6 +143,7 @@ class Evaluator:
         # An own metric may cost anything: it is asked about models that exist, not about thousands of predicted ones.
         self.has_logits = not own and few
         self.cacheable = self.cacheable and not own
+        self.threads = self.threads and not own and self._device == "cpu"
         return None if self._losses is None else self._losses.reduce
 
     def for_parameters(self, parameters: Sequence[ParameterSpec]) -> Evaluator:
@@ -290,14 +295,37 @@ class Evaluator:
     ) -> tuple[UtilityMatrix, LogitTensor | None]:
         values = np.empty((count, len(self.utilities)))
         kept = np.empty((count, self.validation_rows, self.classes), dtype=np.float32) if keep_logits else None
-        for start, logits in self._outputs(count, chunk_of):
+
+        def keep(start: int, logits: Tensor) -> None:
             values[start : start + len(logits)] = self._reader.read(logits)
             if kept is not None:
                 own = logits[:, :, : self.validation_rows].transpose(1, 2)
                 kept[start : start + len(logits)] = own.cpu().numpy()
+
+        if self.threads and lent_threads() > 1:
+            self._side_by_side(count, chunk_of, keep)
+        else:
+            for start, logits in self._outputs(count, chunk_of):
+                keep(start, logits)
         if kept is not None and not self.classifies:
             kept = kept.reshape(count, -1, 1)
         return values, kept
+
+    def _side_by_side(
+        self, count: int, chunk_of: Callable[[int, int], ParameterChunk], keep: Callable[[int, Tensor], None]
+    ) -> None:
+        """As ``_outputs``, on the threads that are lent, each with working memory of its own."""
+        own = threading.local()
+
+        def run(start: int) -> None:
+            if not hasattr(own, "executor"):
+                own.executor = self._executor.twin()
+            with one_thread(), torch.inference_mode():
+                stop = min(count, start + self._executor.chunk)
+                keep(start, own.executor.logits(chunk_of(start, stop), stop - start))
+
+        with one_thread():  # around all of them: its number is the process's
+            side_by_side(run, range(0, count, self._executor.chunk))
 
     def _outputs(self, count: int, chunk_of: Callable[[int, int], ParameterChunk]) -> Iterator[tuple[int, Tensor]]:
         """(models, K, padded rows) of each chunk, with the place of its first model."""

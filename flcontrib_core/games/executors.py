@@ -1,4 +1,4 @@
-"""How are many models of one architecture run on the same validation rows, as fast as the machine allows?
+"""Executors: many models of one architecture on the same validation rows, as fast as the machine allows.
 
 Two ways, chosen by the architecture alone: networks of flat features run a whole chunk of models at once
 (``feature_major``), everything else one model after the other (``one_by_one``).
@@ -33,6 +33,10 @@ class Executor(Protocol):
 
     def logits(self, models: ParameterChunk, count: int) -> Tensor:
         """(count, classes, padded rows) float32 of the first ``count`` models of the chunk."""
+        ...
+
+    def twin(self) -> Executor:
+        """Another of the same kind, with working memory of its own, for another thread."""
         ...
 
     def prepare(self, mixture: Mixture) -> None:

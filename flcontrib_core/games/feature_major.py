@@ -1,4 +1,4 @@
-"""How does a whole chunk of flat networks run at the speed of the matrix product?
+"""The executor of flat networks: a whole chunk of them at the speed of the matrix product.
 
 A hidden state of several models is one tensor (models, features, rows), and a linear layer one batched matrix product
 into memory that is kept. Parameters are mixed for a chunk of models; small networks then run the whole chunk at once,
@@ -11,6 +11,7 @@ players × out × rows instead of in × out × rows multiply-adds (``prepare``).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from flcontrib_core.blas import side_by_side
 from flcontrib_core.games.architecture import Architecture
 from flcontrib_core.games.devices import free_bytes
 from flcontrib_core.games.mixtures import Mixture, ParameterBuffers, ParameterChunk
@@ -127,11 +129,23 @@ class FeatureMajorExecutor:
                 out[group, :, columns] = self._run(group, x, prepared)
         return out[:count]
 
+    def twin(self) -> FeatureMajorExecutor:
+        twin = copy.copy(self)
+        twin._parameters, twin._buffers = ParameterBuffers(self.chunk, self._x[0].device), {}
+        return twin
+
     def prepare(self, mixture: Mixture) -> None:
         for node in self._prepared(mixture.players):
+            out = self._shape[node.fields["weight"]][0]
             for block, x in enumerate(self._x):
-                products = [self._first_layer(node, vector, x) for vector in (mixture.base, *mixture.updates)]
-                mixture.products[node.name, block] = (products[0], torch.stack(products[1:]))
+                of_updates = torch.empty(mixture.players, out * x.shape[1], device=x.device)
+
+                def fill(player: int, node: Node = node, x: Tensor = x, into: Tensor = of_updates) -> None:
+                    with torch.inference_mode():
+                        into[player] = self._first_layer(node, mixture.updates[player], x)
+
+                side_by_side(fill, range(mixture.players))
+                mixture.products[node.name, block] = self._first_layer(node, mixture.base, x), of_updates
 
     def multiply_adds(self, players: int) -> float:
         forward = self.architecture.multiply_adds(self.rows)
@@ -152,14 +166,14 @@ class FeatureMajorExecutor:
 
     def _prepared(self, players: int) -> list[Node]:
         """First layers for which mixing outputs is cheaper than mixing weights and fits in memory, by shape alone."""
-        chosen: list[Node] = []
+        nodes: list[Node] = []
         for node in self._nodes:
             if node.op == "linear" and node.inputs[0] == INPUT:
                 out, width = self._shape[node.fields["weight"]]
                 kept, mixed = (players + 1) * self.rows, self.chunk * self.block_rows
                 if 0 < players < width and 4 * out * max(kept, mixed) <= PREPARED_BYTES:
-                    chosen.append(node)
-        return chosen
+                    nodes.append(node)
+        return nodes
 
     def _first_layer(self, node: Node, vector: Tensor, x: Tensor) -> Tensor:
         """(out · rows,) the layer's output for one parameter vector (or update)."""
@@ -171,15 +185,15 @@ class FeatureMajorExecutor:
 
     def _first_layers(self, models: ParameterChunk, block: int) -> dict[str, Tensor]:
         """node -> (chunk, out, rows) of the first layers whose outputs are mixed instead of their weights."""
-        found: dict[str, Tensor] = {}
+        layers: dict[str, Tensor] = {}
         rows = self._x[block].shape[1]
         for node in self._nodes:
             if models.has_first_layer(node.name, block):
                 out = self._shape[node.fields["weight"]][0]
                 result = self._buffer(f"{node.name} mixed", self.chunk, out, rows)
                 models.form_first_layer(node.name, block, result.view(self.chunk, -1))
-                found[node.name] = result
-        return found
+                layers[node.name] = result
+        return layers
 
     def _run(self, group: slice, x: Tensor, prepared: dict[str, Tensor]) -> Tensor:
         """(together, classes, rows) logits of some models of the chunk for one block of rows."""

@@ -35,6 +35,7 @@ class FunctionEvaluator(Evaluator):
     """
 
     cacheable = False
+    threads = False
     has_logits = False
     classifies = False
     _losses = None

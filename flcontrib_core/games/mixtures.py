@@ -1,4 +1,4 @@
-"""Where do the parameters of a chunk of sub-models come from?
+"""Mixtures: the parameters of a chunk of sub-models, from the updates and their weights.
 
 Eq. (fl_sub_model): F_S = F_prev + Σ_{i∈S} λ(i, S) Δ_i. For a chunk of coalitions that is one matrix product
 ``base + Λ · updates``; it is formed slice by slice, when a layer needs its parameters, so that the matrix of all

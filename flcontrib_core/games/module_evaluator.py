@@ -43,6 +43,8 @@ class ModuleEvaluator(Evaluator):
     """
 
     cacheable = False
+    threads = False
+    """A module is handed its parameters in place; two threads would hand each other's."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What can be seen of every participant in every epoch without computing Shapley values?
+"""Observations: what can be seen of every participant in every epoch without computing Shapley values.
 
 ``observe_epoch`` takes one epoch's cheap observations: what each client's update alone does to the model (one
 evaluation per participant) and what the update looks like. ``assemble_channels`` puts the epochs of a run side by side
@@ -13,17 +13,19 @@ threads a matrix library happens to have in this process.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from flcontrib_core.blas import side_by_side
 from flcontrib_core.games.raw_channels import RawChannels
 from flcontrib_core.games.sketches import (
     UpdateDistance,
     blocks_of,
     copied_updates,
+    fingerprints_of,
     largest_cosine_to_earlier,
     mean_cosine_to_the_others,
     repeated_updates,
@@ -33,12 +35,11 @@ from flcontrib_core.games.sketches import (
 )
 from flcontrib_core.games.solo_changes import group_changes, solo_changes
 from flcontrib_core.games.submodels import OpaqueEpochGame, gram_matrix
-from flcontrib_core.runs.mapped import in_blocks
+from flcontrib_core.runs.mapped import columns_at_once, in_blocks
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
 
 _SKETCHES_IN_MEMORY = 256 << 20
-_HASHED = 1 << 22
 _PER_CLIENT = (
     "solo_margin",
     "solo_worst_class",
@@ -99,23 +100,21 @@ def observe_epoch(
     last_step: Float32Array | LastStep | None,
     seed: int,
     *,
-    base_logits: LogitTensor | None = None,
     solo_logits: LogitTensor | None = None,
 ) -> EpochObservation:
     """What do this epoch's participants look like?
 
     ``last_step`` (P,) is F(t−1) − F(t−2). ``seed`` chooses the sketch and must be the same for all epochs of a run.
-    ``base_logits`` (V, K) of F_prev and ``solo_logits`` (n, V, K) of F_prev + Δ_i are taken where the caller has them
-    (adaptive singletons are exactly these), else n + 1 models are evaluated.
+    ``solo_logits`` (n, V, K) of F_prev + Δ_i are taken where the caller has them (adaptive singletons are exactly
+    these), else they are evaluated.
     """
     evaluator, players = game.evaluator, game.players
     if not evaluator.classifies:
         return _observe_utility(game, observe_updates(game.updates, epoch, last_step, seed, game.gram()))
-    if base_logits is None or solo_logits is None:
-        alone = np.vstack([np.zeros((1, players)), np.eye(players)])
-        logits = evaluator.evaluate_mixture(game.mixture, alone, keep_logits=True)[1]
-        assert logits is not None
-        base_logits, solo_logits = logits[0], logits[1:]
+    alone = np.zeros((1, players)) if solo_logits is not None else np.vstack([np.zeros((1, players)), np.eye(players)])
+    logits = evaluator.evaluate_mixture(game.mixture, alone, keep_logits=True)[1]
+    assert logits is not None
+    base_logits, solo_logits = logits[0], logits[1:] if solo_logits is None else solo_logits
     y, groups = evaluator.validation.y, evaluator.row_groups
     margin, class_margin, class_loss, loss = solo_changes(base_logits, solo_logits, y)
     if groups is not None:
@@ -156,6 +155,14 @@ def observe_updates(
     norm = np.sqrt(np.diag(gram))
     twin_cosine, twin = _twins(gram, norm)
     unknown = np.full(len(updates), np.nan)
+    seen: dict[str, Any] = {}
+    passes: dict[str, Callable[[], object]] = {
+        "spread": lambda: _spread(updates, norm),
+        "fingerprint": lambda: fingerprints_of(updates),
+        "sketch": lambda: sketch_updates(updates, seed),
+        "last_step_cosine": lambda: _cosine_to(last_step, updates, norm),
+    }
+    side_by_side(lambda name: seen.update({name: passes[name]()}), passes)
     return EpochObservation(
         epoch=epoch,
         validation_rows=0,
@@ -164,31 +171,18 @@ def observe_updates(
         solo_worst_class=unknown,
         solo_loss=unknown,
         norm=norm,
-        spread=_spread(updates, norm),
         peer_cosine=_peer_cosine(gram, norm),
-        last_step_cosine=_cosine_to(last_step, updates, norm),
         twin_cosine=twin_cosine,
         twin=twin,
-        sketch=sketch_updates(updates, seed),
-        fingerprint=_fingerprints(updates),
+        **seen,
     )
-
-
-def _fingerprints(updates: Float32Array) -> np.ndarray:
-    digests = []
-    for row in updates:
-        digest = hashlib.sha256()
-        for block in in_blocks(len(row), _HASHED, row):
-            digest.update(np.ascontiguousarray(row[block]).data)
-        digests.append(digest.digest())
-    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(updates), 32)
 
 
 def _spread(updates: Float32Array, norm: FloatArray) -> FloatArray:
     """1 / (P Σ u⁴): 1 where all parameters move alike, 1/3 for isotropic noise, far less for real updates."""
     fourth = np.zeros(len(updates))
     scale = np.where(norm > 0, norm, np.nan)[:, None]
-    for block in blocks_of(updates.shape[1], updates):
+    for block in in_blocks(updates.shape[1], columns_at_once(updates), updates):
         squared = np.square(updates[:, block] / scale)
         fourth += np.einsum("ij,ij->i", squared, squared)
     return np.asarray(1.0 / (updates.shape[1] * fourth))
@@ -209,11 +203,11 @@ def _twins(gram: FloatArray, norm: FloatArray) -> tuple[FloatArray, IntArray]:
     unit = np.where(norm > 0, norm, np.nan)
     cosine = gram / np.outer(unit, unit)
     np.fill_diagonal(cosine, np.nan)
-    known = np.isfinite(cosine)
-    ranked = np.where(known, cosine, -np.inf)
+    finite = np.isfinite(cosine)
+    ranked = np.where(finite, cosine, -np.inf)
     closest = ranked.argmax(axis=1)
     best = ranked[np.arange(len(norm)), closest]
-    return np.where(known.any(axis=1), best, np.nan), np.where(known.any(axis=1), closest, -1)
+    return np.where(finite.any(axis=1), best, np.nan), np.where(finite.any(axis=1), closest, -1)
 
 
 def _cosine_to(direction: Float32Array | LastStep | None, updates: Float32Array, norm: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How does a model that cannot be batched over coalitions run quickly?
+"""The executor of models that cannot be batched over coalitions.
 
 One model after the other, each over small batches of rows that stay in cache; images channels last, which the
 convolution kernels of CPUs prefer (measured: 2–3 times faster than one large batch).
@@ -78,10 +78,14 @@ class OneByOneExecutor:
 
     def bound_to(self, bind: Bind, parameter_count: int) -> OneByOneExecutor:
         """The same for other parameters of the model."""
-        bound = copy.copy(self)
+        bound = self.twin()
         bound._bind, bound._parameters = bind, slice(0, parameter_count)
-        bound._buffers = ParameterBuffers(self.chunk, self._batches[0].device)
         return bound
+
+    def twin(self) -> OneByOneExecutor:
+        twin = copy.copy(self)
+        twin._buffers = ParameterBuffers(self.chunk, self._batches[0].device)
+        return twin
 
     def prepare(self, mixture: Mixture) -> None:
         """Nothing is shared between models here."""

@@ -1,4 +1,4 @@
-"""How are the directions of updates compared over a long run without keeping the updates?
+"""Sketches of updates, by which their directions are compared over a long run without keeping them.
 
 Each update leaves a seeded sketch: a few thousand numbers whose dot products estimate cosines. Exact distances are read
 again from the log only for pairs that the sketches cannot tell apart.
@@ -6,6 +6,7 @@ again from the log only for pairs that the sketches cannot tell apart.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -21,6 +22,7 @@ _NORM_SLACK = 2 * REPEAT_DISTANCE
 _SKETCH_SLACK = 4 * REPEAT_DISTANCE
 """What may pass as a candidate: half precision and the sketch itself can only bring updates apart by less."""
 _BLOCK = 1 << 18
+_HASHED = 1 << 22
 _FEW_MAGNITUDES = 16
 _FEW_SHARE = 0.25
 """Fewer magnitudes than either (two at least) are few: an update of a small dense model has one for each parameter."""
@@ -58,6 +60,17 @@ def sketch_updates(updates: Float32Array, seed: int, dimensions: int = SKETCH_DI
     size = np.sqrt(np.einsum("ij,ij->i", total, total))[:, None]
     unit = np.divide(total, size, out=np.zeros_like(total), where=size > 0)
     return np.asarray(unit, dtype=np.float16)
+
+
+def fingerprints_of(updates: Float32Array) -> np.ndarray:
+    """(n, 32) uint8: sha256 of each update's bytes."""
+    digests = []
+    for row in updates:
+        digest = hashlib.sha256()
+        for block in in_blocks(len(row), _HASHED, row):
+            digest.update(np.ascontiguousarray(row[block]).data)
+        digests.append(digest.digest())
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(len(updates), 32)
 
 
 def update_distance(run: RunLog) -> UpdateDistance:

@@ -1,4 +1,4 @@
-"""What is one epoch – or a whole run – as a cooperative game between its clients?
+"""One epoch, or a whole run, as a cooperative game between its clients.
 
 The players of an epoch are its participants; the value of a coalition S is what its sub-model changes,
 u(S) = v(F_S) − v(F_prev), with F_S = F_prev + Σ_{i∈S} λ(i, S) Δ_i (eq. fl_sub_model). Clients that did not take part
@@ -18,7 +18,7 @@ import torch
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.games.evaluator import Evaluator, one_thread
 from flcontrib_core.games.mixtures import Mixture, as_tensor
-from flcontrib_core.runs.mapped import in_blocks, room
+from flcontrib_core.runs.mapped import columns_at_once, in_blocks, room
 from flcontrib_core.vocabulary import (
     CoalitionMatrix,
     CoalitionWeights,
@@ -81,7 +81,7 @@ def gram_matrix(updates: Float32Array) -> FloatArray:
     """ΔΔᵀ in float64, (players, players), in blocks of parameters."""
     gram = torch.zeros(len(updates), len(updates), dtype=torch.float64)
     with one_thread():
-        for columns in in_blocks(updates.shape[1], _BLOCK, updates):
+        for columns in in_blocks(updates.shape[1], columns_at_once(updates), updates):
             block = torch.from_numpy(updates[:, columns].astype(np.float64))
             gram += block @ block.T
     return gram.numpy()

@@ -146,8 +146,8 @@ class TaskReader:
         return rows.cpu().numpy(), torch.cat(groups, dim=1).cpu().numpy() if groups else None
 
     def _values(self, statistics: Tensor) -> UtilityMatrix:
-        found = self.task.metrics(statistics, self._targets)
-        table = torch.stack([found[name] for name in self._parts], dim=1)
+        metrics = self.task.metrics(statistics, self._targets)
+        table = torch.stack([metrics[name] for name in self._parts], dim=1)
         table[~torch.isfinite(statistics).all(2).all(1)] = torch.nan
         return np.asarray(table.cpu().numpy() @ self._mix)
 

@@ -1,4 +1,4 @@
-"""Which numbers say how good a model is, read from its validation logits?
+"""Utilities: numbers that say how good a model is, read from its validation logits.
 
 Utilities are names; ``UtilityReader`` turns the logits of many models into all of them in one pass:
 
@@ -104,9 +104,9 @@ def parse_utility(expression: str, names: tuple[str, ...] = KNOWN_UTILITIES) -> 
 
 
 def _unreadable(expression: str, text: str, position: int, expected: str) -> SettingsError:
-    found = text[position : position + 20] or "the end"
+    rest = text[position : position + 20] or "the end"
     return SettingsError(
-        f"utility {expression!r}: found {found!r} where {expected} should stand; write e.g. 0.7*loss-0.3*accuracy"
+        f"utility {expression!r}: found {rest!r} where {expected} should stand; write e.g. 0.7*loss-0.3*accuracy"
     )
 
 
@@ -233,8 +233,9 @@ class UtilityReader:
         values = np.empty((len(logits), len(self.utilities)))
         for start in range(0, len(logits), step):
             some = logits[start : start + step]
-            padded = np.zeros((len(some), self.classes, columns), dtype=np.float32)
+            padded = np.empty((len(some), self.classes, columns), dtype=np.float32)
             padded[:, :, : self.rows] = some.transpose(0, 2, 1)
+            padded[:, :, self.rows :] = 0.0
             values[start : start + step] = self.read(torch.from_numpy(padded).to(self._y.device))
         return values
 
@@ -293,13 +294,13 @@ class UtilityReader:
         occurs = self._rows_per_class > 0
         hits = confusion.diagonal(dim1=1, dim2=2)[:, occurs]  # (C, occurring)
         in_truth, in_prediction = self._rows_per_class[occurs], confusion.sum(1)[:, occurs]
-        found = {
+        values = {
             "macro-f1": (2 * hits / (in_truth + in_prediction)).mean(1),
             "worst-class-recall": (hits / in_truth).amin(1),
         }
         if self._groups:
-            found["demographic-parity-gap"] = self._parity_gap(predicted)
-        return found
+            values["demographic-parity-gap"] = self._parity_gap(predicted)
+        return values
 
     def _parity_gap(self, predicted: torch.Tensor) -> torch.Tensor:
         import torch

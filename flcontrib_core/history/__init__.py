@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from flcontrib_core.history.assess import assess_contributions as assess_contributions
     from flcontrib_core.history.budget_errors import BudgetError as BudgetError
     from flcontrib_core.history.budget_errors import budget_error as budget_error
-    from flcontrib_core.history.capacity import Federation as Federation
+    from flcontrib_core.history.capacity import FederationSize as FederationSize
     from flcontrib_core.history.capacity import Machine as Machine
     from flcontrib_core.history.capacity import capacity as capacity
     from flcontrib_core.history.capacity import standing_questions as standing_questions

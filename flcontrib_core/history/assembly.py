@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,20 +33,32 @@ from flcontrib_core.vocabulary import (
     CellState,
     EpochByClientByUtility,
     EpochByUtility,
+    Float32Array,
     FloatArray,
     IntArray,
     StateArray,
     UtilityMatrix,
 )
 
-if TYPE_CHECKING:
-    from flcontrib_core.games.evaluator import Evaluator
+
+class ModelValues(Protocol):
+    """What an assembly asks about whole models: an evaluator, or answers that came from elsewhere."""
+
+    @property
+    def utilities(self) -> tuple[str, ...]: ...
+
+    @property
+    def lower_is_better(self) -> frozenset[str]: ...
+
+    def evaluate(self, parameters: Float32Array, /) -> tuple[UtilityMatrix, object]:
+        """(models, utilities), and whatever else the evaluation gave."""
+        ...
 
 
 def assemble_history(
     run: RunLog,
     settings: AssessSettings,
-    evaluator: Evaluator,
+    evaluator: ModelValues,
     answers: dict[int, EpochAnswer],
     plan: Schedule | None,
     initial: FloatArray | None = None,

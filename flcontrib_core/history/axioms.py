@@ -1,4 +1,4 @@
-"""Do the computed values keep the promises of the Shapley value? Checked on every result and shown with it."""
+"""The Shapley axioms, checked on every computed result and shown with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far are the totals of a budget from those of the full computation?"""
+"""How far the totals of a budget are from those of the full computation."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ KEPT_BYTES = 96
 
 
 @dataclass(frozen=True)
-class Federation:
+class FederationSize:
     """A federation to plan for."""
 
     clients: int
@@ -58,7 +58,7 @@ class Machine:
 class Capacity:
     """What assessing a federation takes. Predictions, never part of a result."""
 
-    federation: Federation
+    federation: FederationSize
     evaluations: int
     """Of all epochs"""
     core_hours: float
@@ -74,16 +74,16 @@ class Capacity:
     """On so many nodes"""
 
 
-def federation_of(measured: RunMeasurement) -> Federation:
+def federation_of(measured: RunMeasurement) -> FederationSize:
     """The measured run itself."""
-    return Federation(
+    return FederationSize(
         len(measured.client_ids), max(1, *measured.sizes), len(measured.sizes), max(1, measured.parameter_count)
     )
 
 
 def capacity(
     measured: RunMeasurement,
-    wanted: Federation,
+    wanted: FederationSize,
     settings: AssessSettings | None = None,
     *,
     within_hours: float = 24.0,
@@ -124,11 +124,11 @@ def capacity(
     )
 
 
-def standing_questions(measured: RunMeasurement) -> dict[str, Federation]:
+def standing_questions(measured: RunMeasurement) -> dict[str, FederationSize]:
     """What everybody asks: this run, ten thousand clients for a thousand epochs, a hundred million parameters."""
     own = federation_of(measured)
     return {
         "this run": own,
-        "10 000 clients, 1 % of them in each of 1 000 epochs": Federation(10_000, 100, 1000, own.parameters),
-        "100 million parameters": Federation(own.clients, own.participants, own.epochs, 100_000_000),
+        "10 000 clients, 1 % of them in each of 1 000 epochs": FederationSize(10_000, 100, 1000, own.parameters),
+        "100 million parameters": FederationSize(own.clients, own.participants, own.epochs, 100_000_000),
     }

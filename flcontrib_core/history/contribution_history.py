@@ -207,11 +207,11 @@ class ContributionHistory:
         total: FloatArray = self.filled(utility, fill).sum(axis=0)
         return total
 
-    def ranks(self, utility: str) -> dict[str, int]:
+    def ranks(self, utility: str, fill: FillPolicy = FillPolicy.EQUAL) -> dict[str, int]:
         """1 = helped most. Clients that never took part have no rank, and nobody has one without values."""
         if self.without_values is not None:
             return {}
-        help_up = -self.harm_sign(utility) * self.totals(utility)
+        help_up = -self.harm_sign(utility) * self.totals(utility, fill)
         active = [i for i in range(len(self.client_ids)) if self.participated[:, i].any()]
         order = sorted(active, key=lambda i: (-help_up[i], self.client_ids[i]))
         return {self.client_ids[i]: rank for rank, i in enumerate(order, start=1)}

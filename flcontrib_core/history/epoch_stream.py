@@ -131,7 +131,7 @@ class EpochStream:
 
     def _tasks(self, engine: Engine, todo: Sequence[EpochRecord]) -> Iterator[EpochTask]:
         """The tasks of whole epochs. Those that all workers share are done on the way, while the others go on."""
-        shared = self._shared(todo, engine.workers)
+        shared = self._shared(todo, engine)
         # With weights over all clients the model of everybody is not the one the epoch ended in.
         over_all = self.settings.weights is WeightMode.FIXED_ALL
         wanted, anchor = {record.epoch for record in todo}, self.growth.anchor
@@ -148,21 +148,31 @@ class EpochStream:
                 remembered_logits=self._logits(record.epoch),
             )
             if record.epoch in shared:
-                from flcontrib_core.games.evaluator import one_thread
-
-                epoch = SharedEpoch(engine, self.bench, task)
-                fetched = FetchedEpoch.of(self.bench, task, epoch)
-                with spare_threads(engine.workers), one_thread():  # around all of them: its number is the process's
-                    self._finished.append(assess_fetched(self.bench, task, fetched, epoch))
+                self._finished.append(self._assessed_together(engine, task))
             else:
                 yield with_its_numbers(self.run, task, engine) if self._bring_numbers else task
 
-    def _shared(self, todo: Sequence[EpochRecord], workers: int) -> set[int]:
-        """The last epochs, where there are not enough of them to keep every worker busy."""
+    def _assessed_together(self, engine: Engine, task: EpochTask) -> EpochAnswer:
+        """One epoch by all of them: by threads of this process where its models allow, else in parts by the workers."""
+        from flcontrib_core.games.evaluator import one_thread
+
+        epoch = None if self._by_threads(engine) else SharedEpoch(engine, self.bench, task)
+        with spare_threads(max(engine.threads, engine.workers)), one_thread():  # its number is the process's
+            fetched = FetchedEpoch.of(self.bench, task, epoch)
+            return assess_fetched(self.bench, task, fetched, epoch)
+
+    def _by_threads(self, engine: Engine) -> bool:
+        return engine.threads > 1 and self.bench.evaluator.threads
+
+    def _shared(self, todo: Sequence[EpochRecord], engine: Engine) -> set[int]:
+        """The last epochs, where there are not enough of them to keep every worker busy; all that are worth it, where
+        there are threads in place of workers."""
         dear = [
             record.epoch for record in todo if record.epoch in self.epochs and self._is_dear(len(record.participants))
         ]
-        count = worth_sharing(len(dear), workers)
+        if engine.workers == 1:
+            return set(dear) if self._by_threads(engine) else set()
+        count = worth_sharing(len(dear), engine.workers)
         return set(dear[len(dear) - count :])
 
     def _is_dear(self, players: int) -> bool:
@@ -208,7 +218,7 @@ KEPT_SINCE = "each worker computes in memory of its own"
 """Part of every key: what was kept before may be wrong, for workers wrote over each other's sub-models."""
 
 
-ANSWERED_SINCE = "samples of predictions grow where they alone are not precise enough"
+ANSWERED_SINCE = "samples of predictions grow by as much as is missing"
 """Part of the keys of answers: what was estimated before has other values, which a fresh computation would not give."""
 
 

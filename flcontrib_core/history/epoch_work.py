@@ -115,6 +115,7 @@ class EpochAnswer:
     fresh: dict[bytes, np.ndarray]
     """Utilities evaluated now, for the memory"""
     recalled: int
+    """Of the estimate's evaluations; the epoch's own models are not counted among those, so not here either"""
     seconds: float
     diverged: DivergedRemark | None = None
     """Whose model has no finite utility; None where the epoch was computed, or not asked for"""
@@ -199,11 +200,14 @@ class FetchedEpoch:
         last_step = None if task.before is None else LastStep(base, fetch_model(bench.log, task.before))
         return cls(game, last_step, None if task.end is None else fetch_model(bench.log, task.end))
 
-    def observe(self, bench: Workbench, epoch: int) -> EpochObservation:
-        """The cheap observations."""
+    def observe(self, bench: Workbench, epoch: int, oracle: CoalitionOracle | None = None) -> EpochObservation:
+        """The cheap observations. ``oracle``: what was evaluated of the epoch, each client alone perhaps among it."""
         from flcontrib_core.games.observations import observe_epoch
 
-        return observe_epoch(self.game, epoch, self.last_step, bench.seed)
+        alone = None
+        if oracle is not None and bench.weights is WeightMode.ADAPTIVE and bench.evaluator.classifies:
+            alone = oracle.known_logits(np.eye(oracle.players, dtype=bool))
+        return observe_epoch(self.game, epoch, self.last_step, bench.seed, solo_logits=alone)
 
 
 def assess_epoch(bench: Workbench, task: EpochTask) -> EpochAnswer | OutOfReach:
@@ -233,10 +237,12 @@ def assess_fetched(
     start = game.empty_values
     estimate: ShapleyEstimate | None = None
     diverged: DivergedRemark | None = None
+    recalled = 0
     try:
         if task.estimate:
             assert bench.estimator is not None
             estimate = bench.estimator.estimate(oracle, np.random.default_rng([bench.seed, task.epoch]))
+            recalled = memory.recalled
         increment = oracle.evaluate(everyone)[0]
     except NonFiniteUtility as fault:
         estimate, diverged = None, _whose_model_diverged(game, task.client_ids, fault.players)
@@ -247,7 +253,7 @@ def assess_fetched(
         server = end - start - np.where(np.isfinite(increment), increment, 0.0)
     observation = None
     if task.observe:
-        observation = (shared and shared.observation) or fetched.observe(bench, task.epoch)
+        observation = (shared and shared.observation) or fetched.observe(bench, task.epoch, oracle)
     return EpochAnswer(
         epoch=task.epoch,
         estimate=estimate,
@@ -258,7 +264,7 @@ def assess_fetched(
         best_subset=_best_subset(oracle, bench),
         observation=observation,
         fresh=memory.fresh,
-        recalled=memory.recalled,
+        recalled=recalled,
         seconds=time.perf_counter() - began,
         diverged=diverged,
         fresh_logits=memory.fresh_logits,

@@ -1,4 +1,4 @@
-"""How large were the inputs that the clients trained on, beside the validation inputs? The first layer tells it.
+"""The scale of the inputs that the clients trained on, beside the validation inputs: the first layer tells it.
 
 A weight of the first layer moves with the error times its input, a bias with the error alone. So the length of the
 weights' step beside that of the biases' measures the inputs, whatever the learning rate; the slope of the validation

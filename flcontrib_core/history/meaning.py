@@ -26,7 +26,7 @@ from flcontrib_core.history.updates_only import lacking_part
 from flcontrib_core.runs.bundle import is_table, read_run_log
 from flcontrib_core.runs.bundle_reader import NonFinite
 from flcontrib_core.runs.mapped import LARGE
-from flcontrib_core.runs.problems import problem, span
+from flcontrib_core.runs.problems import epochs_named, problem
 from flcontrib_core.runs.run_log import RunLog, Validation
 from flcontrib_core.runs.tasks import CLASSIFICATION, TARGETS
 from flcontrib_core.vocabulary import Float32Array, FloatArray, IntArray
@@ -261,7 +261,7 @@ class _Walked:
             epochs = [epoch for epoch, own in self._rules.items() if own == named]
             if named == INITIAL_MODEL and times != len(self._rules):
                 continue
-            problems.append(problem("W_AGGREGATE_RULE", f"epochs {span(epochs)}", named))
+            problems.append(problem("W_AGGREGATE_RULE", epochs_named(epochs), named))
         return problems
 
 

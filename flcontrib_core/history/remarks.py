@@ -7,33 +7,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.remarks import EstimatorRemark
 from flcontrib_core.tagged import Others, Tagged, by_tag, from_json
 
 
-@dataclass(frozen=True)
-class Diverged(Tagged):
+class Diverged(Tagged, tag="diverged"):
     """The model of these clients together has no finite utility: the epoch was not computed."""
 
-    tag: ClassVar[str] = "diverged"
     clients: Others
 
 
-@dataclass(frozen=True)
-class StartDiverged(Tagged):
+class StartDiverged(Tagged, tag="start-diverged"):
     """The model that these epochs start from has no finite utility: they were not computed."""
 
-    tag: ClassVar[str] = "start-diverged"
 
-
-@dataclass(frozen=True)
-class ValuesMissing(Tagged):
+class ValuesMissing(Tagged, tag="values-missing"):
     """Some participants of otherwise known epochs have no value; totals leave those cells out."""
 
-    tag: ClassVar[str] = "values-missing"
     cells: int
 
 
@@ -52,74 +45,57 @@ class NoValues(StrEnum):
         return self is NoValues.NOT_ASKED
 
 
-@dataclass(frozen=True)
-class WithoutValues(Tagged):
+class WithoutValues(Tagged, tag="without-values"):
     """No epoch of the run has a Shapley value: there are no totals, and nothing is filled in."""
 
-    tag: ClassVar[str] = "without-values"
     reason: NoValues
 
 
-@dataclass(frozen=True)
-class ScheduleEmpty(Tagged):
+class ScheduleEmpty(Tagged, tag="schedule-empty"):
     """The schedule holds no epoch: every one takes away more than it adds to the objective."""
 
-    tag: ClassVar[str] = "schedule-empty"
     fairness: str
     budget: int
     """epochs that could have been computed"""
 
 
-@dataclass(frozen=True)
-class OwnWeights(Tagged):
+class OwnWeights(Tagged, tag="own-weights"):
     """The log gives the server's aggregation weights; data sizes do not decide."""
 
-    tag: ClassVar[str] = "own-weights"
 
-
-@dataclass(frozen=True)
-class StartedEarlier(Tagged):
+class StartedEarlier(Tagged, tag="started-earlier"):
     """The updates of these clients began from an older model than the epoch did."""
 
-    tag: ClassVar[str] = "started-earlier"
     clients: Others
 
 
-@dataclass(frozen=True)
-class SentSeveral(Tagged):
+class SentSeveral(Tagged, tag="sent-several"):
     """These clients sent several updates in one round, which count as one with their joint weight."""
 
-    tag: ClassVar[str] = "sent-several"
     clients: Others
 
 
-@dataclass(frozen=True)
-class NotedInLog(Tagged):
+class NotedInLog(Tagged, tag="noted-in-log"):
     """Somebody wrote a note about this client into the log."""
 
-    tag: ClassVar[str] = "noted-in-log"
     client: Others
     text: str
     by: str
     when: str
 
 
-@dataclass(frozen=True)
-class FromVotes(Tagged):
+class FromVotes(Tagged, tag="from-votes"):
     """The answers are the clients' own, each on its own rows, weighted by their number."""
 
-    tag: ClassVar[str] = "from-votes"
     voters: int
     rows: int
     trim: float
     own_left_out: bool
 
 
-@dataclass(frozen=True)
-class VotersApart(Tagged):
+class VotersApart(Tagged, tag="voters-apart"):
     """The answers of these voters disagree with all others' and were left out."""
 
-    tag: ClassVar[str] = "voters-apart"
     clients: Others
 
 

@@ -1,4 +1,4 @@
-"""What would the model have been worth under another aggregation, replayed on the recorded updates?
+"""What the model would have been worth under another aggregation, replayed on the recorded updates.
 
 Three rules: *recorded* (the server's weights), *best subset* (greedy aggregation by S*, renormalised), *by value*
 (weights in proportion to what each participant's value helps; nobody who harmed). Two readings of each: **one step**

@@ -52,7 +52,7 @@ def worth_sharing(epochs: int, workers: int) -> int:
 
 
 @dataclass(frozen=True)
-class Part:
+class RequestPart:
     """Some rows of a request; without weights: the epoch's observation."""
 
     task: EpochTask
@@ -75,7 +75,7 @@ _fetched: list[tuple[Workbench, int, FetchedEpoch]] = []
 """On a worker: the epoch of its last part, whose next part is likely to follow."""
 
 
-def evaluate_part(bench: Workbench, part: Part) -> PartAnswer | OutOfReach:
+def evaluate_part(bench: Workbench, part: RequestPart) -> PartAnswer | OutOfReach:
     """On a worker: the part's rows of the epoch, which is read once."""
     if not _fetched or _fetched[0][0] is not bench or _fetched[0][1] != part.task.epoch:
         _fetched.clear()
@@ -118,10 +118,10 @@ class SharedEpoch:
         evaluator = self._bench.evaluator
         values = np.empty((len(weights), len(evaluator.utilities)))
         logits = None
-        parts = [Part(self._task, a, weights[a:b], keep_logits) for a, b in pairwise(cuts)]
+        parts = [RequestPart(self._task, a, weights[a:b], keep_logits) for a, b in pairwise(cuts)]
         if self._observes:
             self._observes = False
-            parts.insert(0, Part(self._task, 0, None))
+            parts.insert(0, RequestPart(self._task, 0, None))
         for found in self._answers(parts):
             if found.values is None:
                 self.observation = found.observation
@@ -142,7 +142,7 @@ class SharedEpoch:
             return [0, count]
         return borders(count, evaluator.models_at_once, self._engine.workers, count * cost / PART_MULTIPLY_ADDS)
 
-    def _answers(self, parts: list[Part]) -> Iterator[PartAnswer]:
+    def _answers(self, parts: list[RequestPart]) -> Iterator[PartAnswer]:
         unanswered = {(part.row, part.weights is None): part for part in parts}
         for answer in self._engine.run(evaluate_part, parts):
             if not isinstance(answer, OutOfReach):

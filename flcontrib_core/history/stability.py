@@ -1,4 +1,4 @@
-"""How much of a share is the clients', and how much the rows, the seed and the weights that happened to be chosen?
+"""How much of a share is the clients', and how much the rows, the seed and the weights that happened to be chosen.
 
 The run is assessed again on resampled validation rows (bootstrap: another validation set from the same source), with
 other seeds of the estimator, and under the other readings of the coalition weights. A share that survives all three

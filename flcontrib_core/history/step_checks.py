@@ -1,4 +1,4 @@
-"""One epoch against itself: are its updates models, do they go down the validation loss, do they give the server's?"""
+"""Checks of one epoch against itself: are updates models, do they go down the loss, do they give the server's model?"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.runs.mapped import room
 from flcontrib_core.runs.run_log import EpochData, EpochRecord, Run, RunLog
 from flcontrib_core.runs.tasks import CLASSIFICATION
+from flcontrib_core.scheduling.budget import check_request
 from flcontrib_core.scheduling.schedule import SchedulingProblem
 from flcontrib_core.vocabulary import Float32Array, IntArray, OnProgress, no_progress
 
@@ -110,11 +111,13 @@ def scheduling_problem(
 
     Costs one evaluation per epoch; the real change counts where the log carries the global model. They are made by
     ``engine``, opened for a workbench with this evaluator and run, else by one opened as ``where`` says.
+    Raises ``SettingsError`` for a budget that no schedule could have, before anything is evaluated.
     """
     from flcontrib_core.history.measurement import measure, measure_log
     from flcontrib_core.history.preflight import problem_of
 
     settings = settings or AssessSettings()
+    check_request(settings.budget, run.epoch_count)
     if isinstance(run, RunLog):
         evaluator = evaluator or evaluator_for(run, (settings.weight_utility,))
         measured = measure_log(run, evaluator, on_progress, probe=False, engine=engine, where=where)

@@ -1,4 +1,4 @@
-"""How are estimators run that need the whole sequence of epoch games (ComFedSV, one-round)?
+"""Runs the estimators that need the whole sequence of epoch games (ComFedSV, one-round).
 
 The estimator runs here; what it asks of an epoch, or of the run as a whole, is cut into parts for an engine's workers.
 """

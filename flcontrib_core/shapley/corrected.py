@@ -69,9 +69,9 @@ def residual_values(
     chances = size_chances(n)
     sizes = rng.choice(np.arange(1, n), size=draws, p=chances)
     drawn: CoalitionMatrix = np.concatenate([random_coalitions_of_size(rng, 1, n, int(size)) for size in sizes])
-    known = {key: row for row, key in enumerate(coalition_keys(fit.evidence.coalitions))}
+    row_of = {key: row for row, key in enumerate(coalition_keys(fit.evidence.coalitions))}
     keys = coalition_keys(drawn)
-    fresh = [row for row, key in enumerate(keys) if key not in known]
+    fresh = [row for row, key in enumerate(keys) if key not in row_of]
     residuals = np.zeros((draws, len(oracle.utilities)))  # an evaluated coalition has its true value in the table
     if fresh:
         residuals[fresh] = oracle.evaluate(drawn[fresh]) - fit.predict(drawn[fresh])

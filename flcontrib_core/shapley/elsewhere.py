@@ -30,7 +30,7 @@ VARIABLE = "FLCONTRIB_SHAPIQ"
 
 
 @dataclass(frozen=True)
-class Task:
+class MethodBudget:
     """One method with one budget."""
 
     method: str
@@ -41,7 +41,7 @@ class Task:
 class TabulatedEstimate:
     """What a method made of one epoch's table."""
 
-    task: Task
+    task: MethodBudget
     epoch: int
     evaluations: int
     """Spent"""
@@ -50,14 +50,16 @@ class TabulatedEstimate:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EstimatesElsewhere:
     """All estimates, and why a method has none; a budget below what a method can use leaves a hole."""
 
     estimates: list[TabulatedEstimate]
     missing: dict[str, str]
 
 
-def estimate_elsewhere(python: str, tables: Mapping[int, FloatArray], tasks: Sequence[Task], seed: int) -> Answer:
+def estimate_elsewhere(
+    python: str, tables: Mapping[int, FloatArray], tasks: Sequence[MethodBudget], seed: int
+) -> EstimatesElsewhere:
     """Every task on every epoch's table, (2^n, utilities) in mask order, by a child of the interpreter ``python``.
 
     Raises SettingsError where it does not start, FLContribError with its last words where it fails.
@@ -77,10 +79,10 @@ def estimate_elsewhere(python: str, tables: Mapping[int, FloatArray], tasks: Seq
         if ended.returncode:
             last = ended.stderr.strip().splitlines()[-1:] or ["it said nothing"]
             raise FLContribError(f"{python} ended with code {ended.returncode}: {last[0]}")
-        return decode(Answer, json.loads(Path(folder, "answer.json").read_text()))
+        return decode(EstimatesElsewhere, json.loads(Path(folder, "answer.json").read_text()))
 
 
-def answer_here(tables: Mapping[int, FloatArray], tasks: Iterable[Task], seed: int) -> Answer:
+def answer_here(tables: Mapping[int, FloatArray], tasks: Iterable[MethodBudget], seed: int) -> EstimatesElsewhere:
     """The same in this process."""
     estimates: list[TabulatedEstimate] = []
     missing: dict[str, str] = {}
@@ -89,14 +91,14 @@ def answer_here(tables: Mapping[int, FloatArray], tasks: Iterable[Task], seed: i
         for epoch, table in tables.items():
             oracle = CoalitionOracle(TableGame(table, [str(u) for u in range(table.shape[1])]))
             try:
-                found = estimator.estimate(oracle, np.random.default_rng([seed, epoch]))
+                estimate = estimator.estimate(oracle, np.random.default_rng([seed, epoch]))
             except MissingPart as error:
                 missing[task.method] = str(error)
                 break
             except SettingsError:
                 break  # a budget below what the method can use
-            estimates.append(TabulatedEstimate(task, epoch, found.evaluations, found.values.tolist()))
-    return Answer(estimates, missing)
+            estimates.append(TabulatedEstimate(task, epoch, estimate.evaluations, estimate.values.tolist()))
+    return EstimatesElsewhere(estimates, missing)
 
 
 def _serve(folder: Path) -> None:
@@ -104,8 +106,8 @@ def _serve(folder: Path) -> None:
     order = json.loads((folder / "order.json").read_text())
     with np.load(folder / "tables.npz", allow_pickle=False) as stored:
         tables = {int(epoch): stored[epoch] for epoch in stored.files}
-    answer = answer_here(tables, [Task(**task) for task in order["tasks"]], order["seed"])
-    (folder / "answer.json").write_text(json.dumps(encode(Answer, answer)[0]))
+    answer = answer_here(tables, [MethodBudget(**task) for task in order["tasks"]], order["seed"])
+    (folder / "answer.json").write_text(json.dumps(encode(EstimatesElsewhere, answer)[0]))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ from flcontrib_core.vocabulary import (
     UtilityMatrix,
 )
 
+_CELLS_IN_CACHE = 1 << 18
+"""Outputs turned into logits at a time (1 MiB of float32)"""
+
 
 class GameView(Protocol):
     """A game as a surrogate fits it: where coalitions lie, their outputs, and what outputs are worth."""
@@ -78,8 +81,13 @@ class LogitView:
         return values, self._link.outputs(logits)
 
     def utilities(self, outputs: Float32Array | FloatArray) -> UtilityMatrix:
-        """What the game reads from the logits."""
-        return self._game.utilities_of_logits(self._link.logits(outputs))
+        """What the game reads from the logits, a cache's worth of them at a time."""
+        step = max(1, _CELLS_IN_CACHE // outputs.shape[1])
+        values = np.empty((len(outputs), len(self._oracle.utilities)))
+        for start in range(0, len(outputs), step):
+            some = slice(start, start + step)
+            values[some] = self._game.utilities_of_logits(self._link.logits(outputs[some]))
+        return values
 
 
 @runtime_checkable

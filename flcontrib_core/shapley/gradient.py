@@ -21,6 +21,7 @@ coalitions counts as if every client had its own share in it. Utilities that are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import comb
 
@@ -169,31 +170,41 @@ class _FixedWeights:
             without[row, self.rng.choice(others, size=size, replace=False)] = True
         joined = without.copy()
         joined[np.arange(checks), self.checked] = True
-        found = self.ledger.evaluate(np.concatenate([without, joined]))[:, self.column]
+        utilities = self.ledger.evaluate(np.concatenate([without, joined]))[:, self.column]
         degree = min(1, len(self.places) - 1)
         lines = np.polynomial.polynomial.polyfit(self.places, self.slopes, degree)
         predicted = np.polynomial.polynomial.polyval((sizes + 0.5) / n, lines[:, self.checked], tensor=False)
-        return np.asarray(found[checks:] - found[:checks] - predicted)
+        return np.asarray(utilities[checks:] - utilities[:checks] - predicted)
 
 
-class _AdaptiveWeights:
+class _Linearised:
+    """Adaptive weights: what is evaluated, the game linear at the aggregate, and what each player alone adds."""
+
+    def __init__(self, game: GradientGame, ledger: Ledger, column: int, larger: Sequence[CoalitionMatrix]) -> None:
+        self.game = game
+        n = ledger.oracle.players
+        self.shares = game.weights(everybody(n))[0]
+        self.slopes = game.loss_slopes(self.shares)
+        self.coalitions = np.concatenate([everybody(n), np.eye(n, dtype=bool), *larger])
+        # One batch: a small model's evaluation costs less than the call.
+        self.utilities = ledger.evaluate(self.coalitions)[:, column]
+        self.total = float(self.utilities[0])
+        self.constant = self.total - float(self.shares @ self.slopes)
+        self.alone = self.utilities[1 : n + 1] - self.constant - self.slopes
+        self.of_larger = np.split(self.utilities[n + 1 :], np.cumsum([len(some) for some in larger])[:-1])
+        """the utilities of each of ``larger``"""
+
+
+class _AdaptiveWeights(_Linearised):
     """Linear at the aggregate, second order from the singletons, checked on a ladder of sizes."""
 
     def __init__(
         self, options: Gradient, game: GradientGame, ledger: Ledger, column: int, rng: np.random.Generator
     ) -> None:
-        self.game = game
         n = ledger.oracle.players
-        self.shares = game.weights(everybody(n))[0]
-        self.slopes = game.loss_slopes(self.shares)
         self.sizes = ladder(n)
         self.rungs = [np.unique(random_coalitions_of_size(rng, options.per_size, n, s), axis=0) for s in self.sizes]
-        # One batch: a small model's evaluation costs less than the call.
-        found = ledger.evaluate(np.concatenate([everybody(n), np.eye(n, dtype=bool), *self.rungs]))[:, column]
-        self.total = float(found[0])
-        self.constant = self.total - float(self.shares @ self.slopes)
-        self.alone = found[1 : n + 1] - self.constant - self.slopes
-        self.on_rungs = np.split(found[n + 1 :], np.cumsum([len(some) for some in self.rungs])[:-1])
+        super().__init__(game, ledger, column, self.rungs)
 
     def values(self) -> tuple[FloatArray, FloatArray]:
         """(players,) values that add up to u(N), and their standard errors."""
@@ -206,9 +217,9 @@ class _AdaptiveWeights:
     def _second_order(self) -> tuple[float, FloatArray, FloatArray]:
         """The factor of Σ λ_j² r({j}) above size 1; the ladder's sizes and the deviation left unexplained at each."""
         crossed, squared, parts = 0.0, 0.0, []
-        for some, found in zip(self.rungs, self.on_rungs, strict=False):  # two players have no rung
+        for some, utilities in zip(self.rungs, self.of_larger, strict=False):  # two players have no rung
             weights = self.game.weights(some)
-            residual = found - self.constant - weights @ self.slopes
+            residual = utilities - self.constant - weights @ self.slopes
             predicted = weights**2 @ self.alone
             a, b = residual - residual.mean(), predicted - predicted.mean()
             crossed, squared = crossed + a @ b, squared + b @ b
@@ -218,32 +229,27 @@ class _AdaptiveWeights:
         return float(factor), np.array(self.sizes, dtype=float), np.array(left)
 
 
-class _EveryPair:
+class _EveryPair(_Linearised):
     """Few players with adaptive weights: second order from the players alone and from every pair."""
 
     def __init__(
         self, options: Gradient, game: GradientGame, ledger: Ledger, column: int, rng: np.random.Generator
     ) -> None:
-        self.game = game
         n = ledger.oracle.players
-        self.shares = game.weights(everybody(n))[0]
-        self.slopes = game.loss_slopes(self.shares)
         draw, count = random_coalitions_of_size, options.per_larger_size
         self.pairs = coalitions_of_size(n, 2)
         self.larger = np.concatenate(
             [np.zeros((0, n), dtype=bool), *(np.unique(draw(rng, count, n, s), axis=0) for s in range(3, n))]
         )
-        self.known = np.concatenate([everybody(n), np.eye(n, dtype=bool), self.pairs, self.larger])
-        self.found = ledger.evaluate(self.known)[:, column]
-        self.constant = float(self.found[0] - self.shares @ self.slopes)
-        self.alone = self.found[1 : n + 1] - self.constant - self.slopes
+        super().__init__(game, ledger, column, [self.pairs, self.larger])
+        self.of_pairs, self.of_sampled = self.of_larger
         self.joint = self._joint()
 
     def _joint(self) -> FloatArray:
         """(n, n) q_ij: what the pair {i, j} shows beyond its members alone."""
         n = len(self.shares)
         weights = self.game.weights(self.pairs)
-        residual = self.found[n + 1 : n + 1 + len(self.pairs)] - self.constant - weights @ self.slopes
+        residual = self.of_pairs - self.constant - weights @ self.slopes
         i, j = np.nonzero(self.pairs)[1].reshape(-1, 2).T
         rows = np.arange(len(self.pairs))
         joint = np.zeros((n, n))
@@ -257,15 +263,15 @@ class _EveryPair:
         return self.constant + weights @ self.slopes, halves
 
     def values(self) -> tuple[FloatArray, FloatArray]:
-        """(players,) values of the table that the known coalitions and the model fill; their standard errors."""
+        """(players,) values of the table that the evaluated coalitions and the model fill; their standard errors."""
         n, count = len(self.shares), len(self.larger)
-        linear, halves = self._orders(self.known[-count:]) if count else (np.zeros(0), np.zeros((0, 2)))
-        residual = self.found[len(self.found) - count :] - linear
+        linear, halves = self._orders(self.larger) if count else (np.zeros(0), np.zeros((0, 2)))
+        residual = self.of_sampled - linear
         factors = np.linalg.lstsq(halves, residual)[0]
         masks = np.arange(1, 1 << n)
         predicted, second = self._orders(coalitions_of_masks(masks, n))
         table = np.concatenate([[0.0], predicted + second @ factors])
-        table[self.known @ (1 << np.arange(n))] = self.found
+        table[self.coalitions @ (1 << np.arange(n))] = self.utilities
         values = shapley_from_table(table[:, None])[:, 0]
         if not count:
             return values, np.zeros(n)

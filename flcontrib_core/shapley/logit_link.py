@@ -44,17 +44,17 @@ class LogitLink:
         return cls(scale if usable else 1.0, logits.shape[1], logits.shape[2])
 
     def outputs(self, logits: LogitTensor) -> FloatArray:
-        """(coalitions, rows, classes) -> (coalitions, columns), float64."""
-        centred = _centred(logits).astype(np.float64)
+        """(coalitions, rows, classes) -> (coalitions, columns), float64; class by class, as logits are read."""
+        centred = _centred(logits).transpose(0, 2, 1).astype(np.float64, order="C")
         return np.arcsinh(centred.reshape(len(logits), -1) / self.scale)
 
     def logits(self, outputs: Float32Array | FloatArray) -> LogitTensor:
         """(coalitions, columns) -> centred logits (coalitions, rows, classes), float32."""
         # numpy's float32 exp is vectorised where its sinh is not; the cancellation near 0 costs 1e-7 of the scale.
-        grown = np.clip(outputs, -_STEEPEST, _STEEPEST).astype(np.float32)
+        grown = np.clip(outputs, -_STEEPEST, _STEEPEST).astype(np.float32, copy=False)
         np.exp(grown, out=grown)
         z = np.reciprocal(grown)
         np.subtract(grown, z, out=z)
         z *= np.float32(0.5 * self.scale)
-        z = z.reshape(len(outputs), self.rows, -1)
+        z = z.reshape(len(outputs), -1, self.rows).transpose(0, 2, 1)
         return np.concatenate([-z, z], axis=2) if self.classes == 2 else z

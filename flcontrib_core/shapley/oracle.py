@@ -173,6 +173,11 @@ class CoalitionOracle:
                 self.memory.keep_logits({key: self._logits[key] for key in missing})
         return self._values.gather(keys), np.stack([self._logits[key] for key in keys])
 
+    def known_logits(self, coalitions: CoalitionMatrix) -> LogitTensor | None:
+        """Their validation logits where all of them are in the memo."""
+        keys = self._keys(coalitions)
+        return np.stack([self._logits[key] for key in keys]) if all(key in self._logits for key in keys) else None
+
     def evaluated_coalitions(self) -> tuple[CoalitionMatrix, UtilityMatrix]:
         """Everything evaluated so far (∅ first), as a matrix and its values."""
         keys, values = self._values.everything()

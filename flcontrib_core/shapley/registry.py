@@ -73,10 +73,10 @@ def estimator_by_name(name: str, **options: object) -> Estimator:
     factory, preset = _factory(name)
     parameters = inspect.signature(factory).parameters
     if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        foreign = [option for option in options if option not in parameters]
-        if foreign:
+        unknown = [option for option in options if option not in parameters]
+        if unknown:
             own = ", ".join(option for option in parameters if option not in preset) or "none"
-            raise SettingsError(f"{name} has no option {', '.join(foreign)}; its options: {own}")
+            raise SettingsError(f"{name} has no option {', '.join(unknown)}; its options: {own}")
     return factory(**{**preset, **options})
 
 

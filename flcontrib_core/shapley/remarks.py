@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
 
 from flcontrib_core.tagged import Others, Tagged
 
 
-@dataclass(frozen=True)
-class ExactIsCheap(Tagged):
+class ExactIsCheap(Tagged, tag="exact-is-cheap"):
     """All coalitions were evaluated because that costs little."""
 
-    tag: ClassVar[str] = "exact-is-cheap"
     players: int
 
 
-@dataclass(frozen=True)
-class ExactIsNotCheap(Tagged):
+class ExactIsNotCheap(Tagged, tag="exact-is-not-cheap"):
     """All coalitions would cost too much: an estimate was made."""
 
-    tag: ClassVar[str] = "exact-is-not-cheap"
     players: int
 
 
-@dataclass(frozen=True)
-class EvaluationsPayForAll(Tagged):
+class EvaluationsPayForAll(Tagged, tag="evaluations-pay-for-all"):
     """The evaluations allowed pay for all coalitions, or not."""
 
-    tag: ClassVar[str] = "evaluations-pay-for-all"
     evaluations: int
     pay: bool
 
@@ -42,21 +34,17 @@ class Handling(StrEnum):
     ESTIMATED = "estimated"
 
 
-@dataclass(frozen=True)
-class LongUpdates(Tagged):
+class LongUpdates(Tagged, tag="long-updates"):
     """Participants whose update is more than ``ratio`` times the median length."""
 
-    tag: ClassVar[str] = "long-updates"
     clients: Others
     ratio: float
     handling: Handling
 
 
-@dataclass(frozen=True)
-class SurrogateFellShort(Tagged):
+class SurrogateFellShort(Tagged, tag="surrogate-fell-short"):
     """The surrogate's precision was not reached, or it cannot be trusted for some utilities."""
 
-    tag: ClassVar[str] = "surrogate-fell-short"
     untrusted: tuple[str, ...]
     """utilities; empty where only the precision was missed"""
     evaluations: int
@@ -65,66 +53,52 @@ class SurrogateFellShort(Tagged):
     """False: exact is out of reach, and the interval stays as wide as it is"""
 
 
-@dataclass(frozen=True)
-class SubmodelsNotFinite(Tagged):
+class SubmodelsNotFinite(Tagged, tag="submodels-not-finite"):
     """Sub-models whose logits are not finite were kept out of the fit."""
 
-    tag: ClassVar[str] = "submodels-not-finite"
     count: int
     first: Others
     """the clients of the first one"""
 
 
-@dataclass(frozen=True)
-class NoDifference(Tagged):
+class NoDifference(Tagged, tag="no-difference"):
     """Utilities in which the clients do not differ."""
 
-    tag: ClassVar[str] = "no-difference"
     utilities: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class IntervalWide(Tagged):
+class IntervalWide(Tagged, tag="interval-wide"):
     """Utilities whose interval is wider than ``precision`` standard deviations of the values."""
 
-    tag: ClassVar[str] = "interval-wide"
     utilities: tuple[str, ...]
     evaluations: int
     precision: float
 
 
-@dataclass(frozen=True)
-class BordersDrawn(Tagged):
+class BordersDrawn(Tagged, tag="borders-drawn"):
     """Too few evaluations for the exact borders of the strata: all sizes were drawn."""
 
-    tag: ClassVar[str] = "borders-drawn"
     evaluations: int
     needed: int
 
 
-@dataclass(frozen=True)
-class EmptyCells(Tagged):
+class EmptyCells(Tagged, tag="empty-cells"):
     """(player, size) cells without a draw, which take the mean of their size: the values are biased."""
 
-    tag: ClassVar[str] = "empty-cells"
     empty: int
     cells: int
 
 
-@dataclass(frozen=True)
-class Pilot(Tagged):
+class Pilot(Tagged, tag="pilot"):
     """Pairs of the pilot and pairs shared by the spread it saw; none where it saw no spread."""
 
-    tag: ClassVar[str] = "pilot"
     pairs: int
     shared: int | None
 
 
-@dataclass(frozen=True)
-class IncrementSmall(Tagged):
+class IncrementSmall(Tagged, tag="increment-small"):
     """Utilities that were skipped because the epoch moved them by less than the threshold."""
 
-    tag: ClassVar[str] = "increment-small"
     utilities: tuple[str, ...]
 
 
@@ -136,71 +110,55 @@ class Stop(StrEnum):
     EVALUATIONS = "evaluations"
 
 
-@dataclass(frozen=True)
-class SweepEnded(Tagged):
+class SweepEnded(Tagged, tag="sweep-ended"):
     """Why and after how many orders the sweeps ended."""
 
-    tag: ClassVar[str] = "sweep-ended"
     stop: Stop
     orders: int
 
 
-@dataclass(frozen=True)
-class Decayed(Tagged):
+class Decayed(Tagged, tag="decayed"):
     """Values multiplied by decay^epoch."""
 
-    tag: ClassVar[str] = "decayed"
     decay: float
     epoch: int
 
 
-@dataclass(frozen=True)
-class Orders(Tagged):
+class Orders(Tagged, tag="orders"):
     """Random orders that were walked."""
 
-    tag: ClassVar[str] = "orders"
     count: int
 
 
-@dataclass(frozen=True)
-class OrdersCut(Tagged):
+class OrdersCut(Tagged, tag="orders-cut"):
     """Orders were cut within this share of u(N): a bias that the standard error does not show."""
 
-    tag: ClassVar[str] = "orders-cut"
     share: float
 
 
-@dataclass(frozen=True)
-class GroupTests(Tagged):
+class GroupTests(Tagged, tag="group-tests"):
     """Group tests that were evaluated; with none, u(N) is shared equally."""
 
-    tag: ClassVar[str] = "group-tests"
     count: int
 
 
-@dataclass(frozen=True)
-class NeverObserved(Tagged):
+class NeverObserved(Tagged, tag="never-observed"):
     """Share of the coalitions on the walked orders that never took part together."""
 
-    tag: ClassVar[str] = "never-observed"
     orders: int
     share: float
 
 
-@dataclass(frozen=True)
-class LibraryMessage(Tagged):
+class LibraryMessage(Tagged, tag="library-message"):
     """What another library said, quoted: the one remark that is text."""
 
-    tag: ClassVar[str] = "library-message"
     library: str
     text: str
 
 
-@dataclass(frozen=True)
-class FromGradients(Tagged):
+class FromGradients(Tagged, tag="from-gradients"):
     """Values were read from gradients of the loss; other utilities have none."""
 
-    tag: ClassVar[str] = "from-gradients"
     gradients: int
     without: tuple[str, ...]
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from flcontrib_core.shapley.coalitions import coalitions_of_size
+from flcontrib_core.shapley.oracle import coalition_keys
 from flcontrib_core.shapley.simplex_features import SimplexFeatures
 from flcontrib_core.vocabulary import (
     CoalitionMatrix,
@@ -88,6 +90,103 @@ def _give_everybody_a_place(members: CoalitionMatrix, rng: np.random.Generator) 
                 break
 
 
+class ShapleySample:
+    """Sampled coalitions and what a function says of them, from which its Shapley values follow; it can grow."""
+
+    def __init__(
+        self,
+        predict: Callable[[CoalitionMatrix], UtilityMatrix],
+        weights: Callable[[CoalitionMatrix], CoalitionWeights],
+        features: SimplexFeatures,
+        players: int,
+        rng: np.random.Generator,
+    ) -> None:
+        """``predict`` has u(∅) = 0."""
+        self._predict, self._weights, self._features = predict, weights, features
+        self.players, self._rng = players, rng
+        self._whole = predict(np.ones((1, players), dtype=bool))[0]
+        self._of_features = features.shapley()
+        self._strata = [_Drawn.nothing(players, len(self._whole)) for _ in range(players - 1)]
+
+    def __len__(self) -> int:
+        return sum(len(drawn.coalitions) for drawn in self._strata)
+
+    def grow(self, samples: int) -> None:
+        """About ``samples`` coalitions in all; what was asked about stays."""
+        planned = sample_sizes(self.players, samples)
+        more = [self._further(size, int(planned[size])) for size in range(1, self.players)]
+        coalitions = np.concatenate(more)
+        values = self._predict(coalitions)
+        bounds = np.cumsum([0, *(len(some) for some in more)]).tolist()
+        for stratum, (start, stop) in enumerate(pairwise(bounds)):
+            if start < stop:
+                some = slice(start, stop)
+                features = self._features.values(self._weights(coalitions[some]))
+                self._strata[stratum] = self._strata[stratum].joined(_Drawn(coalitions[some], values[some], features))
+
+    def _further(self, size: int, planned: int) -> CoalitionMatrix:
+        """What to ask about next of one size. A size that is taken whole keeps what it has, each coalition once."""
+        drawn = self._strata[size - 1]
+        if len(drawn.coalitions) and planned >= math.comb(self.players, size):
+            seen = coalition_keys(drawn.coalitions)
+            once = np.unique(np.array(seen), return_index=True)[1]
+            self._strata[size - 1] = drawn.rows(np.sort(once))
+            everything, known = coalitions_of_size(self.players, size), set(seen)
+            fresh = [key not in known for key in coalition_keys(everything)]
+            return np.asarray(everything[np.array(fresh, dtype=bool)])
+        return balanced_coalitions(self._rng, max(0, planned - len(drawn.coalitions)), self.players, size)
+
+    def shapley(self) -> tuple[PlayerByUtility, PlayerByUtility]:
+        """(players, utilities) values and their sampling errors. Efficient to rounding: values sum to predict(N)."""
+        players = self.players
+        # What all coalitions of a size share cancels between members and others: every stratum is centred.
+        strata = [drawn.centred() for drawn in self._strata]
+        coefficients = _least_squares(strata, players)
+        estimate = self._of_features.T @ coefficients
+        variance = np.zeros_like(estimate)
+        for size, drawn in enumerate(strata, start=1):
+            left = drawn.values - drawn.features @ coefficients
+            count = len(drawn.coalitions)
+            with_player = drawn.coalitions.sum(axis=0)[:, None]
+            without = count - with_player
+            held = drawn.coalitions.T.astype(np.float64) @ left
+            estimate += (held / with_player - (left.sum(axis=0) - held) / without) / players
+            share_unseen = 1.0 - count / math.comb(players, size)
+            spread = (left**2).mean(axis=0) * share_unseen
+            variance += spread * (1 / with_player + 1 / without) / players**2
+        estimate += (self._whole - estimate.sum(axis=0)) / players
+        return estimate, np.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Coalitions of one size, what the function says of them, and their features."""
+
+    coalitions: CoalitionMatrix
+    values: UtilityMatrix
+    features: FloatArray
+
+    @classmethod
+    def nothing(cls, players: int, utilities: int) -> _Drawn:
+        return cls(np.zeros((0, players), dtype=bool), np.zeros((0, utilities)), np.zeros((0, 0)))
+
+    def joined(self, more: _Drawn) -> _Drawn:
+        if not len(self.coalitions):
+            return more
+        return _Drawn(
+            np.concatenate([self.coalitions, more.coalitions]),
+            np.concatenate([self.values, more.values]),
+            np.concatenate([self.features, more.features]),
+        )
+
+    def rows(self, some: IntArray) -> _Drawn:
+        return _Drawn(self.coalitions[some], self.values[some], self.features[some])
+
+    def centred(self) -> _Drawn:
+        means = self.values.mean(axis=0), self.features.mean(axis=0)
+        return _Drawn(self.coalitions, self.values - means[0], self.features - means[1])
+
+
 def sampled_shapley(
     predict: Callable[[CoalitionMatrix], UtilityMatrix],
     weights: Callable[[CoalitionMatrix], CoalitionWeights],
@@ -96,51 +195,26 @@ def sampled_shapley(
     samples: int,
     rng: np.random.Generator,
 ) -> tuple[PlayerByUtility, PlayerByUtility]:
-    """Shapley values of ``predict`` (u(∅) = 0) and their sampling errors, (players, utilities) each.
-
-    Efficient to rounding: the values sum to predict(N).
-    """
-    planned = sample_sizes(players, samples)
-    strata = [balanced_coalitions(rng, int(planned[size]), players, size) for size in range(1, players)]
-    coalitions = np.concatenate([*strata, np.ones((1, players), dtype=bool)])
-    values = predict(coalitions)
-    explained = features.values(weights(coalitions))
-    everyone = values[-1].copy()
-    bounds = np.cumsum([0, *(len(stratum) for stratum in strata)])
-    rows = [slice(a, b) for a, b in pairwise(bounds.tolist())]
-    # What all coalitions of a size share cancels between members and others: every stratum is centred.
-    for some in rows:
-        values[some] -= values[some].mean(axis=0)
-        explained[some] -= explained[some].mean(axis=0)
-    inner = slice(0, int(bounds[-1]))
-    importance = np.concatenate(
-        [np.full(len(s), math.sqrt((1 / k + 1 / (players - k)) / len(s))) for k, s in enumerate(strata, start=1)]
-    )
-    coefficients = _least_squares(explained[inner] * importance[:, None], values[inner] * importance[:, None])
-    left = values[inner] - explained[inner] @ coefficients
-    estimate = features.shapley().T @ coefficients
-    variance = np.zeros_like(estimate)
-    for size, (stratum, some) in enumerate(zip(strata, rows, strict=True), start=1):
-        with_player = stratum.sum(axis=0)[:, None]
-        without = len(stratum) - with_player
-        held = stratum.T.astype(np.float64) @ left[some]
-        total = left[some].sum(axis=0)
-        estimate += (held / with_player - (total - held) / without) / players
-        share_unseen = 1.0 - len(stratum) / math.comb(players, size)
-        spread = (left[some] ** 2).mean(axis=0) * share_unseen
-        variance += spread * (1 / with_player + 1 / without) / players**2
-    estimate += (everyone - estimate.sum(axis=0)) / players
-    return estimate, np.sqrt(variance)
+    """Shapley values of ``predict`` (u(∅) = 0) and their sampling errors, (players, utilities) each."""
+    sample = ShapleySample(predict, weights, features, players, rng)
+    sample.grow(samples)
+    return sample.shapley()
 
 
-def _least_squares(design: FloatArray, target: FloatArray) -> FloatArray:
+def _least_squares(strata: list[_Drawn], players: int) -> FloatArray:
     """(features, utilities) coefficients by normal equations with a trace of ridge: features may be collinear."""
-    normal = design.T @ design
-    scale = np.sqrt(np.diag(normal) / len(design))
+    count, utilities = strata[0].features.shape[1], strata[0].values.shape[1]
+    normal, target, rows = np.zeros((count, count)), np.zeros((count, utilities)), 0
+    for size, drawn in enumerate(strata, start=1):
+        weight = (1 / size + 1 / (players - size)) / len(drawn.coalitions)
+        normal += weight * (drawn.features.T @ drawn.features)
+        target += weight * (drawn.features.T @ drawn.values)
+        rows += len(drawn.coalitions)
+    scale = np.sqrt(np.diag(normal) / rows)
     scale[scale == 0] = 1.0
     normal /= np.outer(scale, scale)
-    normal[np.diag_indices_from(normal)] += _RIDGE * len(design)
-    return np.asarray(np.linalg.solve(normal, design.T @ target / scale[:, None]) / scale[:, None])
+    normal[np.diag_indices_from(normal)] += _RIDGE * rows
+    return np.asarray(np.linalg.solve(normal, target / scale[:, None]) / scale[:, None])
 
 
 def shapley_of_differences(coalitions: CoalitionMatrix, differences: UtilityMatrix) -> PlayerByUtility:

@@ -8,6 +8,7 @@ updates' Gram matrix gives: ‖F_S − F_R‖² = (λ(S) − λ(R)) ΔΔᵀ (λ(
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +27,8 @@ inverse is exponential far out, and an attacked epoch's loss was overshot ten-th
 _DEGENERATE = 1e-12
 _COLUMNS = 1024
 """Outputs corrected at a time"""
+_CELLS_IN_CACHE = 1 << 18
+"""Predicted outputs (1 MiB) that are bounded at a time: each pass over more than the cache holds waits for memory."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,11 @@ class SimplexPoints:
 
     def __len__(self) -> int:
         return len(self.weights)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """(coalitions,) |x(S)|²"""
+        return np.asarray((self.positions**2).sum(axis=1))
 
     def rows(self, which: np.ndarray | slice) -> SimplexPoints:
         """Some of the points."""
@@ -80,8 +88,8 @@ def similarity(a: SimplexPoints, b: SimplexPoints, length: float) -> FloatArray:
     of all lengths, was as good on loss and better on accuracy (see benchmarks/surrogate.py), and is cheaper.
     """
     squared = -2.0 * (a.positions @ b.positions.T)
-    squared += (a.positions**2).sum(axis=1)[:, None]
-    squared += (b.positions**2).sum(axis=1)[None, :]
+    squared += a.squares[:, None]
+    squared += b.squares[None, :]
     np.maximum(squared, 0.0, out=squared)
     squared *= 0.5 / length**2
     squared += 1.0
@@ -109,16 +117,24 @@ def choose_kernel(points: SimplexPoints, outputs: FloatArray) -> Kernel:
         points, outputs = points.rows(some), outputs[some]
     rows = len(points)
     products = outputs @ outputs.T
-    best, kernel = -np.inf, Kernel(1.0, float(NOISES[0]))
-    for length in LENGTHS:
-        values, vectors = np.linalg.eigh(similarity(points, points, float(length)))
+    found: dict[float, tuple[float, float]] = {}
+
+    def fit_noise(length: float) -> None:
+        values, vectors = np.linalg.eigh(similarity(points, points, length))
         spectrum = np.maximum(values, 0.0)[None, :] + NOISES[:, None]  # (noises, rows)
         power = np.maximum(np.einsum("ik,ik->k", vectors, products @ vectors), 0.0)
         scale = (power / spectrum).mean(axis=1) + 1e-300
         likelihood = -0.5 * rows * np.log(scale) - 0.5 * np.log(spectrum).sum(axis=1)
         winner = int(likelihood.argmax())
-        if likelihood[winner] > best:
-            best, kernel = float(likelihood[winner]), Kernel(float(length), float(NOISES[winner]))
+        found[length] = float(likelihood[winner]), float(NOISES[winner])
+
+    lengths = [float(length) for length in LENGTHS]
+    side_by_side(fit_noise, lengths)
+    best, kernel = -np.inf, Kernel(1.0, float(NOISES[0]))
+    for length in lengths:
+        likelihood, noise = found[length]
+        if likelihood > best:
+            best, kernel = likelihood, Kernel(length, noise)
     return kernel
 
 
@@ -147,8 +163,18 @@ class Regression:
     def predict(self, points: SimplexPoints) -> Float32Array:
         """(|points|, columns). The shares are formed in float64, the large product in float32."""
         predicted: Float32Array = self.shares(points).astype(np.float32) @ self._centred32
-        predicted += self.centre.astype(np.float32)
-        return np.clip(predicted, self._low.astype(np.float32), self._high.astype(np.float32), out=predicted)
+        centre, low, high = self._bounds32
+        step = max(1, _CELLS_IN_CACHE // len(centre))
+        for start in range(0, len(predicted), step):
+            some = predicted[start : start + step]
+            some += centre
+            np.minimum(np.maximum(some, low, out=some), high, out=some)
+        return predicted
+
+    @cached_property
+    def _bounds32(self) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """(columns,) centre, lowest and highest prediction."""
+        return self.centre.astype(np.float32), self._low.astype(np.float32), self._high.astype(np.float32)
 
     def leave_one_out(self) -> FloatArray:
         """(evaluated, columns) what the regression would say of each evaluated coalition without having seen it."""

@@ -13,7 +13,7 @@ from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.flagged import named_players
 from flcontrib_core.shapley.game_views import GameView
 from flcontrib_core.shapley.oracle import CoalitionOracle
-from flcontrib_core.shapley.sampled_shapley import sampled_shapley, shapley_of_differences
+from flcontrib_core.shapley.sampled_shapley import ShapleySample, shapley_of_differences
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures, FixedFeatures, SimplexFeatures
 from flcontrib_core.shapley.simplex_kernel import metric_factor, points_of
 from flcontrib_core.shapley.surrogate_design import PRIOR_KERNEL, Guide, Stratum, next_coalitions
@@ -25,7 +25,9 @@ from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, Pl
 SMALL_TABLE, LARGE_TABLE = 12, 16
 """Players up to which the predicted table is always filled, and up to which it is where that is worth its cost."""
 SAMPLES, _MOST_SAMPLES = 16384, 65536
-"""Coalitions whose prediction is sampled; the larger number where sampling alone is what is not precise enough."""
+"""Coalitions whose prediction is sampled; up to the larger number where sampling is what is not precise enough."""
+_AMPLE = 1.1
+"""So many times what the sampling error asks for is sampled, because that error is an estimate itself."""
 _DESIGN, _ERROR, _VALUES = 1, 2, 3
 """Independent random streams, so that what one part draws never moves another."""
 _READING = 32
@@ -91,6 +93,7 @@ class SurrogateFit:
         self.players = n = oracle.players
         self._known_features: SimplexFeatures | None = None
         self._known_errors: tuple[int, PlayerByUtility] | None = None
+        self._known_sample: tuple[int, ShapleySample] | None = None
         whole = [(Stratum(flagged, None), metric_factor(prior.gram))]
         start = [everybody(n), np.eye(n, dtype=bool)]
         self.fits = [(np.ones(len(steps), dtype=bool), whole)]
@@ -165,7 +168,7 @@ class SurrogateFit:
             values[:, mask] = model.predict(coalitions)[:, mask]
         return values
 
-    def values(self, samples: int = SAMPLES) -> tuple[PlayerByUtility, PlayerByUtility]:
+    def values(self) -> tuple[PlayerByUtility, PlayerByUtility]:
         """(players, utilities) Shapley values of the completed game, and their sampling errors (0 from a table)."""
         evidence, n = self.evidence, self.players
         if self._fills_table():
@@ -176,17 +179,21 @@ class SurrogateFit:
             values = shapley_from_table(table)
             errors = np.zeros_like(values)
         else:
-            values, errors = self._sampled(samples)
+            values, errors = self._sample().shapley()
             missed = evidence.values - self.predict(evidence.coalitions)
             values = values + shapley_of_differences(evidence.coalitions, missed)
         whole = evidence.values[evidence.coalitions.all(axis=1)][0]
         return values + (whole - values.sum(axis=0)) / n, errors
 
-    def _sampled(self, samples: int) -> tuple[PlayerByUtility, PlayerByUtility]:
-        """Shapley values of what the fits predict, from a sample of coalitions, and their sampling errors."""
-        rng = np.random.default_rng([self.seed, _VALUES])
-        shares = self.view.weights(everybody(self.players))[0]
-        return sampled_shapley(self.predict, self.view.weights, self._features(shares), self.players, samples, rng)
+    def _sample(self) -> ShapleySample:
+        """A sample of what the fits predict; it stays, and may grow, until more is evaluated."""
+        if self._known_sample is None or self._known_sample[0] != len(self.evidence):
+            rng = np.random.default_rng([self.seed, _VALUES])
+            shares = self.view.weights(everybody(self.players))[0]
+            sample = ShapleySample(self.predict, self.view.weights, self._features(shares), self.players, rng)
+            sample.grow(SAMPLES)
+            self._known_sample = len(self.evidence), sample
+        return self._known_sample[1]
 
     def _features(self, shares: FloatArray) -> SimplexFeatures:
         if self._known_features is None:
@@ -202,20 +209,28 @@ class SurrogateFit:
     def check(self, precision: float) -> Check:
         """Values, errors, and whether they are precise enough. Predictions are sampled more densely where their sample
         is all that stands in the way: further evaluations would not make it any denser."""
-        check = self._checked(precision, SAMPLES)
-        if check.wide.any() and not self._fills_table():
-            known = 1.96 * self.errors().max(axis=0) <= precision * check.values.std(axis=0)
-            if (known | ~check.wide).all():
-                return self._checked(precision, _MOST_SAMPLES)
-        return check
+        while True:
+            values, sampling = self.values()
+            errors = np.hypot(self.errors(), sampling)
+            allowed = precision * values.std(axis=0) / 1.96
+            flat = values.std(axis=0) <= self._flat_below()
+            wide = ~((errors.max(axis=0) <= allowed) | flat)
+            wanted = self._samples_wanted(sampling[:, wide], allowed[wide], self.errors()[:, wide])
+            if wanted is None:
+                return Check(values, errors, flat, wide)
+            self._sample().grow(wanted)
 
-    def _checked(self, precision: float, samples: int) -> Check:
-        values, sampling = self.values(samples)
-        errors = np.hypot(self.errors(), sampling)
-        spread = values.std(axis=0)
-        flat = spread <= self._flat_below()
-        precise = 1.96 * errors.max(axis=0) <= precision * spread
-        return Check(values, errors, flat, ~(precise | flat))
+    def _samples_wanted(self, sampling: PlayerByUtility, allowed: FloatArray, errors: PlayerByUtility) -> int | None:
+        """How many predictions bring the wide utilities within what is allowed; None where no sample would, or the
+        largest does not."""
+        if self._fills_table() or not len(allowed):
+            return None
+        room = allowed**2 - errors**2
+        if not (room > 0).all():
+            return None
+        sample = self._sample()
+        wanted = min(_MOST_SAMPLES, int(_AMPLE * len(sample) * float((sampling**2 / room).max())))
+        return wanted if wanted > _AMPLE * len(sample) else None
 
     def _fills_table(self) -> bool:
         evaluated, columns = self.evidence.outputs.shape

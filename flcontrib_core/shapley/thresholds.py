@@ -28,6 +28,6 @@ def utility_units(ledger: Ledger, units: ThresholdUnits) -> FloatArray:
     if units == "range" and not UNIT_RANGE.issuperset(oracle.utilities):
         seen = ledger.evaluate(np.concatenate([everybody(oracle.players), np.eye(oracle.players, dtype=bool)]))
         spread = np.maximum(seen.max(axis=0), 0.0) - np.minimum(seen.min(axis=0), 0.0)
-        foreign = np.array([name not in UNIT_RANGE for name in oracle.utilities])
-        scale[foreign] = spread[foreign]
+        unitless = np.array([name not in UNIT_RANGE for name in oracle.utilities])
+        scale[unitless] = spread[unitless]
     return scale

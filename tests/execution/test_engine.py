@@ -16,9 +16,10 @@ import pytest
 
 from flcontrib_core.errors import RunLogError, SettingsError
 from flcontrib_core.execution import engine as engines
-from flcontrib_core.execution.engine import Execution, Placed, PooledEngine, WorkerLost, usual_workers
+from flcontrib_core.execution.engine import Execution, InProcess, Placed, PooledEngine, WorkerLost, usual_workers
 from flcontrib_core.execution.local import ProcessEngine
 from flcontrib_core.games.evaluator import Evaluator
+from flcontrib_core.games.feature_major import FeatureMajorExecutor
 from flcontrib_core.history import assess as assessing
 from flcontrib_core.history import epoch_stream, shared_epoch, whole_run
 from flcontrib_core.history.assess import assess_contributions
@@ -151,6 +152,34 @@ def test_one_epoch_is_shared_by_all_workers_and_has_its_bits(
     assert same(spread, assess_contributions(logs["folder"], settings))
 
 
+@pytest.mark.parametrize("estimator", ["exact", "surrogate"])
+def test_threads_share_a_lone_epoch_without_a_process_and_have_its_bits(
+    logs: dict[str, RunLog], monkeypatch: pytest.MonkeyPatch, estimator: str
+) -> None:
+    run, settings = logs["folder"], AssessSettings(estimator=estimator)
+    run = replace(run, epochs=run.epochs[:1])
+    alone = assess_contributions(run, settings)
+    twins: list[object] = []
+    kept = FeatureMajorExecutor.twin
+
+    def noted(executor: FeatureMajorExecutor) -> FeatureMajorExecutor:
+        twins.append(kept(executor))
+        return kept(executor)
+
+    def no_pool(engine: ProcessEngine) -> Any:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(epoch_stream, "EPOCH_MULTIPLY_ADDS", 0.0)
+    monkeypatch.setattr(FeatureMajorExecutor, "twin", noted)
+    monkeypatch.setattr(ProcessEngine, "_new_pool", no_pool)
+    assert same(assess_contributions(run, settings, workers=2), alone)
+    assert twins
+    twins.clear()
+    monkeypatch.setattr(assessing, "open_engine", lambda where, shared, adds=None: InProcess(shared, threads=3))
+    assert same(assess_contributions(run, settings), alone)
+    assert twins
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_worker_that_does_not_reach_the_log_is_brought_the_numbers(
     logs: dict[str, RunLog], opened: list[Elsewhere], monkeypatch: pytest.MonkeyPatch, shared: bool
@@ -233,7 +262,7 @@ def test_work_that_is_not_worth_a_process_is_done_here() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"workers": 0}, "0 workers"), ({"gpus": -1.0}, "-1.0 GPUs"), ({"address": "a:1"}, "--engine ray")],
+    [({"workers": 0}, "0 workers"), ({"gpus": -1.0}, "-1.0 GPUs"), ({"address": "a:1"}, "choose the engine 'ray'")],
 )
 def test_what_cannot_be_asked_of_an_engine_is_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):

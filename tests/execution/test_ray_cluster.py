@@ -24,7 +24,7 @@ from tests.patience import PATIENCE_SECONDS
 
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingPart, match=r"pip install 'flcontrib\[ray\]', or use --engine local"):
+    with pytest.raises(MissingPart, match=r"pip install 'flcontrib\[ray\]', or choose the engine 'local'"):
         open_engine(Execution(2, "ray"), 1)
 
 
@@ -120,8 +120,8 @@ def test_two_nodes_have_the_bits_of_a_local_assessment_also_when_one_is_killed()
         "nodes": 2,
         "equal": {"exact": True, "surrogate": True, "gtg": True},
         "gpu_of_a_task": [0],
-        "gpus_too_many": "each task asks for 5 GPUs and the cluster has 1; ask for none, or start its nodes with "
-        "--num-gpus",
+        "gpus_too_many": "each task asks for 5 GPUs and the cluster has 1; ask for none, or start Ray on its nodes "
+        "with GPUs",
         "workers_by_default": 2,
         "given_up": True,
         "equal_without_a_node": True,

@@ -63,7 +63,7 @@ def test_given_logits_save_the_evaluations() -> None:
     updates = 0.3 * np.random.default_rng(2).standard_normal((3, len(base))).astype(np.float32)
     game = EpochGame(base, updates, [1, 5, 9], evaluator)
     _, logits = game.evaluate_with_logits(np.vstack([np.zeros((1, 3)), np.eye(3)]).astype(bool))
-    given = observe_epoch(game, 1, None, 0, base_logits=logits[0], solo_logits=logits[1:])
+    given = observe_epoch(game, 1, None, 0, solo_logits=logits[1:])
     own = observe_epoch(game, 1, None, 0)
     for field in fields(EpochObservation):
         np.testing.assert_array_equal(getattr(given, field.name), getattr(own, field.name))

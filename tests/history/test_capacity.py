@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from flcontrib_core.bundled_files import bundled
 from flcontrib_core.cli import flcontrib
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.history.capacity import Federation, Machine, capacity, federation_of, standing_questions
+from flcontrib_core.history.capacity import FederationSize, Machine, capacity, federation_of, standing_questions
 from flcontrib_core.history.measurement import Pace, RunMeasurement
 
 PLAYERS, ROWS, PARAMETERS = 6, 100, 1000
@@ -47,7 +47,7 @@ def test_hours_follow_epochs_and_parameters_and_bytes_follow_participants() -> N
 
 
 def test_machines_follow_the_deadline_and_memory_bounds_the_workers_of_one() -> None:
-    wanted = Federation(10_000, 100, 1000, 100_000_000)
+    wanted = FederationSize(10_000, 100, 1000, 100_000_000)
     found = capacity(MEASURED, wanted, within_hours=24.0, machine=Machine(8, 256 << 30))
     assert found.workers_per_node == (256 << 30) // found.process_bytes < 8
     assert found.nodes > 1
@@ -60,7 +60,7 @@ def test_machines_follow_the_deadline_and_memory_bounds_the_workers_of_one() -> 
 @pytest.mark.parametrize("wrong", [(10, 11, 1, 1), (10, 0, 1, 1), (10, 1, 0, 1), (10, 1, 1, 0)])
 def test_a_federation_that_cannot_be_is_refused(wrong: tuple[int, int, int, int]) -> None:
     with pytest.raises(SettingsError, match="each is at least one"):
-        Federation(*wrong)
+        FederationSize(*wrong)
 
 
 def test_a_table_needs_no_capacity() -> None:

@@ -254,7 +254,7 @@ def test_a_wrong_initial_model(federation: Federation, tmp_path: Path) -> None:
         SIZES[c] / 1200 * trained[c] for c in SIZES).astype(np.float32))  # fmt: skip
     (rule,) = [w for w in meaning.warnings if w.code == "W_AGGREGATE_RULE"]
     assert "another initial model" in rule.found
-    assert rule.where == "epochs 1"
+    assert rule.where == "epoch 1"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from flcontrib_core.errors import FLContribError, SettingsError
 from flcontrib_core.execution.children import python_command
-from flcontrib_core.shapley.elsewhere import VARIABLE, Task, answer_here, estimate_elsewhere
+from flcontrib_core.shapley.elsewhere import VARIABLE, MethodBudget, answer_here, estimate_elsewhere
 from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.shapiq_adapter import Shapiq
 from tests.shapley.closed_form import random_table, table_game
@@ -28,7 +28,7 @@ def tables(players: int = 7) -> dict[int, np.ndarray]:
 
 
 def test_a_child_gives_the_values_that_an_assessment_gives_here() -> None:
-    tasks = [Task("shapiq:SVARM", 40), Task("complementary", 30)]
+    tasks = [MethodBudget("shapiq:SVARM", 40), MethodBudget("complementary", 30)]
     answer = estimate_elsewhere(python_command()[0], tables(), tasks, seed=3)
     assert answer == answer_here(tables(), tasks, seed=3)
     assert [(e.task, e.epoch, e.evaluations) for e in answer.estimates[:2]] == [(tasks[0], 1, 40), (tasks[0], 4, 40)]
@@ -39,25 +39,29 @@ def test_a_child_gives_the_values_that_an_assessment_gives_here() -> None:
 
 
 def test_what_the_other_python_lacks_is_named_and_what_a_budget_cannot_buy_left_out() -> None:
-    answer = answer_here(tables(), [Task("shapiq:ShaplEIG", 20), Task("surrogate", 20), Task("monte-carlo", 1)], 0)
+    answer = answer_here(
+        tables(),
+        [MethodBudget("shapiq:ShaplEIG", 20), MethodBudget("surrogate", 20), MethodBudget("monte-carlo", 1)],
+        0,
+    )
     assert set(answer.missing) == {"shapiq:ShaplEIG", "surrogate"}  # the latter reads logits, which no table has
     assert answer.estimates == []
 
 
 def test_an_interpreter_that_does_not_start_is_refused() -> None:
     with pytest.raises(SettingsError, match=f"{VARIABLE} names .*nowhere"):
-        estimate_elsewhere("/nowhere/python", tables(), [Task("complementary", 30)], seed=0)
+        estimate_elsewhere("/nowhere/python", tables(), [MethodBudget("complementary", 30)], seed=0)
 
 
 def test_a_child_that_fails_is_heard() -> None:
     with pytest.raises(FLContribError, match=r"ended with code 1: .*magic"):
-        estimate_elsewhere(python_command()[0], tables(), [Task("magic", 30)], seed=0)
+        estimate_elsewhere(python_command()[0], tables(), [MethodBudget("magic", 30)], seed=0)
 
 
 @pytest.mark.skipif(not NEWEST, reason=f"needs `make shapiq` (Python 3.12), or its interpreter in {VARIABLE}")
 def test_the_newest_of_shapiq_come_near_without_torch() -> None:
     names = ("LeverageSHAP", "RegressionMSR", "OddSHAP", "ShaplEIG")
-    answer = estimate_elsewhere(NEWEST, tables(), [Task(f"shapiq:{name}", 100) for name in names], seed=0)
+    answer = estimate_elsewhere(NEWEST, tables(), [MethodBudget(f"shapiq:{name}", 100) for name in names], seed=0)
     assert set(answer.missing) == {"shapiq:ShaplEIG"}
     assert len(answer.estimates) == 6
     for estimate in answer.estimates:

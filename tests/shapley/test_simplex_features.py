@@ -10,6 +10,7 @@ import pytest
 from flcontrib_core.shapley.coalitions import coalitions_of_masks
 from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.sampled_shapley import (
+    ShapleySample,
     balanced_coalitions,
     sample_sizes,
     sampled_shapley,
@@ -133,6 +134,35 @@ def test_any_function_is_valued_within_its_sampling_error() -> None:
         scores.append((values - truth) / errors)
     assert 0.6 < np.std(scores) < 1.3
     assert abs(np.mean(scores)) < 0.3
+
+
+def test_a_sample_that_grows_asks_only_for_what_is_new_and_errs_less() -> None:
+    rng = np.random.default_rng(4)
+    sizes = rng.integers(5, 50, size=13).astype(float)
+    table = rng.normal(size=(1 << 13, 1)) + np.sin(6 * every_coalition(13) @ rng.random((13, 1)))
+    table[0] = 0.0
+    truth = shapley_from_table(table)
+    asked: list[int] = []
+
+    def predict(coalitions: CoalitionMatrix) -> FloatArray:
+        asked.append(len(coalitions))
+        return np.asarray(table[coalitions @ (1 << np.arange(13))])
+
+    features = AdaptiveFeatures(sizes, rng.normal(size=(13, 4)))
+    sample = ShapleySample(predict, lambda s: adaptive(s, sizes), features, 13, np.random.default_rng(0))
+    errors = []
+    for wanted in (300, 1000, 4000):
+        sample.grow(wanted)
+        values, error = sample.shapley()
+        errors.append(error.max())
+        assert (np.abs(values - truth) <= 4.5 * error + 1e-9).all()
+    assert errors[0] > 1.5 * errors[1] > 2.0 * errors[2]
+    assert sum(asked) < 1.2 * 4000  # a size that is taken whole in the end had some coalitions drawn twice
+    sample.grow(1 << 14)  # every size whole, each coalition once
+    values, error = sample.shapley()
+    assert len(sample) == (1 << 13) - 2
+    assert np.abs(values - truth).max() < 1e-9
+    assert error.max() == 0
 
 
 def test_sample_sizes_stay_near_the_request_and_within_what_there_is() -> None:
