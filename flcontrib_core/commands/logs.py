@@ -1,4 +1,4 @@
-"""``check``: is this log sound?"""
+"""``check``: validates a log and names every fault."""
 
 from __future__ import annotations
 
@@ -39,36 +39,38 @@ def check(
     Where the log has a model and validation rows, the global model is rebuilt from it: its loss and accuracy per
     epoch, and a warning where it does not learn or another reading of the log would make a better model.
     """
-    from flcontrib_core.runs.bundle import check_run_log
+    from flcontrib_core.runs.bundle import check_run_log, is_table
 
     treat: NonFinite = "absent" if nonfinite == "absent" else "refuse"
-    found = check_run_log(run, nonfinite=treat, lower_is_better=lower_is_better)
+    result = check_run_log(run, nonfinite=treat, lower_is_better=lower_is_better)
     meaning = None
-    if found.ok and not no_model:
+    if result.ok and not no_model and not is_table(run):  # a table has no model: its check need not load what reads one
         from flcontrib_core.history import read_meaning_apart
 
         meaning = read_meaning_apart(run, treat)
     if as_json:
-        print_json(found.to_json() | {"model": None if meaning is None else meaning.to_json()})
+        print_json(result.to_json() | {"model": None if meaning is None else meaning.to_json()})
     else:
-        _print_check(found, meaning)
-    if not found.ok:
+        _print_check(result, meaning)
+    if not result.ok:
         context.exit(2)
 
 
-def _print_check(found: CheckResult, meaning: LogMeaning | None) -> None:
+def _print_check(result: CheckResult, meaning: LogMeaning | None) -> None:
     from flcontrib_core.words import problem_groups
+    from flcontrib_core.words.numbers import several
 
     more = () if meaning is None else meaning.warnings
-    for kind, problems in (("error", found.errors), ("warning", (*found.warnings, *more))):
+    for kind, problems in (("error", result.errors), ("warning", (*result.warnings, *more))):
         for group in problem_groups(problems):
             click.echo(f"{kind} {group.sentence()}", err=True)
-    if not found.ok:
-        click.echo(f"refused: {len(found.errors)} faults", err=True)
+    if not result.ok:
+        click.echo(f"refused: {several(len(result.errors), 'problem')}", err=True)
         return
-    most = max(found.participants, default=0)
-    click.echo(f"sound: {len(found.clients)} clients, {found.epochs} epochs, up to {most} per epoch")
-    click.echo(f"digest {found.digest}")
+    most = max(result.participants, default=0)
+    size = f"{several(len(result.clients), 'client')}, {several(result.epochs, 'epoch')}"
+    click.echo(f"sound: {size}, up to {most} per epoch")
+    click.echo(f"digest {result.digest}")
     if meaning is not None and (curve := meaning.curve) is not None:
         click.echo("the global model, rebuilt from the log:")
         click.echo(f"  {'epoch':>6} {curve.names[0]:>9} {curve.names[1]:>9}")

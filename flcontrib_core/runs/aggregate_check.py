@@ -6,7 +6,7 @@ import numpy as np
 
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.log_checks import EpochFacts
-from flcontrib_core.runs.problems import problem, span
+from flcontrib_core.runs.problems import epochs_named, problem
 from flcontrib_core.runs.run_log import EpochRecord
 from flcontrib_core.runs.tensors import Block
 from flcontrib_core.vocabulary import Float32Array, FloatArray
@@ -95,7 +95,7 @@ def aggregate_evidence(differences: dict[int, float]) -> list[Problem]:
     return [
         problem(
             "W_AGGREGATE",
-            f"epochs {span(sorted(differences))}",
+            epochs_named(sorted(differences)),
             f"a stored server model up to {differences[worst]:.3g} (largest absolute difference, epoch {worst}) away "
             "from the weighted mean of the updates",
         )

@@ -1,4 +1,4 @@
-"""Where do untrusted bytes enter? Here, and nowhere else.
+"""Reading a log: here untrusted bytes enter, and nowhere else.
 
 ``read_run_log`` opens a run directory, a ``.flrun`` zip, or a CSV or Parquet table, and either gives a run whose every
 part was checked or raises ``RunLogError`` with all the problems it found. ``check_run_log`` gives the same answer as a

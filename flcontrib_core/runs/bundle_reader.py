@@ -1,4 +1,4 @@
-"""Is this directory or archive a federated run, and what does it hold?
+"""Checks a directory or archive as a federated run, and gives what it holds.
 
 One pass through the log in the order in which its parts depend on each other. A fault in one part does not stop the
 others from being read, so that whoever wrote the log sees everything that is wrong with it at once. Each file's bytes

@@ -1,4 +1,4 @@
-"""How does a run's folder become one ``.flrun`` file?
+"""Packs a run's folder into one ``.flrun`` file.
 
 The same files always give the same bytes: names sorted, one fixed time, no trace of the machine. The file appears
 under its name only when it is whole.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 
 from flcontrib_core.errors import Problem
-from flcontrib_core.runs.problems import problem, shown, span
+from flcontrib_core.runs.problems import epochs_named, problem, shown
 
 TAKEN, CONTESTED, RENAMED, MOVED, TWICE = "taken", "contested", "renamed", "moved", "twice"
 CLAIM_KINDS = {
@@ -55,7 +55,7 @@ def claim_evidence(claims: Iterable[tuple[int, IdentityClaim]], ids: Collection[
         bound = f" (node {shown(first.other_node)})" if first.other_node and first.other_node != first.node else ""
         hashes = [f"sha256 {h[:16]}…" for h in (first.update, first.other_update) if h]
         found = (
-            f"in epochs {span([epoch for epoch, _ in made])} node {shown(first.node)} answered as {shown(claimed)}: "
+            f"in {epochs_named([epoch for epoch, _ in made])} node {shown(first.node)} answered as {shown(claimed)}: "
             f"{CLAIM_KINDS[kind]}{bound}; recorded as {shown(client)}"
             + (f"; updates {' and '.join(hashes)}" if hashes else "")
         )
@@ -71,4 +71,4 @@ def gap_evidence(gaps: Iterable[tuple[int, str]]) -> list[Problem]:
     told = list(gaps)
     if not told:
         return []
-    return [problem("W_GAP", f"epochs {span([epoch for epoch, _ in told])}", f"not recorded: {shown(told[0][1])}")]
+    return [problem("W_GAP", epochs_named([epoch for epoch, _ in told]), f"not recorded: {shown(told[0][1])}")]

@@ -1,4 +1,4 @@
-"""Could two client names be mistaken for one another by a reader?
+"""Finds client names that a reader could mistake for one another.
 
 A small table of look-alikes (Cyrillic, Greek, and the usual digits) is enough for a warning; it is not the full
 Unicode confusables list, and nothing is refused because of it.
@@ -51,7 +51,9 @@ class _Signs:
         return " ".join(identity.translate(self._seen_as).replace("rn", "m").split())
 
     def odd(self, identity: str) -> bool:
-        """Does the name hold invisible signs, or Latin letters beside Cyrillic or Greek ones?"""
+        """Does the name hold invisible signs, nothing else than spaces, or Latin letters beside Cyrillic or Greek?"""
+        if identity.isspace():
+            return True
         if self.invisible and not self.invisible.isdisjoint(identity):
             return True
         mixed = bool(self._others) and not self._others.isdisjoint(identity)
@@ -76,7 +78,13 @@ def skeleton(identity: str) -> str:
     return _Signs([identity]).skeleton(identity)
 
 
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+"""Letters and marks that are drawn as nothing."""
+
+
 def _invisible(character: str) -> bool:
+    if character in _BLANK or unicodedata.name(character, "").startswith("VARIATION SELECTOR"):
+        return True
     return unicodedata.category(character) in ("Cf", "Cc") and not character.isspace()
 
 
@@ -84,8 +92,11 @@ def confusable_evidence(identities: Sequence[str]) -> list[Problem]:
     """A warning per group of ids that look alike, and per id with invisible signs or letters of two scripts."""
     signs = _Signs(identities)
     alike: dict[str, list[str]] = {}
+    skeletons: dict[str, str] = {}
     for identity in identities:
-        alike.setdefault(signs.skeleton(identity), []).append(identity)
+        # Capitals first: a capital I looks like a small l, and yet SITE and site are one name to most people.
+        seen = skeletons.setdefault(identity.casefold(), signs.skeleton(identity))
+        alike.setdefault(seen, []).append(identity)
     problems: list[Problem] = []
     for group in alike.values():
         if len(group) > 1:

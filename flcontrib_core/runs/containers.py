@@ -1,4 +1,4 @@
-"""Where do a log's bytes lie: in a directory or in one zip file?
+"""Containers of a log's bytes: a directory, or one zip file.
 
 Both give the same two answers – which files with which sizes, and a stream of one file's bytes – so that everything
 above them reads a directory and a bundle alike. A container is checked when it is opened; nothing is ever extracted.

@@ -1,9 +1,10 @@
-"""How do the rows ``epoch, client, utility …`` become a history with three states: computed, absent, not computed?"""
+"""Rows ``epoch, client, utility …`` as a history with three states: computed, absent, not computed."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,7 @@ class ContributionRows:
         for row, client in enumerate(rows.keys) if set(rows.keys).difference(known) else ():
             if client not in known:
                 try:
-                    self._clients.position(client, rows.where(row, "client"))
+                    self._clients.position(client, partial(rows.where, row, "client"))
                 except RunLogError as refused:
                     faults.add(row, refused.problems[0])
         odd = ~(np.isfinite(rows.values) | rows.empty).all(axis=1)

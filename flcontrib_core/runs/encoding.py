@@ -1,4 +1,4 @@
-"""Which bytes is a federated run made of?
+"""The bytes a federated run is made of.
 
 Pure functions without a file in sight. The recorder writes what they return; the simulator's in-memory runs only
 hash it, so that both carry the same digest. Equal content always gives equal bytes.

@@ -1,4 +1,4 @@
-"""Who took part in each epoch, as epochs.jsonl tells it line by line?"""
+"""Reads epochs.jsonl line by line: who took part in each epoch."""
 
 from __future__ import annotations
 

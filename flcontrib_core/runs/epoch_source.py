@@ -1,4 +1,4 @@
-"""How does a checked log give its numbers back, one epoch at a time?"""
+"""Gives a checked log's numbers back, one epoch at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the updates of every epoch sound, and what do they show? One pass over each epoch's file answers both."""
+"""One pass over every epoch's file: whether its updates are sound, and what they show."""
 
 from __future__ import annotations
 

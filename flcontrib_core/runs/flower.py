@@ -13,6 +13,7 @@ is its name. A name is bound to the first node that gave it: see ``identities``.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -99,8 +100,14 @@ def record(
             f"{type(strategy).__name__} is not a Flower strategy: it has neither configure_train and aggregate_train "
             "nor configure_fit and aggregate_fit"
         )
-    strategy.recording = recording  # type: ignore[attr-defined]
+    strategy.recording = _announced(recording)  # type: ignore[attr-defined]
     return strategy
+
+
+def _announced(recording: LiveRecording) -> LiveRecording:
+    """Says where in Flower's own log: under ``flwr run`` the working folder is wherever the SuperLink was started."""
+    logging.getLogger("flwr").info("recording this training into %s", recording.path.absolute())
+    return recording
 
 
 class _Names:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flcontrib_core.runs.problems import refusal
+from flcontrib_core.runs.problems import refusal, shown
 
 TENSORS = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".safetensors")
 MOST_FILES = 20_000
@@ -57,8 +57,15 @@ class Layout:
 def read_layout(folder: Path) -> Layout:
     """Looks at every file below the folder; nothing is opened but small tables of counts."""
     layout = Layout()
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    files = [p for p in files if not any(part.startswith(_HIDDEN) for part in p.relative_to(folder).parts)]
+    found = sorted(folder.rglob("*"))
+    found = [p for p in found if not any(part.startswith(_HIDDEN) for part in p.relative_to(folder).parts)]
+    files = [path for path in found if path.is_file() and not path.is_symlink()]
+    for path in sorted(set(found).difference(files)):
+        # Left out without a word, a client's file would make the client absent.
+        if path.suffix.lower() in TENSORS and (path.is_symlink() or not path.is_dir()):
+            raise refusal("E_FILE_TYPE", shown(str(path.relative_to(folder))), "a link, pipe or device")
+        if path.is_symlink():
+            layout.unclear.append(path)
     if len(files) > MOST_FILES:
         raise refusal("E_IMPORT:cost", str(folder), f"{len(files)} files", f"at most {MOST_FILES}")
     named = [(path, *_words(path.relative_to(folder))) for path in files if path.suffix.lower() in TENSORS]

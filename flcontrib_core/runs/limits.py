@@ -1,4 +1,4 @@
-"""How large may each part of an untrusted run log be, before any memory is taken for it?
+"""Limits of every part of an untrusted run log, checked before any memory is taken for it.
 
 Every cap of the reader stands here, so that the promise "at most 256 MB beside the two epochs in use" can be added up
 in one place. A cap is chosen well above what a real log needs (10 000 clients × 50 epochs fits everywhere).
@@ -71,6 +71,8 @@ _UPDATES_PER_EPOCH = 64
 WINDOW = 1 << 22
 """Parameters whose weighted mean is rebuilt at a time: bounds the memory of that check to about 100 MB."""
 MAX_VALIDATION_BYTES = 2 << 30
+MAX_DAMAGE_BYTES = 256 * MIB
+"""Of all refused tensor files together, read through to tell damaged bytes from a wrong form."""
 
 
 def most_parameters() -> int:

@@ -1,4 +1,4 @@
-"""What does the log show about itself that an auditor should know, although none of it is an error?
+"""What a log shows about itself that an auditor should know, although none of it is an error.
 
 Everything is found in the one pass that reads the file anyway, and what is kept per update is a norm and a
 fingerprint: zero updates, exact copies, norms far from the others', and a stored server model that is not the
@@ -19,7 +19,7 @@ import numpy as np
 
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.limits import NORM_ABOVE, NORM_BELOW
-from flcontrib_core.runs.problems import problem, shown, span
+from flcontrib_core.runs.problems import epochs_named, problem, shown, span
 from flcontrib_core.runs.run_log import EpochRecord
 from flcontrib_core.runs.tensors import Block
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
@@ -117,7 +117,7 @@ def absent_evidence(absent: Mapping[str, Sequence[int]] | Mapping[str | None, Se
     problems: list[Problem] = []
     for client, epochs in islice(absent.items(), MAX_PER_CODE):
         where = "global model" if client is None else f"client {shown(client)}"
-        found = f"NaN or infinite numbers in epochs {span(sorted(epochs))}"
+        found = f"NaN or infinite numbers in {epochs_named(sorted(epochs))}"
         clients = () if client is None else (client,)
         problems.append(problem("W_NONFINITE_ABSENT", where, found, clients=clients))
     return problems + _more("W_NONFINITE_ABSENT", len(absent) - MAX_PER_CODE)
@@ -142,7 +142,7 @@ def _zero_updates(
         zero.add(record, np.flatnonzero(fact.zero))
     problems: list[Problem] = []
     for client, here in zero.first_clients():
-        words = f"an all-zero update in epochs {span(zero.epochs[here].tolist())}"
+        words = f"an all-zero update in {epochs_named(zero.epochs[here].tolist())}"
         problems.append(_evidence("W_ZERO_DELTA", (client_ids[client],), words))
     return problems + _more("W_ZERO_DELTA", zero.client_count - MAX_PER_CODE)
 
@@ -160,7 +160,7 @@ def _far_updates(
     for client, here in far.first_clients():
         epochs, own = far.epochs[here], ratios[here]
         worst = int(np.argmax(np.abs(np.log(own))))
-        words = f"in epochs {span(epochs.tolist())} a norm far from the others', "
+        words = f"in {epochs_named(epochs.tolist())} a norm far from the others', "
         words += f"up to {own[worst]:.3g} times their median (epoch {epochs[worst]})"
         problems.append(_evidence("W_NORM", (client_ids[client],), words))
     return problems + _more("W_NORM", far.client_count - MAX_PER_CODE)
@@ -256,19 +256,19 @@ def _copies(client_ids: Sequence[str], records: Sequence[EpochRecord], facts: Se
     problems: list[Problem] = []
     ordered = sorted(pairs.items(), key=lambda item: (sorted(item[1]), item[0]))
     for (a, b, same_epoch), when in ordered[:MAX_PER_CODE]:
-        epochs = span(sorted({copy for _, copy in when}))
+        epochs = epochs_named(sorted({copy for _, copy in when}))
         both = client_ids[a], client_ids[b]
         if same_epoch and a == b:
-            words = f"two equal updates, bit by bit, in epochs {epochs}"
+            words = f"two equal updates, bit by bit, in {epochs}"
             problems.append(_evidence("W_DUPLICATE_DELTA", both[1:], words))
             continue
         if same_epoch:
-            words = f"the same update, bit by bit, in epochs {epochs}"
+            words = f"the same update, bit by bit, in {epochs}"
             problems.append(_evidence("W_DUPLICATE_DELTA", both, words))
             continue
         whose = "its own" if a == b else f"client {shown(client_ids[a])}'s"
         earlier = span(sorted({first for first, _ in when}))
-        words = f"in epochs {epochs} the update of {whose} epoch {earlier}, bit by bit"
+        words = f"in {epochs} the update of {whose} epoch {earlier}, bit by bit"
         problem = _evidence("W_DUPLICATE_DELTA", both[1:], words)
         problems.append(problem if a == b else replace(problem, clients=both))
     if len(twins) > MAX_COPIES:

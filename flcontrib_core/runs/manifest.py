@@ -1,4 +1,4 @@
-"""What does manifest.json say the run is, and is every word of it usable?"""
+"""Reads manifest.json: what it says the run is, every word of it checked."""
 
 from __future__ import annotations
 
@@ -62,12 +62,14 @@ def is_sha256(value: object) -> bool:
 
 
 def id_fault(value: object) -> str | None:
-    """Why may this not be a client's id? Any script and any sign is fine, except NUL and half characters."""
+    """Why may this not be a client's id? Any script and any sign is fine, except NUL and half characters.
+
+    Departure: NUL separates names inside the digests and ends them in most other programs, so it is refused here.
+    """
     if not isinstance(value, str):
         return "a text"
     if not 1 <= len(value) <= MAX_ID_CHARACTERS:
         return f"1 to {MAX_ID_CHARACTERS} characters"
-    # Departure: NUL separates names inside the digests and ends them in most other programs, so it is refused here.
     if _NO_CHARACTER.search(value):
         return "whole characters without NUL"
     return None

@@ -17,6 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 
 LARGE = 256 << 20
 """Bytes from which on an array is not held in memory where it can lie in a file."""
+_CELLS, _FEWEST_COLUMNS = 1 << 20, 1 << 12
+"""Of a matrix, numbers that are turned into float64 at a time: 8 MiB, which stay where they are from block to block."""
 _SLICE = 64 << 20
 """Bytes of mapped arrays that are in memory at a time."""
 
@@ -37,6 +39,11 @@ def let_go(array: NDArray[Any]) -> None:
         owner = owner.obj if isinstance(owner, memoryview) else getattr(owner, "base", None)
     if owner is not None and hasattr(mmap, "MADV_DONTNEED"):
         owner.madvise(mmap.MADV_DONTNEED)
+
+
+def columns_at_once(matrix: NDArray[Any]) -> int:
+    """How many of its columns are cheap to turn into float64 together."""
+    return max(_FEWEST_COLUMNS, _CELLS // max(1, len(matrix)))
 
 
 def in_blocks(length: int, block: int, *arrays: NDArray[Any]) -> Iterator[slice]:

@@ -1,4 +1,4 @@
-"""How is model.json written down, and what does it say once defaults are filled in?
+"""How model.json is written down, and what it says once defaults are filled in.
 
 Both forms of the architecture – the hand-written sequence and the traced graph – become one list of ``Node``s in
 running order. Only the grammar lives here: op names, fields, and which node feeds which. Whether the shapes fit the

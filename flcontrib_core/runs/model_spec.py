@@ -1,4 +1,4 @@
-"""Does this architecture fit these parameters, before a byte of memory is taken for it?
+"""Checks that an architecture fits its parameters, before a byte of memory is taken for it.
 
 Shapes are followed through the model as pure integers: every name must be a parameter of the manifest, every
 operation must accept what reaches it, and the last one must give one logit per class. Sizes are capped on the way,

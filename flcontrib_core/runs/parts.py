@@ -1,4 +1,4 @@
-"""How is one file of a log read, its faults gathered and its hash taken, all in the same pass?"""
+"""Reads one file of a log, gathers its faults and takes its hash, all in the same pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import ByteStream, Container, HashingStream
 from flcontrib_core.runs.epoch_source import BundleSource
-from flcontrib_core.runs.limits import MAX_FEW_HEADER_BYTES, MAX_JSON_BYTES, PIECE_BYTES
+from flcontrib_core.runs.limits import MAX_DAMAGE_BYTES, MAX_FEW_HEADER_BYTES, MAX_JSON_BYTES, PIECE_BYTES
 from flcontrib_core.runs.problems import Findings, refusal, shown
 from flcontrib_core.runs.strict_json import parse_json
 from flcontrib_core.runs.tensors import Block, TensorLayout, read_layout, stream_blocks
@@ -28,6 +28,8 @@ class Parts:
         self.earlier = earlier
         self.hashes: dict[str, str] = {}
         self.layouts: dict[str, TensorLayout] = {}
+        self._looked_through = 0
+        """Bytes of refused files that were read only to tell damage from a wrong form."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.container.sizes
@@ -48,9 +50,13 @@ class Parts:
             yield
         except RunLogError as refused:
             damage: tuple[Problem, ...] = ()
-            # What is refused for its size is not read through only to say more about it.
+            # What is refused for its size is not read through only to say more about it; nor is a file that is large
+            # by its own account alone, such as one of holes.
             if name in self and not any(problem.code in _TOO_LARGE for problem in refused.problems):
-                damage = self._damage(name)
+                size = self.container.sizes[name]
+                if self._looked_through + size <= MAX_DAMAGE_BYTES:
+                    self._looked_through += size
+                    damage = self._damage(name)
             for problem in damage or refused.problems:
                 self.findings.add(problem)
 

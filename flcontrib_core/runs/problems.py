@@ -110,3 +110,12 @@ def span(numbers: list[int]) -> str:
             ranges.append((number, number))
     words = [str(a) if a == b else f"{a}–{b}" for a, b in ranges[:12]]
     return ", ".join(words) + (", …" if len(ranges) > 12 else "")
+
+
+def epochs_named(numbers: list[int]) -> str:
+    """Ascending epochs with their noun.
+
+    >>> epochs_named([6]), epochs_named([6, 7, 9])
+    ('epoch 6', 'epochs 6–7, 9')
+    """
+    return f"{'epoch' if len(numbers) == 1 else 'epochs'} {span(numbers)}"

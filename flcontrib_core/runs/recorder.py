@@ -1,4 +1,4 @@
-"""How does a training loop write down its federated run while it happens?
+"""``RunRecorder``: writes down a federated run while it happens.
 
 A run is a directory that grows by one epoch at a time. Each epoch's tensors are written to a temporary name, synced
 and renamed; the line in ``epochs.jsonl`` that makes the epoch part of the run is appended last. Whatever moment a

@@ -1,4 +1,4 @@
-"""What is a federated run, once its bytes have been checked?
+"""A federated run, once its bytes have been checked.
 
 A ``RunLog`` is lazy: it knows every epoch's participants, sizes and digests; the updates are read one epoch at a
 time from their source (a directory's files, memory-mapped, or a zip's entries).

@@ -1,4 +1,4 @@
-"""Does each tensor file hold the tensors that the manifest and the epoch lines promise?"""
+"""Checks that each tensor file holds the tensors that the manifest and the epoch lines promise."""
 
 from __future__ import annotations
 

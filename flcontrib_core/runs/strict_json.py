@@ -1,4 +1,4 @@
-"""Is this JSON, in the one reading that every parser agrees on?
+"""JSON in the one reading that every parser agrees on.
 
 Python's parser takes NaN, duplicate keys, unbounded integers and lone surrogates; two readers of such a file may see
 two different runs. Here each is a named refusal, and depth and number of values are bounded before parsing.

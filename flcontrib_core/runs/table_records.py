@@ -13,7 +13,7 @@ from flcontrib_core.runs.limits import MAX_RECORD_BYTES, MAX_TABLE_BYTES
 from flcontrib_core.runs.problems import refusal
 
 Record = list[str]
-_RECORDS, _CHARACTERS = 512, 1 << 20
+_RECORDS, _CHARACTERS = 2048, 1 << 20
 """A chunk has at most this many records, and about this much text."""
 
 

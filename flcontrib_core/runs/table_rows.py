@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -26,12 +27,22 @@ from flcontrib_core.runs.manifest import id_fault, normal
 from flcontrib_core.runs.parquet import parquet_text
 from flcontrib_core.runs.problems import Findings, problem, refusal, shown, table_place
 from flcontrib_core.runs.table_records import Record, read_records
-from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
+from flcontrib_core.vocabulary import HARM_IS_UP, HELP_IS_UP, LOWER_IS_BETTER, BoolArray, FloatArray, IntArray
 
 _NUMERIC = re.compile(r"[0-9+\-.eE aAnNiIfFtTyY]*+")
 """Signs of which ``float`` accepts only decimal numbers, nan and inf: no underscores, no other script's digits."""
 _SHORT = 32
 _FORMS = "columns epoch, client (or coalition) and one per utility"
+
+
+def plain_name(column: str) -> str:
+    """What a reader takes a column's name for: spaces around it, capitals and forms of one letter tell nothing."""
+    return normal(column).strip().casefold()
+
+
+def _unseen(column: str) -> bool:
+    """Does the name hold signs that no page can show: line ends, escapes, NUL, those without width?"""
+    return any(unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp") for sign in column)
 
 
 class ClientIds:
@@ -42,18 +53,22 @@ class ClientIds:
         self._normal: set[str] = set()
         self.ids: list[str] = []
 
-    def position(self, identity: str, where: str) -> int:
-        """The id's place; a new id gets the next one. Raises ``RunLogError`` where it cannot be an id."""
+    def position(self, identity: str, where: Callable[[], str]) -> int:
+        """The id's place; a new id gets the next one. Raises ``RunLogError`` where it cannot be an id.
+
+        ``where`` names the row, and is asked only where something is wrong with it.
+        """
         known = self.positions.get(identity)
         if known is not None:
             return known
         if (fault := id_fault(identity)) is not None:
-            raise refusal("E_CLIENT_ID", where, shown(identity), fault)
-        if normal(identity) in self._normal:
-            raise refusal("E_CLIENT_DUP", where, f"another client {shown(identity)}")
+            raise refusal("E_CLIENT_ID", where(), shown(identity), fault)
+        compared = normal(identity)  # once: ids of a hundred accents each cost more here than anywhere else
+        if compared in self._normal:
+            raise refusal("E_CLIENT_DUP", where(), f"another client {shown(identity)}")
         if len(self.ids) >= MAX_CLIENTS:
-            raise refusal("E_FILE_SIZE", where, "another client", f"at most {MAX_CLIENTS} clients")
-        self._normal.add(normal(identity))
+            raise refusal("E_FILE_SIZE", where(), "another client", f"at most {MAX_CLIENTS} clients")
+        self._normal.add(compared)
         self.positions[identity] = len(self.ids)
         self.ids.append(identity)
         return len(self.ids) - 1
@@ -103,6 +118,23 @@ class RowFaults:
             findings.add(self._problems[row])
 
 
+def plain_names(columns: Sequence[str]) -> tuple[list[str], frozenset[str]]:
+    """The columns without the sign that our own tables state in a header, and those in which harm is up.
+
+    A sign that contradicts what the name alone means stays part of the name: it is another utility.
+    """
+    names, harm = [], set()
+    for column in columns:
+        for mark in (HARM_IS_UP, HELP_IS_UP):
+            name = column.removesuffix(f" {mark}")
+            if name != column and (mark == HARM_IS_UP or name not in LOWER_IS_BETTER):
+                column = name
+                harm |= {name} if mark == HARM_IS_UP else set()
+                break
+        names.append(column)
+    return names, frozenset(harm)
+
+
 class TableRows:
     """The rows of one table, read once from beginning to end."""
 
@@ -118,7 +150,7 @@ class TableRows:
         self.name = name
         self.count = 0
         self._chunks = chunks
-        self.columns = list(columns)
+        self.columns, self.harm_is_up = plain_names(columns)
         keys = required[:1] or tuple(key for key in ("client", "coalition") if key in self.columns)
         if len(keys) != 1 or ("epoch" not in self.columns and not required) or not set(required) <= set(self.columns):
             raise self._unknown(f"columns {', '.join(required)}" if required else _FORMS)
@@ -126,8 +158,9 @@ class TableRows:
         values = [name for name in self.columns if name != self.key and (required or name != "epoch")]
         self.utilities: tuple[str, ...] = tuple(values)
         too_many = len(values) > (1 if required else MAX_TABLE_UTILITIES)
-        unnamed = any(not 1 <= len(name.strip()) <= MAX_ID_CHARACTERS for name in values)
-        if not values or too_many or unnamed or len(set(self.columns)) != len(self.columns):
+        unnamed = any(not 1 <= len(name.strip()) <= MAX_ID_CHARACTERS or _unseen(name) for name in values)
+        seen = {plain_name(name) for name in self.columns[: MAX_TABLE_UTILITIES + 2]}
+        if not values or too_many or unnamed or len(seen) != len(self.columns):
             raise self._unknown(f"{_FORMS} (at most {MAX_TABLE_UTILITIES}), each with a name of its own")
         self._bound(expected_rows)
         self._epochs: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Which run does a table describe: values computed elsewhere, or the utility of every coalition?
+"""Reads a table as a run: values computed elsewhere, or the utility of every coalition.
 
 A *contribution table* has the columns ``epoch, client`` and one per utility; a *utility table* has ``epoch,
 coalition`` and one per utility. Both come as CSV or Parquet and are read row by row with the same rules.
@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +21,7 @@ from flcontrib_core.runs.encoding import run_digest
 from flcontrib_core.runs.limits import MAX_DATA_SIZE, MAX_TABLE_BYTES, PIECE_BYTES
 from flcontrib_core.runs.problems import Findings, refusal, shown
 from flcontrib_core.runs.run_log import ContributionTable, UtilityTable
-from flcontrib_core.runs.table_rows import ClientIds, Rows, TableRows, open_rows
+from flcontrib_core.runs.table_rows import ClientIds, Rows, TableRows, open_rows, plain_name
 from flcontrib_core.runs.utility_table import CoalitionRows
 from flcontrib_core.vocabulary import LOWER_IS_BETTER
 
@@ -37,7 +38,7 @@ def read_table(
     with _opened(path) as (file, digest, lines):
         passed("archive safe")
         with open_rows(file, path.name, kind, lines) as rows:
-            lower = _lower_is_better(rows.utilities, lower_is_better)
+            lower = _lower_is_better(rows.utilities, lower_is_better) | (rows.harm_is_up & set(rows.utilities))
             passed("manifest")
             hashes = {"table": digest}
             if rows.key == "client":
@@ -56,7 +57,7 @@ def _lower_is_better(utilities: Sequence[str], asked: Sequence[str]) -> frozense
     unknown = [name for name in asked if name not in utilities]
     if unknown:
         raise SettingsError(f"lower_is_better names {shown(unknown)}; the table's utilities are {', '.join(utilities)}")
-    return frozenset(name for name in utilities if name in LOWER_IS_BETTER or name in asked)
+    return frozenset(name for name in utilities if plain_name(name) in LOWER_IS_BETTER or name in asked)
 
 
 @contextmanager
@@ -115,7 +116,7 @@ def _read_data_sizes(path: Path, hashes: dict[str, str]) -> dict[str, int] | Non
                     raise refusal("E_CLIENT_SIZE", rows.where(row), shown(size))
                 if client in sizes:
                     raise refusal("E_TABLE_DUP", rows.where(row), f"{shown(client)} twice", "one row per client")
-                clients.position(client, rows.where(row))
+                clients.position(client, partial(rows.where, row))
                 sizes[client] = int(size)
     if found.errors:
         raise RunLogError(tuple(found.errors))

@@ -1,4 +1,4 @@
-"""Which numbers lie where in a safetensors file, and how do they become float32 without trusting its header?
+"""The layout of a safetensors file, and its numbers as float32, without trusting its header.
 
 The header is parsed here and not by the library: lengths, counts, offsets and sizes are compared with the file before
 memory is taken (the library needs 12 s for a header of 500 000 tensors). Data is always read in pieces.

@@ -1,4 +1,4 @@
-"""How does a live torch module become a declared architecture?
+"""Makes a declared architecture of a live torch module.
 
 ``trace_module`` records the module's operations with torch.fx and writes each as one of model.json's. The list of
 operations is closed on both sides: what has no place in model.json is refused here, with the list of what has, and

@@ -1,4 +1,4 @@
-"""How is a traced module written down as model.json's operations, node by node?
+"""Writes a traced module down as model.json's operations, node by node.
 
 Layers and functions with one input are looked up in the records of ``runs.operations``. What is left here are calls
 that read several values or give several: arithmetic, indexing, recurrent layers, attention.

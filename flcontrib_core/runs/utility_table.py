@@ -1,4 +1,4 @@
-"""How do the rows ``epoch, coalition, utility …`` become complete coalition games, indexed by bitmask?"""
+"""Rows ``epoch, coalition, utility …`` as complete coalition games, indexed by bitmask."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flcontrib_core.errors import RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
 from flcontrib_core.runs.limits import MAX_COALITION_PLAYERS
 from flcontrib_core.runs.manifest import normal
-from flcontrib_core.runs.problems import Findings, refusal, shown, span
+from flcontrib_core.runs.problems import Findings, epochs_named, refusal, shown
 from flcontrib_core.runs.run_log import UtilityTable
 from flcontrib_core.runs.table_rows import ClientIds, RowFaults, Rows
 from flcontrib_core.vocabulary import FloatArray, IntArray
@@ -92,7 +92,7 @@ class CoalitionRows:
         bits = self._bits.setdefault(epoch, {})
         for name in names:
             if name not in bits:
-                self._clients.position(name, where)
+                self._clients.position(name, lambda: where)
                 if len(bits) >= MAX_COALITION_PLAYERS:
                     raise self._too_many(epoch, where)
                 bits[name] = 1 << len(bits)
@@ -120,7 +120,7 @@ class CoalitionRows:
         missing = [t for t in range(1, max(self._bits, default=0) + 1) if t not in self._bits]
         if missing:
             self._findings.refuse(
-                "E_EPOCH_ORDER", path.name, f"no rows for epochs {span(missing)}", "epochs 1 … T without a gap"
+                "E_EPOCH_ORDER", path.name, f"no rows for {epochs_named(missing)}", "epochs 1 … T without a gap"
             )
         epochs, masks = np.array(self._epochs, dtype=np.int64), np.array(self._masks, dtype=np.int64)
         columns = np.array(self._values).reshape(len(epochs), len(self._utilities))

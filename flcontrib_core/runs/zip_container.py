@@ -1,4 +1,4 @@
-"""How are the entries of a checked zip file read, without trusting what they claim?"""
+"""Reads the entries of a checked zip file without trusting what they claim."""
 
 from __future__ import annotations
 

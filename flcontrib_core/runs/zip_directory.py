@@ -1,4 +1,4 @@
-"""Is this zip file what it says it is? Decided from its own directory, before any content is read.
+"""Checks a zip file by its own directory, before any content is read.
 
 Python's zipfile trusts the directory: overlapping entries expand 17 kB to gigabytes, and with duplicate names two
 readers see two manifests. So the end record, the central directory and every local header are parsed and compared
@@ -252,6 +252,11 @@ def _duplicate_faults(entries: list[ZipEntry]) -> list[Problem]:
         if key in first:
             problems.append(problem("E_ZIP_DUP", shown(entry.name), f"the same name as {shown(first[key])}"))
         first.setdefault(key, entry.name)
+    for key in [key for key in first if "/" in key]:
+        while key := key.rpartition("/")[0]:
+            # A name with a slash at its end is the folder itself, as zip tools list it.
+            if key in first and not first[key].endswith("/"):
+                problems.append(problem("E_ZIP_DUP", shown(first.pop(key)), "a file with the name of a folder"))
     return problems
 
 

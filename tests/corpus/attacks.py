@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import save
 
-from tests.corpus.cases import Write, add, bundle, file
+from tests.corpus.cases import Write, add, bundle, changed, file
 from tests.corpus.exhausting import long_log, packed
-from tests.corpus.good_logs import Files, LogWriter, as_json, line, rehash, sha256
+from tests.corpus.good_logs import Files, LogWriter, as_json, line, rehash, sha256, write_directory
 
 SMALL = ("W_VALID_SMALL",)
 LAST = {"op": "linear", "weight": "w"}
@@ -26,6 +27,9 @@ def register() -> None:
     _escaped_quotes()
     _two_spellings()
     _rows_of_nothing()
+    _holes()
+    _names_of_columns()
+    _unseen_names()
 
 
 def _second(change: Any) -> Write:
@@ -296,3 +300,54 @@ def _rows_of_nothing() -> None:
         return rehash({**writer.files(), "validation.safetensors": len(header).to_bytes(8, "little") + header})
 
     add(0, "a million million rows of nothing", bundle(files), "E_VALID_EMPTY")
+
+
+def _holes() -> None:
+    """A file that is large by its own account and takes no room on the disk: reading it would take minutes."""
+    for name in ("epochs/00002.safetensors", "validation.safetensors", "initial.safetensors"):
+
+        def write(folder: Path, name: str = name) -> Path:
+            path = write_directory(LogWriter().files(), folder / "run")
+            with (path / name).open("r+b") as tensors:
+                tensors.truncate(1 << 36)
+            return path
+
+        add(0, f"64 GB of holes in {name}", write, "E_ST_OFF", names=name)
+
+
+def _names_of_columns() -> None:
+    for words, column in (
+        ("an escape", "\x1b[31m"),
+        ("NUL", "loss\0"),
+        ("an override", "\u202eloss"),
+        ("no width", "lo\u200bss"),
+        ("loss and Loss", "loss,Loss"),
+        ("one accent in two forms", "\u00e9,e\u0301"),
+    ):
+        row = "1,a" + ",0.5" * (column.count(",") + 1)
+        add(0, f"table: column with {words}", file(f"epoch,client,{column}\n{row}\n".encode(), ".csv"), "E_TABLE")
+    accents = "".join(f"1,{i}" + "\u0301\u0323\u0327" * 60 + ",1\n" for i in range(60_000))
+    add(0, "table: 60,000 ids under heaps of accents", file(lambda: f"epoch,client,loss\n{accents}".encode(), ".csv"))
+    shadow = {**LogWriter().files(), "epochs": b"x"}
+    add(6, "a file with the name of a folder", bundle(shadow), "E_ZIP_DUP", names="epochs")
+
+
+def _unseen_names() -> None:
+    """Names that are not what they look like."""
+
+    def named(name: str) -> Write:
+        def change(writer: LogWriter) -> None:
+            old, writer.clients[0]["id"] = writer.clients[0]["id"], name
+            for entry in writer.lines:
+                entry["participants"] = [name if p == old else p for p in entry["participants"]]
+
+        return changed(change)
+
+    for words, name in (
+        ("a variation selector", "hospital-b\ufe0f"),
+        ("a letter that is drawn as nothing", "\u3164"),
+        ("nothing but spaces", "   "),
+        ("capitals alone", "HOSPITAL-B"),
+        ("a space at the end", "hospital-b "),
+    ):
+        add(32, f"id told apart by {words}", named(name), warnings=("W_CONFUSABLE",))

@@ -332,7 +332,7 @@ def _clients() -> None:
     for words, name in {"empty": "", "201 characters": "x" * 201, "10 kB": "x" * 10_000, "NUL": "a\0b"}.items():
         _with(ids("fine", name), "E_CLIENT_ID", 40, f"id: {words}")
     for position, name in enumerate(HOSTILE_NAMES):
-        confusing = ("W_CONFUSABLE",) if position in (4, 5) else ()
+        confusing = ("W_CONFUSABLE",) if position in (4, 5, 12) else ()
         add(40, f"hostile name {position}", changed(ids(name, "other")), warnings=confusing)
     add(40, "names that look like nothing", changed(ids("NA", "null", "None", "nan", "true", "0")))
     clients: Any

@@ -373,7 +373,7 @@ def test_an_error_of_the_recording_is_a_gap_and_training_goes_on(
     assert "training goes on" in caplog.text
     assert [e.participants for e in run.epochs] == [(0, 1), (), (0, 1)]
     assert run.epochs[1].gap == "round 2: OSError: [Errno 28] No space left on device"
-    assert [w.where for w in run.warnings if w.code == "W_GAP"] == ["epochs 2"]
+    assert [w.where for w in run.warnings if w.code == "W_GAP"] == ["epoch 2"]
     np.testing.assert_allclose(final_model(run), flat(last), atol=1e-6)
 
 

@@ -217,6 +217,13 @@ def test_a_dry_run_says_what_it_understood_and_writes_nothing(federation: Federa
     assert json.loads(told.stdout)["understood"]["clients"] == list(SITES)
     assert "understood:" in told.stderr
     assert not (tmp_path / "run").exists()
+    before = sorted(tmp_path.rglob("*"))
+    nowhere = CliRunner().invoke(import_, [str(source), "--dry-run", "--json"])
+    assert json.loads(nowhere.stdout) == json.loads(told.stdout), "looking needs no place to write to"
+    assert sorted(tmp_path.rglob("*")) == before
+    assert "--dry-run" in CliRunner().invoke(import_, [str(source)]).stderr, (
+        "without either the command says what to add"
+    )
 
 
 @pytest.fixture
@@ -425,3 +432,25 @@ def test_a_table_that_makes_no_run_is_refused_by_its_code(text: str, code: str, 
     done = CliRunner().invoke(import_, [str(tmp_path / "values.csv"), "-o", str(tmp_path / "out.csv")])
     assert isinstance(done.exception, RunLogError)
     assert done.exception.problems[0].code == code
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("b.npz"), lambda path: path.symlink_to("/dev/zero"),
+                                  lambda path: path.symlink_to("nowhere.npz"), os.mkfifo])  # fmt: skip
+def test_a_clients_file_that_is_a_link_or_a_pipe_is_not_taken_for_absence(make: Any, tmp_path: Path) -> None:
+    """Left out without a word, the client would be recorded as one that did not take part."""
+    (tmp_path / "round_1").mkdir()
+    np.savez(tmp_path / "round_1" / "b.npz", w=np.zeros(2, np.float32))
+    make(tmp_path / "round_1" / "a.npz")
+    with pytest.raises(RunLogError) as refused:
+        read_layout(tmp_path)
+    assert refused.value.problems[0].code == "E_FILE_TYPE"
+    assert "round_1/a.npz" in refused.value.problems[0].where
+
+
+def test_a_link_to_a_folder_is_named_among_what_was_left_out(tmp_path: Path) -> None:
+    (tmp_path / "round_1").mkdir()
+    np.savez(tmp_path / "round_1" / "a.npz", w=np.zeros(2, np.float32))
+    (tmp_path / "latest").symlink_to("round_1")
+    layout = read_layout(tmp_path)
+    assert [path.name for path in layout.unclear] == ["latest"]
+    assert layout.names == ["a"]

@@ -64,11 +64,11 @@ def test_copies_are_found_across_clients_and_epochs_and_zeros_are_not_copies(tmp
     tensors_of(writer, 6)["updates"][1:3] = 0
     found = {(w.code, w.where): w.found for w in warnings_of(writer, tmp_path / "run")}
     assert found == {
-        ("W_ZERO_DELTA", 'client "c1"'): "an all-zero update in epochs 6",
-        ("W_ZERO_DELTA", 'client "c2"'): "an all-zero update in epochs 6",
+        ("W_ZERO_DELTA", 'client "c1"'): "an all-zero update in epoch 6",
+        ("W_ZERO_DELTA", 'client "c2"'): "an all-zero update in epoch 6",
         ("W_DUPLICATE_DELTA", 'clients "c1" and "c4"'): "the same update, bit by bit, in epochs 3–4",
-        ("W_DUPLICATE_DELTA", 'client "c2"'): "in epochs 5 the update of its own epoch 2, bit by bit",
-        ("W_DUPLICATE_DELTA", 'client "c0"'): 'in epochs 6 the update of client "c3"\'s epoch 2, bit by bit',
+        ("W_DUPLICATE_DELTA", 'client "c2"'): "in epoch 5 the update of its own epoch 2, bit by bit",
+        ("W_DUPLICATE_DELTA", 'client "c0"'): 'in epoch 6 the update of client "c3"\'s epoch 2, bit by bit',
     }
 
 

@@ -77,6 +77,13 @@ def test_direction_of_columns_can_be_named(tmp_path: Path) -> None:
         contributions(path, lower_is_better=["recall"])
 
 
+@pytest.mark.parametrize("column", ["Loss", "LOSS", "loss ", " loss"])
+def test_a_loss_is_a_loss_however_it_is_spelled(column: str, tmp_path: Path) -> None:
+    """Read as a gain, help would be shown as harm."""
+    path = written(f"epoch,client,{column},recall\n1,a,1,1\n", tmp_path / "t.csv")
+    assert contributions(path).lower_is_better == {column}
+
+
 def test_nonfinite_rows_can_be_treated_as_absent(tmp_path: Path) -> None:
     path = written("epoch,client,loss\n1,a,0.5\n1,b,nan\n2,b,1\n", tmp_path / "t.csv")
     assert [p.code for p in check_run_log(path).errors] == ["E_NONFINITE"]
