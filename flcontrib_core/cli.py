@@ -103,11 +103,14 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as wrong:
         wrong.show()
+        if wants_json:
+            _print_refusal(type(wrong).__name__, wrong.format_message())
         sys.exit(2)
     except RunLogError as refused:
         from flcontrib_core.words import problem_groups
+        from flcontrib_core.words.numbers import several
 
-        click.echo(f"refused: {len(refused.problems)} faults", err=True)
+        click.echo(f"refused: {several(len(refused.problems), 'problem')}", err=True)
         for group in problem_groups(refused.problems):
             click.echo(f"  {group.sentence()}", err=True)
         if wants_json:
@@ -125,8 +128,12 @@ def main() -> None:
 def _end_with(fault: Exception, as_json: bool) -> NoReturn:
     click.echo(f"{type(fault).__name__}: {fault}", err=True)
     if as_json:
-        click.echo(json.dumps({"ok": False, "digest": None, "error": type(fault).__name__, "message": str(fault)}))
+        _print_refusal(type(fault).__name__, str(fault))
     sys.exit(2)
+
+
+def _print_refusal(error: str, message: str) -> None:
+    click.echo(json.dumps({"ok": False, "digest": None, "error": error, "message": message}))
 
 
 if __name__ == "__main__":

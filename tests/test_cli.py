@@ -61,6 +61,16 @@ def test_check_accepts_a_sample_and_names_all_faults_of_the_broken_one():
     assert "Traceback" not in bad.stderr
 
 
+@pytest.mark.parametrize("words", [("assess", "x.flrun", "--nonsense"), ("import", "missing"), ("no-such-command",)])
+def test_a_call_that_is_not_understood_is_json_too_where_that_was_asked_for(words: tuple[str, ...]) -> None:
+    told = flcontrib(*words, "--json")
+    assert told.returncode == 2
+    answer = json.loads(told.stdout)
+    assert (answer["ok"], answer["digest"]) == (False, None)
+    assert answer["error"] in ("NoSuchOption", "BadParameter", "UsageError", "NoSuchCommand")
+    assert answer["message"] in told.stderr.replace("\n", " ") or answer["message"] in told.stderr
+
+
 def test_a_refused_log_and_wrong_usage_end_with_code_two(workspace):
     for arguments in (
         ("audit", SAMPLES / "broken.flrun"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from flcontrib_core.commands.printing import Progress
+from flcontrib_core.commands.printing import ProgressLine
 
 
 @click.command(epilog="Example: flcontrib calibrate --out calibration.json")
@@ -71,7 +71,7 @@ def calibrate(
 
     if only_kept and folder is None:
         raise click.UsageError("--only-kept needs the --folder that holds the runs")
-    progress = Progress()
+    progress = ProgressLine()
     plan = CalibrationPlan(
         tuning_honest=tuning_honest,
         test_honest=test_honest,

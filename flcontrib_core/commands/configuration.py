@@ -74,13 +74,13 @@ def _section(path: Path, content: dict[str, Any]) -> Mapping[str, Any]:
     if path.name != "pyproject.toml":
         return content
     tools = content.get("tool", {})
-    found = tools.get("flcontrib", {}) if isinstance(tools, dict) else tools
-    if not isinstance(found, dict):
+    section = tools.get("flcontrib", {}) if isinstance(tools, dict) else tools
+    if not isinstance(section, dict):
         raise SettingsError(f"{path}: tool.flcontrib is not a table of options")
-    return found
+    return section
 
 
-def defaults_for(settings: SettingsFile, command: click.Command, name: str, known: set[str]) -> dict[str, Any]:
+def defaults_for(settings: SettingsFile, command: click.Command, name: str, command_names: set[str]) -> dict[str, Any]:
     """What the file says to one command, as click takes it; ``known`` are all commands' names.
 
     Above the tables stand options that commands share; those a command does not have pass it by. A table has the name
@@ -90,7 +90,9 @@ def defaults_for(settings: SettingsFile, command: click.Command, name: str, know
 
     general = {key: value for key, value in settings.table.items() if not isinstance(value, dict)}
     strangers = [key for key in general if _plain(key) not in shared_options()]
-    strangers += [f"[{key}]" for key, value in settings.table.items() if isinstance(value, dict) and key not in known]
+    strangers += [
+        f"[{key}]" for key, value in settings.table.items() if isinstance(value, dict) and key not in command_names
+    ]
     if strangers:
         raise SettingsError(
             f"{settings.path}: {strangers[0]} is no option that commands share, and no command; "

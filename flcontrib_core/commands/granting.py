@@ -94,14 +94,14 @@ def _list(kind: GrantKind, workspace: Path | None, as_json: bool) -> None:
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:
-        found, now = opened.grants.list(kind), datetime.now(UTC)
+        grants, now = opened.grants.list(kind), datetime.now(UTC)
     if as_json:
-        print_json([_json(grant) | {"holds": grant.holds(now)} for grant in found])
+        print_json([_json(grant) | {"holds": grant.holds(now)} for grant in grants])
         return
-    states = ["withdrawn" if g.withdrawn else "holds" if g.holds(now) else "ended" for g in found]
+    states = ["withdrawn" if g.withdrawn else "holds" if g.holds(now) else "ended" for g in grants]
     rows = [
         [g.id, g.name, g.role, g.client, ", ".join(r[:12] for r in g.runs), g.expires[:16], state]
-        for g, state in zip(found, states, strict=True)
+        for g, state in zip(grants, states, strict=True)
     ]
     header = ["id", "name", "role", "client", "run", "until", "state"]
     click.echo(table(header, rows) if rows else f"no {kind.value} in this workspace")

@@ -34,7 +34,7 @@ def keep_measurement(path: Path, options: dict[str, Any]) -> None:
         say(f"kept in {workspace.path}: {entry.name}, measured for a plan", err=True)
 
 
-def keep_asked(path: Path, told: Any, options: dict[str, Any]) -> None:
+def keep_asked(path: Path, progress: Any, options: dict[str, Any]) -> None:
     """Adds the run, and how far answers from elsewhere are, to ``--workspace`` where one was named."""
     if not _named(options):
         return
@@ -43,7 +43,7 @@ def keep_asked(path: Path, told: Any, options: dict[str, Any]) -> None:
 
     with Workspace(options["workspace"]) as workspace:
         entry = _add(workspace, path, options)
-        workspace.store_result(entry.digest, {}, "asked", Asked(told.epochs, told.voters))
+        workspace.store_result(entry.digest, {}, "asked", Asked(progress.epochs, progress.voters))
         say(f"kept in {workspace.path}: {entry.name}, what was asked and answered", err=True)
 
 

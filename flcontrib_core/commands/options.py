@@ -137,12 +137,12 @@ SECTIONS = {
 @cache
 def shared_options() -> dict[str, str]:
     """Every shared option by its flag without dashes, with the section it stands in."""
-    found: dict[str, str] = {}
+    help_of: dict[str, str] = {}
     for title, group in SECTIONS.items():
         holder = with_options(group)(lambda: None)
         params: list[click.Option] = holder.__click_params__  # type: ignore[attr-defined]  # click's own list
-        found |= {flag[2:]: title for p in params for flag in p.opts if flag.startswith("--")}
-    return found
+        help_of |= {flag[2:]: title for p in params for flag in p.opts if flag.startswith("--")}
+    return help_of
 
 
 class SectionedCommand(click.Command):
@@ -216,8 +216,8 @@ def parse_epochs(text: str | None) -> tuple[int, ...] | None:
 
 def parse_own_option(text: str) -> tuple[str, object]:
     """'decay=0.9' as a name and its value: a number, true, false, null, or a word."""
-    name, found, value = text.partition("=")
-    if not (found and name and value):
+    name, equals, value = text.partition("=")
+    if not (equals and name and value):
         raise SettingsError(f"--set {text}: give an option and its value, e.g. decay=0.9")
     try:
         return name.strip().replace("-", "_"), json.loads(value)

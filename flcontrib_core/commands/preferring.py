@@ -46,30 +46,32 @@ def settings(
     """
     from flcontrib_core.workspace import Workspace
 
-    with Workspace(workspace) as found:
-        preferences = found.preferences
+    with Workspace(workspace) as opened:
+        preferences = opened.preferences
         held_now = preferences.execution()
-        kept = held_now
+        execution_now = held_now
         if engine not in (None, held_now.engine):  # an address and GPUs are the other engine's
-            kept = Execution(held_now.workers, str(engine), device=held_now.device)
+            execution_now = Execution(held_now.workers, str(engine), device=held_now.device)
         given: dict[str, Any] = {"workers": workers, "address": address, "gpus": gpus, "device": device}
-        preferences.set_execution(replace(kept, **{k: v or EMPTY[k] for k, v in given.items() if v is not None}))
+        preferences.set_execution(
+            replace(execution_now, **{k: v or EMPTY[k] for k, v in given.items() if v is not None})
+        )
         if samples is not None:
             preferences.set_display(replace(preferences.display(), samples=samples))
-        told = preferences.notices()
+        notices = preferences.notices()
         if on_alert is not None:
-            told = replace(told, command=on_alert or None)
+            notices = replace(notices, command=on_alert or None)
         if webhook is not None:
-            told = replace(told, webhook=webhook or None)
-        preferences.set_notices(told)
+            notices = replace(notices, webhook=webhook or None)
+        preferences.set_notices(notices)
         execution, shows = preferences.execution(), preferences.display().samples
         held: dict[str, object] = asdict(execution)
-        held |= {"samples": shows, "on_alert": told.command, "webhook": told.webhook}
+        held |= {"samples": shows, "on_alert": notices.command, "webhook": notices.webhook}
         if as_json:
-            print_json({"workspace": str(found.path), **held})
+            print_json({"workspace": str(opened.path), **held})
             return
-        click.echo(f"workspace: {found.path}")
+        click.echo(f"workspace: {opened.path}")
         click.echo(f"computing: {execution}")
         click.echo(f"sample runs: {'shown' if shows else 'hidden'}")
-        click.echo(f"command on alert: {told.command or 'none'}")
-        click.echo(f"webhook on alert: {told.webhook or 'none'}")
+        click.echo(f"command on alert: {notices.command or 'none'}")
+        click.echo(f"webhook on alert: {notices.webhook or 'none'}")

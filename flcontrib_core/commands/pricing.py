@@ -17,10 +17,10 @@ from flcontrib_core.commands.options import (
     settings_from,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json, say, table
+from flcontrib_core.commands.printing import ProgressLine, print_json, say, table
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.execution.engine import usual_workers
-from flcontrib_core.history.capacity import Capacity, Federation, capacity, standing_questions
+from flcontrib_core.history.capacity import Capacity, FederationSize, capacity, standing_questions
 from flcontrib_core.history.measurement import RunMeasurement
 from flcontrib_core.history.settings import AssessSettings
 
@@ -46,7 +46,7 @@ def price(
 
     settings = settings_from(options)
     asked = {text: _federation(text) for text in federations}
-    progress = Progress()
+    progress = ProgressLine()
     log = open_run(run, options)
     priced, measured = price_and_measurement(log, settings, workers or usual_workers(), progress)
     progress.close()
@@ -74,23 +74,23 @@ def price(
         say(f"Machines like this one, so many that it ends within {within:g} h; assumptions: docs/capacity.md")
 
 
-def _federation(text: str) -> Federation:
+def _federation(text: str) -> FederationSize:
     try:
-        return Federation(*(int(part) for part in text.split(",")))
+        return FederationSize(*(int(part) for part in text.split(",")))
     except (TypeError, ValueError):
         raise SettingsError(f"--federation {text}: give four whole numbers, e.g. 10000,100,1000,1000000") from None
 
 
 def _capacities(
-    measured: RunMeasurement, settings: AssessSettings, within: float, asked: dict[str, Federation]
+    measured: RunMeasurement, settings: AssessSettings, within: float, asked: dict[str, FederationSize]
 ) -> dict[str, Capacity]:
-    found = {}
-    for name, wanted in {**standing_questions(measured), **asked}.items():
+    capacities = {}
+    for name, question in {**standing_questions(measured), **asked}.items():
         try:
-            found[name] = capacity(measured, wanted, settings, within_hours=within)
+            capacities[name] = capacity(measured, question, settings, within_hours=within)
         except CostRefusal as refused:
             say(f"{name}: {refused}", err=True)
-    return found
+    return capacities
 
 
 def _priced_json(priced: Any) -> dict[str, object]:

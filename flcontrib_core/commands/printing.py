@@ -1,4 +1,4 @@
-"""How does a command talk? Results on stdout, progress and messages on stderr."""
+"""How a command talks: results on stdout, progress and messages on stderr."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join([line(header), line(["─" * w for w in widths]), *(line(r) for r in rows)])
 
 
-class Progress:
+class ProgressLine:
     """A one-line progress message on stderr: a bar on a terminal, sparse lines otherwise, nothing when quiet."""
 
     def __init__(self, quiet: bool = False) -> None:

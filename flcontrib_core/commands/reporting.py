@@ -22,7 +22,7 @@ from flcontrib_core.commands.options import (
     settings_from,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json, say
+from flcontrib_core.commands.printing import ProgressLine, print_json, say
 from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -72,22 +72,29 @@ def report(
     if client is not None and (charts or tables):
         raise SettingsError("--client writes an extract of one client; --charts and --tables would show the others")
     key = _signing_key(key_file, options) if sign or key_file is not None else None
-    progress = Progress()
+    progress = ProgressLine()
     log = open_run(run, options)
-    found, record = _audit(log, preset, options, progress)
+    if client is not None:
+        from flcontrib_core.reports.extract import require_client, write_extract
+
+        require_client(log.client_ids, client)  # before anything is computed: a mistyped name must not cost an audit
+    audited, record = _audit(log, preset, options, progress)
     record = replace(record, written_by=by.strip())
     progress.close()
     if client is not None:
-        from flcontrib_core.reports.extract import write_extract
-
-        page, twin = write_extract(found, client, out, log, record)
+        page, twin = write_extract(audited, client, out, log, record)
     else:
         from flcontrib_core.reports.twin import write_report
 
-        page, twin = write_report(found, out, record)
-    for path in _more(found, charts, tables, options, record.reviews):
+        page, twin = write_report(audited, out, record)
+    for path in _more(audited, charts, tables, options, record.reviews):
         click.echo(f"wrote {path}", err=True)
-    answer = {"html": str(page), "json": str(twin), "digest": found.history.run_digest, "report_digest": _seal_of(twin)}
+    answer = {
+        "html": str(page),
+        "json": str(twin),
+        "digest": audited.history.run_digest,
+        "report_digest": _seal_of(twin),
+    }
     if key is not None:
         answer |= {"signature": str(key.sign(twin)), "public_key": key.public_key}
     if as_json:
@@ -142,7 +149,7 @@ def show(file: Path | None, workspace: Path | None) -> None:
     click.echo(OperatorKey.read(_key_place(file, workspace)).public_key)
 
 
-def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -> tuple[Any, Record]:
+def _audit(log: Any, preset: str, options: dict[str, Any], progress: ProgressLine) -> tuple[Any, Record]:
     """The audit, and what the workspace's log holds about the run where one stands behind it."""
     from flcontrib_core.auditing import audit
     from flcontrib_core.reports.record import Record
@@ -154,7 +161,7 @@ def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -
 
         workspace = Workspace(options.get("workspace"))
         kept = {"checkpoints": workspace.checkpoints(), "memory": workspace.utility_memory()}
-    found = audit(
+    audited = audit(
         log,
         audit_settings_from(options, preset),
         **computing_of(options),
@@ -162,23 +169,25 @@ def _audit(log: Any, preset: str, options: dict[str, Any], progress: Progress) -
         **kept,
     )
     if workspace is None:
-        return found, Record()
-    return found, Record(chain_head=str(workspace.head()), reviews=workspace.alerts.reviews(found.history.run_digest))
+        return audited, Record()
+    return audited, Record(
+        chain_head=str(workspace.head()), reviews=workspace.alerts.reviews(audited.history.run_digest)
+    )
 
 
 def _more(
-    found: Any, charts: Path | None, tables: Path | None, options: dict[str, Any], reviews: Reviews
+    audited: Any, charts: Path | None, tables: Path | None, options: dict[str, Any], reviews: Reviews
 ) -> list[Path]:
     written: list[Path] = []
     if charts is not None:
         from flcontrib_core.charts import write_charts
 
-        written += write_charts(found, charts)
+        written += write_charts(audited, charts)
     if tables is not None:
         from flcontrib_core.reports.tables import alerts_table, write_history_tables
 
-        alerts = alerts_table(found, reviews) if found.detection.alerts else None
-        written += write_history_tables(found.history, tables, settings_from(options).fill, found.warnings, alerts)
+        alerts = alerts_table(audited, reviews) if audited.detection.alerts else None
+        written += write_history_tables(audited.history, tables, settings_from(options).fill, audited.warnings, alerts)
     return written
 
 
@@ -205,7 +214,7 @@ def verify(report: Path, run: Path, public_key: str | None, frozen: str | None, 
     from flcontrib_core.reports.verify import cells_at, read_report_or_page, recorded_reading, verify_report
 
     content, page = read_report_or_page(report, lambda: cells_at(run))
-    progress = Progress()
+    progress = ProgressLine()
     twin = report if page is None else report.parent / page.twin
     signed = check_signature(twin, public_key)
     trusted = signed.state == "valid" or (signed.state == "absent" and public_key is None)

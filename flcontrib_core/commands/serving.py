@@ -83,13 +83,13 @@ def own_folder(folder: Path) -> Path:
     """The folder, made where it is not there; refused where somebody else owns it or may write into it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as fault:
         raise WorkspaceError(
             f"{folder} cannot be used: {fault.strerror}; set XDG_DATA_HOME to another place"
         ) from fault
-    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or shared:
+    shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or shared:
         raise WorkspaceError(
             f"{folder} is not a folder of yours alone: a demonstration would trust what others put there. Remove it, "
             "or set XDG_DATA_HOME to another place"
@@ -113,7 +113,7 @@ def prepare_samples(folder: Path | None) -> None:
     A workspace whose first run is somebody's own is left as it is.
     """
     from flcontrib_core.auditing import AuditSettings
-    from flcontrib_core.commands.printing import Progress
+    from flcontrib_core.commands.printing import ProgressLine
     from flcontrib_core.workspace import Workspace, audit_in_workspace, sample_digests, take_in_samples
 
     with Workspace(folder) as workspace:
@@ -123,7 +123,7 @@ def prepare_samples(folder: Path | None) -> None:
             return
         if workspace.latest_result(first.digest, "audit", also_stale=False) is None:
             click.echo("auditing the first sample run …", err=True)
-            progress = Progress()
+            progress = ProgressLine()
             audit_in_workspace(workspace, first.digest, AuditSettings().record(), progress)
             progress.close()
 
@@ -156,8 +156,8 @@ def run_dashboard(
     """Becomes the dashboard's server: one process, so that whoever ends it ends it all."""
     import importlib.util
 
-    found = importlib.util.find_spec("flcontrib_dashboard.server")
-    if found is None or found.origin is None:
+    server = importlib.util.find_spec("flcontrib_dashboard.server")
+    if server is None or server.origin is None:
         raise MissingPart("the dashboard (package flcontrib_dashboard) is not installed; install FLContrib again")
     environment = child_environment()
     if workspace is not None:
@@ -166,7 +166,7 @@ def run_dashboard(
     shown = "localhost" if host == "127.0.0.1" else host
     who = "for this machine only, without sign-in" if sign_in is None else "with sign-in"
     click.echo(f"FLContrib is on http://{shown}:{port} ({who}) – stop it with Ctrl-C", err=True)
-    command = python_command("-m", "streamlit", "run", found.origin, "--server.port", str(port))
+    command = python_command("-m", "streamlit", "run", server.origin, "--server.port", str(port))
     command += ["--server.address", host, "--browser.serverPort", str(port)]
     for name in (*host_names(host), *names):
         command += ["--server.allowedHosts", name]

@@ -1,4 +1,4 @@
-"""``simulate``: where do labelled runs come from?"""
+"""``simulate``: labelled runs from a simulated federation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from flcontrib_core.commands.printing import Progress, print_json, table
+from flcontrib_core.commands.printing import ProgressLine, print_json, table
 from flcontrib_core.errors import SettingsError
 
 KINDS_HELP = "List every attack and honest change with its strength, and end."
@@ -19,8 +19,8 @@ CHANGED_HELP = "How many clients change, or all: one for all changes, or one eac
 WINDOW_HELP = "Epochs of a change: A:B (several with commas), 'from A' or whole; one for all changes, or one each."
 
 
-def _show_kinds(context: click.Context, option: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
+def _show_kinds(context: click.Context, option: click.Parameter, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
         return
     from flcontrib_core.laboratory.simulation.attacks import ATTACKS
     from flcontrib_core.laboratory.simulation.changes import CHANGES
@@ -99,7 +99,7 @@ def simulate(out: Path, as_json: bool, **options: Any) -> None:
     """Train a federation with known truth and record it (OUT ends in .flrun for one file, else a directory)."""
     from flcontrib_core.laboratory.simulation import simulate as run_simulation
 
-    progress = Progress()
+    progress = ProgressLine()
     result = run_simulation(_simulation_settings(options), out, progress)
     progress.close()
     labelled, changes = result.truth.dishonest, result.changes

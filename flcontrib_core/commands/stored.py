@@ -49,16 +49,16 @@ def list_runs(words: str, tags: tuple[str, ...], sort: str, workspace: Path | No
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:
-        wanted = [r for r in opened.runs() if r.matches(words) and set(tags) <= set(r.tags)]
-        found = sorted(_runs_json(wanted, opened), key=SORTED[sort])
+        matching = [r for r in opened.runs() if r.matches(words) and set(tags) <= set(r.tags)]
+        rows_json = sorted(_runs_json(matching, opened), key=SORTED[sort])
     if as_json:
-        print_json(found)
+        print_json(rows_json)
         return
     header = ["run", "digest", "clients", "epochs", "size", "added", "results", "open alerts"]
     rows = [
         [r["name"], r["digest"][:12], str(r["clients"]), str(r["epochs"]), size(r["size"]), r["added_at"][:10],
          str(r["results"]), f"{r['open_alerts']} of {r['alerts']}"]
-        for r in found
+        for r in rows_json
     ]  # fmt: skip
     none = "no run like that" if words or tags else "no run in this workspace"
     click.echo(table(header, rows) if rows else none)
@@ -67,9 +67,13 @@ def list_runs(words: str, tags: tuple[str, ...], sort: str, workspace: Path | No
 def _runs_json(entries: Sequence[RunEntry], workspace: Workspace) -> list[dict[str, Any]]:
     """All of them from one look at the results and one at the alerts."""
     only = entries[0].digest if len(entries) == 1 else None
-    results = Counter(result.run_digest for result in workspace.results(only))
+    from flcontrib_core.workspace import observed_once, opening_first
+
+    stored = workspace.results(only, "audit")
+    results = Counter(result.run_digest for result in stored)
+    first = {digest: result.digest for digest, result in opening_first(stored).items()}
     alerts: dict[str, list[bool]] = {}
-    for alert in workspace.alerts.list(only):
+    for alert in observed_once(workspace.alerts.list(only), first):
         alerts.setdefault(alert.run_digest, []).append(alert.state.value == "new")
     return [_run_json(entry, results[entry.digest], alerts.get(entry.digest, [])) for entry in entries]
 
@@ -177,17 +181,17 @@ def drop_logs(days: int, dry_run: bool, by: str, workspace: Path | None, as_json
 
     with Workspace(workspace) as opened:
         opened.jobs.poll()
-        found = opened.old_logs(days) if dry_run else opened.drop_logs(days, by=by)
+        old_logs = opened.old_logs(days) if dry_run else opened.drop_logs(days, by=by)
     if as_json:
         rows = [
-            {"digest": o.entry.digest, "name": o.entry.name, "freed": o.bytes_freed, "stays": o.stays} for o in found
+            {"digest": o.entry.digest, "name": o.entry.name, "freed": o.bytes_freed, "stays": o.stays} for o in old_logs
         ]
         print_json({"dry_run": dry_run, "older_than_days": days, "logs": rows})
         return
     verb = "would go" if dry_run else "dropped"
-    for old in found:
+    for old in old_logs:
         say(f"{old.entry.name}: " + (f"stays, {old.stays}" if old.stays else f"{verb}, {size(old.bytes_freed)}"))
-    gone = [old for old in found if not old.stays]
+    gone = [old for old in old_logs if not old.stays]
     click.echo(f"{len(gone)} logs {verb}, {size(sum(old.bytes_freed for old in gone))}")
 
 
@@ -250,10 +254,10 @@ def end_run(digest: str, by: str, workspace: Path | None) -> None:
 
 def named_run(workspace: Workspace, digest: str) -> RunEntry:
     """The one run whose digest begins so."""
-    found = [entry for entry in workspace.runs() if digest and entry.digest.startswith(digest)]
-    if len(found) != 1:
-        raise WorkspaceError(f"{digest[:40]!r} is the beginning of {len(found)} runs' digests; it must be one")
-    return found[0]
+    matching = [entry for entry in workspace.runs() if digest and entry.digest.startswith(digest)]
+    if len(matching) != 1:
+        raise WorkspaceError(f"{digest[:40]!r} is the beginning of {len(matching)} runs' digests; it must be one")
+    return matching[0]
 
 
 @click.group()
@@ -273,13 +277,13 @@ def list_results(run: str | None, workspace: Path | None, as_json: bool) -> None
     with Workspace(workspace) as opened:
         digest = None if run is None else named_run(opened, run).digest
         names = {entry.digest: entry.name for entry in opened.runs()}
-        found = opened.results(digest)
+        entries = opened.results(digest)
     if as_json:
-        print_json([_result_json(entry) for entry in found])
+        print_json([_result_json(entry) for entry in entries])
         return
     header = ["result", "run", "kind", "asked", "version", "stored"]
     rows = []
-    for e in found:
+    for e in entries:
         about = [e.digest[:12], names.get(e.run_digest, e.run_digest[:12]), e.kind, budget(e.settings)]
         rows.append([*about, e.version, e.stored_at[:16]])
     click.echo(table(header, rows) if rows else "no result in this workspace")

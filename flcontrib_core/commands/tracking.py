@@ -16,7 +16,7 @@ from flcontrib_core.commands.options import (
     READING_OPTIONS,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json
+from flcontrib_core.commands.printing import ProgressLine, print_json
 
 PROJECT = "flcontrib"
 
@@ -39,7 +39,7 @@ def track(run: Path, to: str, place: str | None, project: str, preset: str, as_j
     """
     from flcontrib_core.reports.trackers import track as write
 
-    progress = Progress()
+    progress = ProgressLine()
     report = run_audit(run, preset, options, progress)
     progress.close()
     keep_in_workspace(run, report, options)

@@ -18,7 +18,7 @@ from flcontrib_core.commands.options import (
     settings_from,
     with_options,
 )
-from flcontrib_core.commands.printing import Progress, print_json, say, table
+from flcontrib_core.commands.printing import ProgressLine, print_json, say, table
 from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def select(run: Path, count: int | None, explore: float, utility: str, as_json: 
     opened, settings = open_run(run, options), settings_from(options)
     if isinstance(opened, RunLog):  # a table brings its own utilities
         _known(utility, settings.utilities)
-    progress = Progress()
+    progress = ProgressLine()
     history = run_assessment(opened, settings, options, progress)
     progress.close()
     ranked = rank_candidates(history, _known(utility, history.utilities), explore)
@@ -97,27 +97,29 @@ def replay(run: Path, share: float, out: Path | None, as_json: bool, **options: 
     from flcontrib_core.history.replay import replay_held_out
 
     log = _need_log(run, options)
-    found = replay_held_out(log, settings_from(options), share=share, computing=computing_of(options))
+    replayed = replay_held_out(log, settings_from(options), share=share, computing=computing_of(options))
     if out is not None:
-        for path in _write_replay(found, out):
+        for path in _write_replay(replayed, out):
             click.echo(f"wrote {path}", err=True)
     if as_json:
         rules = [
             {"rule": r.rule, "applied": r.applied, "one_step": r.one_step.tolist(), "chained": r.chained.tolist()}
-            for r in found.rules
+            for r in replayed.rules
         ]
-        print_json({"digest": log.digest, "utilities": found.utilities, "rows": found.measured_rows, "rules": rules})
+        print_json(
+            {"digest": log.digest, "utilities": replayed.utilities, "rows": replayed.measured_rows, "rules": rules}
+        )
         return
     header = ["rule", "epochs"]
-    for utility in found.utilities:
+    for utility in replayed.utilities:
         header += [f"{utility}, one step (mean)", f"{utility}, chained (last)"]
     cells = [
-        [r.rule, str(r.applied), *(f"{v:.4f}" for u in range(len(found.utilities))
+        [r.rule, str(r.applied), *(f"{v:.4f}" for u in range(len(replayed.utilities))
                                    for v in (r.one_step[1:, u].mean(), r.chained[-1, u]))]
-        for r in found.rules
+        for r in replayed.rules
     ]  # fmt: skip
     click.echo(table(header, cells))
-    say(f"measured on {found.measured_rows} validation rows that chose nothing", err=True)
+    say(f"measured on {replayed.measured_rows} validation rows that chose nothing", err=True)
 
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib stability sample_runs/clean-iid.flrun --repeats 10")
@@ -132,8 +134,8 @@ def stability(run: Path, repeats: int, utility: str, as_json: bool, **options: A
     from flcontrib_core.history.stability import stability_of
 
     log, settings = _need_log(run, options), settings_from(options)
-    progress = Progress()
-    found = stability_of(
+    progress = ProgressLine()
+    measured = stability_of(
         log,
         settings,
         utility=_known(utility, settings.utilities),
@@ -146,32 +148,32 @@ def stability(run: Path, repeats: int, utility: str, as_json: bool, **options: A
         bands = [
             {"by": b.by, "low": b.ends[0].tolist(), "high": b.ends[1].tolist(),
              "best_rank": b.ranks[0].tolist(), "worst_rank": b.ranks[1].tolist()}
-            for b in found.bands
+            for b in measured.bands
         ]  # fmt: skip
-        shares = None if found.shares is None else found.shares.tolist()
-        told = {"clients": found.client_ids, "totals": found.totals.tolist(), "shares": shares, "bands": bands}
-        print_json({"digest": log.digest, "utility": utility, "repeats": repeats, **told})
+        shares = None if measured.shares is None else measured.shares.tolist()
+        answer = {"clients": measured.client_ids, "totals": measured.totals.tolist(), "shares": shares, "bands": bands}
+        print_json({"digest": log.digest, "utility": utility, "repeats": repeats, **answer})
         return
-    click.echo(_stability_table(found))
+    click.echo(_stability_table(measured))
     say(f"up is help; rows and seeds: 5 to 95 % of {repeats} assessments, weights: all readings", err=True)
 
 
-def _stability_table(found: Stability) -> str:
+def _stability_table(measured: Stability) -> str:
     from flcontrib_core.words.numbers import percent, signed
 
-    header = ["client", "total", "share", *(f"by {band.by}" for band in found.bands), "ranks"]
+    header = ["client", "total", "share", *(f"by {band.by}" for band in measured.bands), "ranks"]
     rows = []
-    for i, client in enumerate(found.client_ids):
-        share = "–" if found.shares is None else percent(float(found.shares[i]))
-        ends = [f"{signed(float(b.ends[0][i]))} … {signed(float(b.ends[1][i]))}" for b in found.bands]
-        best, worst = min(b.ranks[0][i] for b in found.bands), max(b.ranks[1][i] for b in found.bands)
+    for i, client in enumerate(measured.client_ids):
+        share = "–" if measured.shares is None else percent(float(measured.shares[i]))
+        ends = [f"{signed(float(b.ends[0][i]))} … {signed(float(b.ends[1][i]))}" for b in measured.bands]
+        best, worst = min(b.ranks[0][i] for b in measured.bands), max(b.ranks[1][i] for b in measured.bands)
         rows.append(
-            [client, signed(float(found.totals[i])), share, *ends, f"{best}" if best == worst else f"{best}–{worst}"]
+            [client, signed(float(measured.totals[i])), share, *ends, f"{best}" if best == worst else f"{best}–{worst}"]
         )
     return table(header, rows)
 
 
-def _write_replay(found: Replay, folder: Path) -> list[Path]:
+def _write_replay(replayed: Replay, folder: Path) -> list[Path]:
     """The curves as CSV, and drawn: one step and chained, a panel per utility."""
     import pandas
 
@@ -180,10 +182,10 @@ def _write_replay(found: Replay, folder: Path) -> list[Path]:
     from flcontrib_core.files import write_atomic
 
     rows, panels = [], []
-    for u, utility in enumerate(found.utilities):
+    for u, utility in enumerate(replayed.utilities):
         for reading in ("one_step", "chained"):
             words = "one step" if reading == "one_step" else "chained, a first guess"
-            curves = {r.rule.value: getattr(r, reading)[:, u] for r in found.rules}
+            curves = {r.rule.value: getattr(r, reading)[:, u] for r in replayed.rules}
             lines = tuple(
                 Line(rule, tuple(map(float, range(len(v)))), tuple(map(float, v))) for rule, v in curves.items()
             )
@@ -194,7 +196,7 @@ def _write_replay(found: Replay, folder: Path) -> list[Path]:
                 for t, v in enumerate(values)
             ]
     title = "The run under other aggregations"
-    said = f"Recorded updates, aggregated by three rules; measured on {found.measured_rows} rows that chose nothing."
+    said = f"Recorded updates, aggregated by three rules; measured on {replayed.measured_rows} rows that chose nothing."
     facts = PanelFacts(title, said, tuple(panels), 2)
     folder.mkdir(parents=True, exist_ok=True)
     return [

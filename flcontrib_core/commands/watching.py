@@ -56,8 +56,8 @@ def watch(
     from flcontrib_core.auditing import AuditSettings, LiveAudit
     from flcontrib_core.workspace import Notices
 
-    told = _named_notices(options) if notify else Notices()
-    told = Notices(on_alert or told.command, webhook or told.webhook)
+    notices = _named_notices(options) if notify else Notices()
+    notices = Notices(on_alert or notices.command, webhook or notices.webhook)
     computing = cast("Computing", {**computing_of(options), **memory_of(options)})
     nonfinite: NonFinite = "absent" if options.get("nonfinite") == "absent" else "refuse"
     live = LiveAudit(folder, AuditSettings(settings_from(options)), nonfinite=nonfinite)
@@ -65,9 +65,9 @@ def watch(
         there = "holds no recording yet." if folder.is_dir() else "does not exist yet; is the path right?"
         click.echo(f"{folder} {there} Waiting for its first epoch.", err=True)
     while True:
-        found = live.look(lambda run: computing)
-        if found is not None:
-            _print(found, told)
+        news = live.look(lambda run: computing)
+        if news is not None:
+            _print(news, notices)
         if until is not None and live.run is not None and live.run.epoch_count >= until:
             print_json({"event": "done", "epoch": live.run.epoch_count})
             return
@@ -79,24 +79,24 @@ def _named_notices(options: dict[str, Any]) -> Notices:
     from flcontrib_core.workspace import Workspace
 
     with Workspace(options.get("workspace")) as workspace:
-        told = workspace.preferences.notices()
-        named = [f"{what} {name}" for what, name in (("runs", told.command), ("posts to", told.webhook)) if name]
+        notices = workspace.preferences.notices()
+        named = [f"{what} {name}" for what, name in (("runs", notices.command), ("posts to", notices.webhook)) if name]
         if not named:
             raise SettingsError(f"--notify: the settings of {workspace.path} name nobody; see flcontrib settings")
         click.echo(f"on an alert {workspace.path} {' and '.join(named)}", err=True)
-        return told
+        return notices
 
 
-def _print(found: LiveLook, told: Notices) -> None:
+def _print(news: LiveLook, notices: Notices) -> None:
     """A line per new epoch and per new alert, which is passed on."""
     from flcontrib_core.reports.as_json import alert_json, numbers
 
-    history, last = found.history, found.run.epoch_count
-    for t in range(found.first_new, last + 1):
+    history, last = news.history, news.run.epoch_count
+    for t in range(news.first_new, last + 1):
         values = {u: numbers(history.of(u).values[t]) for u in history.utilities}
         print_json({"event": "epoch", "epoch": t, "clients": list(history.client_ids), "values": values})
-    for alert in found.new_alerts:
+    for alert in news.new_alerts:
         notice = {"event": "alert", "epoch": last, "provisional": True, **alert_json(alert)}
         print_json(notice)
-        for fault in told.tell(notice):
+        for fault in notices.tell(notice):
             click.echo(fault, err=True)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from flcontrib_core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from flcontrib_core.scheduling.budget import check_request as check_request
     from flcontrib_core.scheduling.budget import resolve_budget as resolve_budget
     from flcontrib_core.scheduling.choose import choose_epochs as choose_epochs
     from flcontrib_core.scheduling.choose import schedule_json as schedule_json

@@ -15,7 +15,7 @@ import numpy as np
 from flcontrib_core.blas import one_blas_thread
 from flcontrib_core.scheduling.bounds import ENOUGH_ROUNDS, FictitiousPlay
 from flcontrib_core.scheduling.local_search import Neighbourhood
-from flcontrib_core.scheduling.objectives import Answer, ScheduleMatrix, TwoSidedProgram, distinct
+from flcontrib_core.scheduling.objectives import BoundedSchedule, ScheduleMatrix, TwoSidedProgram, distinct
 from flcontrib_core.scheduling.sorting import best_by_sorting
 from flcontrib_core.vocabulary import BoolArray, FloatArray
 
@@ -29,7 +29,7 @@ ORDINARY_CELLS = 50_000
 """epochs × clients up to which the search makes its full effort; larger runs get fewer starts and kicks."""
 
 
-def best_by_search(program: TwoSidedProgram, seed: int = 0) -> Answer:
+def best_by_search(program: TwoSidedProgram, seed: int = 0) -> BoundedSchedule:
     """Which schedule does bounded multi-start search find for eq. (two_sided_fairness)?
 
     Deterministic for a seed; the work depends on the size of the run only, never on the clock.
@@ -37,7 +37,7 @@ def best_by_search(program: TwoSidedProgram, seed: int = 0) -> Answer:
     with one_blas_thread():
         only = _only_schedule(program)
         if only is not None:
-            return Answer(only, float(program.values(only[None, :])[0]), "anytime")
+            return BoundedSchedule(only, float(program.values(only[None, :])[0]), "anytime")
         effort = ORDINARY_CELLS / (program.terms.epoch_count * max(1, program.terms.client_count))
         played, mean_schedule, bound = _play(program)
         starts = np.vstack(
@@ -62,7 +62,7 @@ def best_by_search(program: TwoSidedProgram, seed: int = 0) -> Answer:
             if program.terms.epoch_count <= _SHORT_RUN and values.max() <= before + program.tolerance:
                 break  # four exchanged epochs are much of a short run: what one round misses, the next seldom finds
         best = int(values.argmax())
-        return Answer(schedules[best], max(bound, float(values[best])), "anytime", found_by_search=True)
+        return BoundedSchedule(schedules[best], max(bound, float(values[best])), "anytime", found_by_search=True)
 
 
 def upper_bound(program: TwoSidedProgram) -> float:

@@ -45,6 +45,15 @@ def check_settings(settings: BudgetSettings) -> None:
         raise SettingsError(f"proof seconds {settings.proof_seconds}: expected a time limit above 0")
 
 
+def check_request(settings: BudgetSettings, epoch_count: int) -> None:
+    """Raise ``SettingsError`` for what ``choose_epochs`` would refuse, before a run's movement is measured for it."""
+    check_settings(settings)
+    if settings.epochs is not None:
+        hand_picked(settings.epochs, epoch_count)
+    else:
+        resolve_budget(settings.budget, epoch_count)
+
+
 def hand_picked(epochs: tuple[int, ...], epoch_count: int) -> BoolArray:
     """(T,) the mask of hand-picked 1-based epochs. Raises ``SettingsError`` for none, strangers and repeats."""
     if not epochs:

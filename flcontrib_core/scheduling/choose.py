@@ -13,7 +13,7 @@ from flcontrib_core.scheduling.budget import check_settings, hand_picked, resolv
 from flcontrib_core.scheduling.enumeration import LARGEST_EPOCH_COUNT, best_by_enumeration
 from flcontrib_core.scheduling.frontier import SEPARABLE, Frontier, answer_every_budget, frontier_of
 from flcontrib_core.scheduling.measures import measured_schedule, objective_of
-from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, TwoSidedProgram, program_terms
+from flcontrib_core.scheduling.objectives import BoundedSchedule, ProgramTerms, TwoSidedProgram, program_terms
 from flcontrib_core.scheduling.schedule import BudgetSettings, FairnessMode, Schedule, SchedulingProblem, schedule_json
 from flcontrib_core.scheduling.solver_process import solve_apart
 from flcontrib_core.scheduling.sorting import best_by_sorting
@@ -57,7 +57,7 @@ def trace_frontier(problem: SchedulingProblem, settings: BudgetSettings | None =
 
 def answer_settings(
     terms: ProgramTerms, settings: BudgetSettings, on_progress: OnProgress = no_progress
-) -> tuple[BudgetSettings, int, Answer]:
+) -> tuple[BudgetSettings, int, BoundedSchedule]:
     """The answer, the k it was given for, and the settings it is measured by."""
     T = terms.epoch_count
     if settings.epochs is not None:
@@ -68,15 +68,15 @@ def answer_settings(
     if settings.budget is None:  # no budget: nothing to choose, whatever the mode
         everything = np.ones(T, dtype=np.bool_)
         exactly = replace(settings, at_most=False)
-        return exactly, k, Answer(everything, objective_of(terms, exactly, everything), "every epoch")
+        return exactly, k, BoundedSchedule(everything, objective_of(terms, exactly, everything), "every epoch")
     return settings, k, _answer_budget(terms, settings, k, on_progress)
 
 
-def _answer_budget(terms: ProgramTerms, settings: BudgetSettings, k: int, on_progress: OnProgress) -> Answer:
+def _answer_budget(terms: ProgramTerms, settings: BudgetSettings, k: int, on_progress: OnProgress) -> BoundedSchedule:
     fairness, T = settings.fairness, terms.epoch_count
     if fairness in SEPARABLE:
         mask = best_by_sorting(terms.epoch_coefficients(fairness, settings.gamma), k, settings.at_most)
-        return Answer(mask, objective_of(terms, settings, mask), "sort")
+        return BoundedSchedule(mask, objective_of(terms, settings, mask), "sort")
     if fairness is FairnessMode.STRIDE:
         return _evaluated(terms, settings, evenly_spread(T, k), "stride")
     if fairness is FairnessMode.RANDOM:
@@ -94,11 +94,11 @@ def two_sided_program(terms: ProgramTerms, settings: BudgetSettings, k: int) -> 
 
 def solve_two_sided(
     program: TwoSidedProgram, settings: BudgetSettings, on_progress: OnProgress = no_progress
-) -> Answer:
+) -> BoundedSchedule:
     """Enumerate, search, or – on request – prove eq. (two_sided_fairness)."""
     if int((~program.required).sum()) <= LARGEST_EPOCH_COUNT:
         mask = best_by_enumeration(program)
-        return Answer(mask, float(program.values(mask[None, :])[0]), "enumeration")
+        return BoundedSchedule(mask, float(program.values(mask[None, :])[0]), "enumeration")
     on_progress(0, 3, "bound and search")
     answer = best_by_search(program, settings.seed)
     value = float(program.values(answer.schedule[None, :])[0])
@@ -108,7 +108,7 @@ def solve_two_sided(
     return _proved(program, answer, value, settings.proof_seconds)
 
 
-def _proved(program: TwoSidedProgram, searched: Answer, value: float, seconds: float) -> Answer:
+def _proved(program: TwoSidedProgram, searched: BoundedSchedule, value: float, seconds: float) -> BoundedSchedule:
     """What a solver adds to a searched answer: the proof, a better schedule, or at least a lower bound."""
     slack = _SOLVER_TOLERANCE * max(1.0, program.gamma)
     solved = solve_apart(program, seconds=seconds)
@@ -123,20 +123,20 @@ def _proved(program: TwoSidedProgram, searched: Answer, value: float, seconds: f
             )
         best = solved.schedule if solved_value >= value else searched.schedule
         bound = max(value, solved_value) + (slack if slack > _NEGLIGIBLE else 0.0)
-        return Answer(best, min(bound, searched.bound), str(solved.solver))
+        return BoundedSchedule(best, min(bound, searched.bound), str(solved.solver))
     bound = max(value, solved_value, min(searched.bound, solved.bound + slack))
     if solved_value > value + program.tolerance:
-        return Answer(solved.schedule, bound, str(solved.solver), found_by_search=True)
+        return BoundedSchedule(solved.schedule, bound, str(solved.solver), found_by_search=True)
     return replace(searched, bound=bound)
 
 
-def _evaluated(terms: ProgramTerms, settings: BudgetSettings, mask: BoolArray, method: str) -> Answer:
+def _evaluated(terms: ProgramTerms, settings: BudgetSettings, mask: BoolArray, method: str) -> BoundedSchedule:
     """An answer that no program chose, beside the bound of the best one with as many epochs."""
     k = int(mask.sum())
     if settings.fairness in SEPARABLE:
         coefficients = terms.epoch_coefficients(settings.fairness, settings.gamma)
-        return Answer(mask, float(best_by_sorting(coefficients, k) @ coefficients), method)
+        return BoundedSchedule(mask, float(best_by_sorting(coefficients, k) @ coefficients), method)
     program = TwoSidedProgram(terms, settings.gamma, k)
     if terms.epoch_count <= LARGEST_EPOCH_COUNT:
-        return Answer(mask, float(program.values(best_by_enumeration(program)[None, :])[0]), method)
-    return Answer(mask, upper_bound(program), method)
+        return BoundedSchedule(mask, float(program.values(best_by_enumeration(program)[None, :])[0]), method)
+    return BoundedSchedule(mask, upper_bound(program), method)

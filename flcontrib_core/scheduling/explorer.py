@@ -21,7 +21,7 @@ from flcontrib_core.scheduling.every_budget import (
 )
 from flcontrib_core.scheduling.frontier import Frontier, answer_every_budget, frontier_of
 from flcontrib_core.scheduling.measures import measured_schedule
-from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, program_terms
+from flcontrib_core.scheduling.objectives import BoundedSchedule, ProgramTerms, program_terms
 from flcontrib_core.scheduling.schedule import (
     BudgetSettings,
     FairnessMode,
@@ -101,13 +101,13 @@ class ScheduleExplorer:
             measured_by, k, answer = answer_settings(terms, settings)
         return measured_schedule(self._problem, terms, measured_by, k, answer, lambda: self._every_budget(measured_by))
 
-    def _reused(self, terms: ProgramTerms, settings: BudgetSettings, k: int) -> Answer:
+    def _reused(self, terms: ProgramTerms, settings: BudgetSettings, k: int) -> BoundedSchedule:
         every = self._every_budget(settings)
         value, bound = float(every.values[k - 1]), float(every.bounds[k - 1])
         if not every.found_by_search:
-            return Answer(every.schedules[k - 1], bound, "enumeration")
+            return BoundedSchedule(every.schedules[k - 1], bound, "enumeration")
         program = two_sided_program(terms, settings, k)
-        reused = Answer(every.schedules[k - 1], bound, "anytime", found_by_search=True)
+        reused = BoundedSchedule(every.schedules[k - 1], bound, "anytime", found_by_search=True)
         if bound - value <= program.tolerance or terms.epoch_count * terms.client_count > ORDINARY_CELLS:
             return reused
         fresh = best_by_search(program, settings.seed)
@@ -118,7 +118,7 @@ class ScheduleExplorer:
         self._learn(settings, k, fresh, fresh_value)
         return replace(fresh, bound=bound)
 
-    def _learn(self, settings: BudgetSettings, k: int, answer: Answer, value: float) -> None:
+    def _learn(self, settings: BudgetSettings, k: int, answer: BoundedSchedule, value: float) -> None:
         """Put a better schedule into the frontier, so that the curve passes through the shown answer."""
         every = self._every_budget(settings)
         schedules, values = every.schedules.copy(), every.values.copy()

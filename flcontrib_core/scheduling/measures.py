@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flcontrib_core.scheduling.blind_spots import blind_run_limit, find_blind_spots, smallest_budgets, unseen_clients
 from flcontrib_core.scheduling.every_budget import EveryBudget
 from flcontrib_core.scheduling.frontier import SEPARABLE
-from flcontrib_core.scheduling.objectives import Answer, ProgramTerms, rounding
+from flcontrib_core.scheduling.objectives import BoundedSchedule, ProgramTerms, rounding
 from flcontrib_core.scheduling.schedule import BudgetSettings, Schedule, SchedulingProblem
 from flcontrib_core.vocabulary import BoolArray
 
@@ -24,7 +24,7 @@ def measured_schedule(
     terms: ProgramTerms,
     settings: BudgetSettings,
     k: int,
-    answer: Answer,
+    answer: BoundedSchedule,
     every_budget: Callable[[], EveryBudget],
 ) -> Schedule:
     """Build the ``Schedule`` of an answer. ``every_budget`` is asked only when there is a blind spot to remove."""

@@ -171,7 +171,7 @@ class TwoSidedProgram:
 
 
 @dataclass(frozen=True)
-class Answer:
+class BoundedSchedule:
     """A schedule that some method found, and a number that no schedule of the same program exceeds."""
 
     schedule: BoolArray

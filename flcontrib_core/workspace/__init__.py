@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.audit_log import LogEntry as LogEntry
     from flcontrib_core.workspace.decisions import AlertEntry as AlertEntry
     from flcontrib_core.workspace.decisions import alert_identity as alert_identity
+    from flcontrib_core.workspace.decisions import observed_once as observed_once
     from flcontrib_core.workspace.faults import BrokenChain as BrokenChain
     from flcontrib_core.workspace.faults import DamagedIndex as DamagedIndex
     from flcontrib_core.workspace.faults import DamagedObject as DamagedObject
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from flcontrib_core.workspace.recordings import recorder_at_work as recorder_at_work
     from flcontrib_core.workspace.removals import DeletedRun as DeletedRun
     from flcontrib_core.workspace.results import ResultEntry as ResultEntry
+    from flcontrib_core.workspace.results import opening_first as opening_first
     from flcontrib_core.workspace.retention import OldLog as OldLog
     from flcontrib_core.workspace.store import Workspace as Workspace
     from flcontrib_core.workspace.store import check_log as check_log

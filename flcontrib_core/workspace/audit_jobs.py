@@ -37,17 +37,17 @@ def audit_in_workspace(
     workspace: Workspace, run_digest: str, settings: dict[str, Any], on_progress: OnProgress = no_progress
 ) -> ResultEntry:
     """Audits a stored run, keeps every finished epoch, the report and its alerts."""
-    run, wanted = workspace.open_run(run_digest), settings_from_record(settings)
+    run, audit_settings = workspace.open_run(run_digest), settings_from_record(settings)
     evaluator, on_epoch = None, None
     execution = workspace.preferences.execution()
     if isinstance(run, RunLog) and lacking_part(run) is None:
-        evaluator = evaluator_for(run, wanted.assess.utilities, device=execution.device)
+        evaluator = evaluator_for(run, audit_settings.assess.utilities, device=execution.device)
         job_id = job_identity(KIND, run_digest, settings)
         if workspace.previews.wanted(job_id):
-            on_epoch = _Preview(workspace, job_id, run, wanted, evaluator).add
+            on_epoch = _Preview(workspace, job_id, run, audit_settings, evaluator).add
     report = audit(
         run,
-        wanted,
+        audit_settings,
         evaluator=evaluator,
         workers=execution.workers,
         engine=execution.engine,
@@ -147,5 +147,5 @@ def take_in_samples(workspace: Workspace) -> RunEntry | None:
 
 def sample_digests() -> frozenset[str]:
     """The digests of the sample runs, as they were rebuilt last."""
-    known = json.loads((bundled("sample_runs") / "digests.json").read_text(encoding="utf-8"))
-    return frozenset(known["digests"].values())
+    digests = json.loads((bundled("sample_runs") / "digests.json").read_text(encoding="utf-8"))
+    return frozenset(digests["digests"].values())

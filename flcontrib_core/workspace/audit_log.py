@@ -253,7 +253,7 @@ def check_chain(
         breaks.append(BrokenLink(last.sequence + 1, words))
     return ChainCheck(
         head=last,
-        broken=min(breaks, key=lambda found: found.sequence, default=None),
+        broken=min(breaks, key=lambda link: link.sequence, default=None),
         uncopied=tuple(sorted(sequence for sequence, _ in entries - copies)),
         mendable=unsound or any(sequence not in copied for sequence in strangers),
         heads=tuple(ChainHead(row["sequence"], row["hash"]) for row in rows),

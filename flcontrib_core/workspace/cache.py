@@ -70,7 +70,7 @@ class _Cache:
                 _enter(transaction, key, staged.sha256, self.what, self._family)
 
 
-class EpochCheckpoints(_Cache):
+class StoredCheckpoints(_Cache):
     """Finished epochs by key."""
 
     what, consequence = EPOCH, "the epoch is computed again"
@@ -84,20 +84,20 @@ class EpochCheckpoints(_Cache):
         self._keep(key, arrays, unless_known=True)
 
 
-class UtilityMemory(_Cache):
+class StoredUtilities(_Cache):
     """Utilities of coalitions, by the key of their game; every assessment adds what was new to it."""
 
     what, consequence = UTILITIES, "the utilities are computed again"
 
     def recall_epoch(self, key: str) -> dict[bytes, np.ndarray]:
         """Everything known of one game: packed coalition -> utilities (U,)."""
-        known: dict[bytes, np.ndarray] = {}
+        utilities: dict[bytes, np.ndarray] = {}
         for record in self._recall(key):
             width = record["coalitions"].shape[1]
             packed = record["coalitions"].tobytes()
             names = (packed[at : at + width] for at in range(0, len(packed), width))
-            known = dict(zip(names, record["values"], strict=True)) | known
-        return known
+            utilities = dict(zip(names, record["values"], strict=True)) | utilities
+        return utilities
 
     def keep_epoch(self, key: str, values: Mapping[bytes, np.ndarray]) -> None:
         """Remembers new utilities of a game; durable when it returns."""

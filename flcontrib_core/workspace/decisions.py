@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flcontrib_core.detection.findings import Alert
@@ -46,6 +46,8 @@ class AlertEntry:
     """Digest of the result it was read from."""
     raised_at: str
     history: tuple[ReviewStep, ...]
+    results: tuple[str, ...] = ()
+    """Digests of all results that say it, oldest first."""
 
     @property
     def state(self) -> AlertState:
@@ -85,6 +87,31 @@ MARKED = "client-marked"
 """The kind of an operator's marking of a client"""
 
 
+def observed_once(alerts: Iterable[AlertEntry], default_results: Mapping[str, str]) -> tuple[AlertEntry, ...]:
+    """The alerts without those that another result of the run tells of the same client and epochs.
+
+    ``default_results``: the result that opens first, by run; what it says goes before what another result says, and
+    the newer before the older. Two alerts of one result are two.
+    """
+    given = list(alerts)
+    ranked = sorted(given, key=lambda a: (default_results.get(a.run_digest) in a.results, a.sequence), reverse=True)
+    counted: dict[tuple[str, str], list[AlertEntry]] = {}
+    for alert in ranked:
+        of_client = counted.setdefault((alert.run_digest, alert.finding["client"]), [])
+        if not any(_tell_the_same(alert, other) for other in of_client):
+            of_client.append(alert)
+    chosen = {alert.id for entries in counted.values() for alert in entries}
+    return tuple(alert for alert in given if alert.id in chosen)
+
+
+def _tell_the_same(alert: AlertEntry, other: AlertEntry) -> bool:
+    """Of one client: do two results, none of which says both, have these epochs in common?"""
+    if not alert.results or not other.results or set(alert.results) & set(other.results):
+        return False
+    one, two = alert.finding.get("window"), other.finding.get("window")
+    return bool(one is None or two is None or (one[0] <= two[1] and two[0] <= one[1]))
+
+
 class AlertBook:
     """The inbox of a workspace."""
 
@@ -95,16 +122,20 @@ class AlertBook:
     def raise_alerts(
         self, run_digest: str, alerts: Sequence[Alert | Mapping[str, Any]], result: str | None = None
     ) -> tuple[AlertEntry, ...]:
-        """Enters what an audit observed; alerts that are known with the same content are not entered again."""
+        """Enters what an audit observed; of an alert known with the same content only that this result says it too."""
         findings = [_plain(alert) for alert in alerts]
         named = [{"id": alert_identity(run_digest, finding), "finding": finding} for finding in findings]
         with self._index.write() as transaction:
-            known = {entry.id: entry.finding for entry in self.list(run_digest)}
-            fresh = [alert for alert in named if known.get(str(alert["id"])) != alert["finding"]]
-            if fresh:
-                self._log.append(transaction, "alerts-raised", run_digest, {"result": result, "alerts": fresh})
-        wanted = {alert["id"] for alert in named}
-        return tuple(entry for entry in self.list(run_digest) if entry.id in wanted)
+            entered = {entry.id: entry for entry in self.list(run_digest)}
+            stated = {identity: entry.finding for identity, entry in entered.items()}
+            fresh = [alert for alert in named if stated.get(str(alert["id"])) != alert["finding"]]
+            same = sorted({str(a["id"]) for a in named} - {str(a["id"]) for a in fresh})
+            again = [name for name in same if result is not None and result not in entered[name].results]
+            if fresh or again:
+                body = {"result": result, "alerts": fresh} | ({"again": again} if again else {})
+                self._log.append(transaction, "alerts-raised", run_digest, body)
+        named_ids = {alert["id"] for alert in named}
+        return tuple(entry for entry in self.list(run_digest) if entry.id in named_ids)
 
     def list(self, run_digest: str | None = None) -> tuple[AlertEntry, ...]:
         """Alerts of the runs that are here, in the order in which they were last raised."""
@@ -112,22 +143,29 @@ class AlertBook:
         digests = {row["digest"] for row in here}
         steps = [_step(entry) for kind in StepKind for entry in self._log.entries(kind.value, run_digest)]
         history: dict[str, list[ReviewStep]] = {}
-        for alert, step in sorted(steps, key=lambda found: found[1].sequence):
+        for alert, step in sorted(steps, key=lambda pair: pair[1].sequence):
             history.setdefault(alert, []).append(step)
-        found: dict[str, AlertEntry] = {}
+        entries: dict[str, AlertEntry] = {}
         for raised in self._log.entries("alerts-raised", run_digest):
-            for alert in raised.body["alerts"] if raised.subject in digests else ():
-                found.pop(alert["id"], None)
-                found[alert["id"]] = AlertEntry(
+            if raised.subject not in digests:
+                continue
+            result = raised.body["result"]
+            source = () if result is None else (result,)
+            for name in entries.keys() & raised.body.get("again", ()):  # another result says the same
+                entries[name] = replace(entries[name], results=(*entries[name].results, *source))
+            for alert in raised.body["alerts"]:
+                before = entries.pop(alert["id"], None)
+                entries[alert["id"]] = AlertEntry(
                     id=alert["id"],
                     sequence=raised.sequence,
                     run_digest=raised.subject,
                     finding=alert["finding"],
-                    result=raised.body["result"],
+                    result=result,
                     raised_at=raised.at,
                     history=tuple(history.get(alert["id"], ())),
+                    results=(*(before.results if before else ()), *source),
                 )
-        return tuple(found.values())
+        return tuple(entries.values())
 
     def reviews(self, run_digest: str) -> Reviews:
         """What was recorded about a run's alerts, as facts for headline, report and extract."""
@@ -153,7 +191,7 @@ class AlertBook:
     def mark(self, run_digest: str, client: str, mark: Mark | str, by: str, epochs: Window | None = None) -> ClientMark:
         """Enters an operator's marking of a client, sealed like a decision."""
         try:
-            wanted = Mark(mark)
+            new_mark = Mark(mark)
         except ValueError:
             raise SettingsError(f"{str(mark)[:40]!r} is no marking; choose from {', '.join(Mark)}") from None
         by = by.strip()
@@ -161,10 +199,10 @@ class AlertBook:
             raise SettingsError(f"a marking needs the name of who makes it (1 to {_LONGEST_NAME} characters)")
         if epochs is not None and not 1 <= epochs[0] <= epochs[1]:
             raise SettingsError(f"epochs {epochs[0]}:{epochs[1]}: give the first and the last, counted from 1")
-        body = {"client": client, "mark": wanted.value, "epochs": None if epochs is None else list(epochs), "by": by}
+        body = {"client": client, "mark": new_mark.value, "epochs": None if epochs is None else list(epochs), "by": by}
         with self._index.write() as transaction:
             entry = self._log.append(transaction, MARKED, run_digest, body)
-        return ClientMark(client, wanted, epochs, by, entry.at)
+        return ClientMark(client, new_mark, epochs, by, entry.at)
 
     def note(self, run_digest: str, client: str, epochs: Window, text: str, by: str) -> DeclaredNote:
         """Declares a fact about a client's epochs, sealed like a decision; durable when it returns."""
@@ -180,11 +218,11 @@ class AlertBook:
 
     def find(self, alert: str) -> AlertEntry:
         """One alert, by its name or the beginning of it. Raises WorkspaceError when there is none, or more than one."""
-        found = [entry for entry in self.list() if entry.id.startswith(alert)] if alert else []
-        if len(found) > 1 and alert not in [entry.id for entry in found]:
-            raise WorkspaceError(f"{alert[:40]!r} is the beginning of {len(found)} alerts; give more of the name")
-        for entry in found:
-            if len(found) == 1 or entry.id == alert:
+        matching = [entry for entry in self.list() if entry.id.startswith(alert)] if alert else []
+        if len(matching) > 1 and alert not in [entry.id for entry in matching]:
+            raise WorkspaceError(f"{alert[:40]!r} is the beginning of {len(matching)} alerts; give more of the name")
+        for entry in matching:
+            if len(matching) == 1 or entry.id == alert:
                 return entry
         raise WorkspaceError(f"no alert {alert[:40]!r} in this workspace")
 
@@ -196,12 +234,12 @@ class AlertBook:
         ``shared``: the client may read the reason in its extract.
         """
         try:
-            wanted = AlertState(state)
+            new_state = AlertState(state)
         except ValueError:
             raise SettingsError(f"{str(state)[:40]!r} is no decision; choose from {', '.join(AlertState)}") from None
-        if wanted is AlertState.DISMISSED and not reason.strip():
+        if new_state is AlertState.DISMISSED and not reason.strip():
             raise SettingsError("a dismissal needs a reason: it stays in the log for whoever asks later")
-        body = {"state": wanted.value, "reason": _text("reason", reason), "shared": shared}
+        body = {"state": new_state.value, "reason": _text("reason", reason), "shared": shared}
         return self._enter(StepKind.DECISION, alert, by, body)
 
     def comment(self, alert: str, by: str, text: str, *, shared: bool = False) -> AlertEntry:

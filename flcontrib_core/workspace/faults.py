@@ -93,12 +93,12 @@ def gone(place: Path) -> WorkspaceError:
     return WorkspaceError(f"{place} is gone: bring it back (is its disk mounted?) or choose another workspace")
 
 
-def _no_space(place: Path, found: object) -> NoSpaceLeft:
-    return NoSpaceLeft(f"{place}: {found}; what was finished is kept. Free some space, then resume")
+def _no_space(place: Path, fault: object) -> NoSpaceLeft:
+    return NoSpaceLeft(f"{place}: {fault}; what was finished is kept. Free some space, then resume")
 
 
-def _read_only(place: Path, found: object) -> ReadOnlyWorkspace:
-    return ReadOnlyWorkspace(f"{place}: {found}; make the folder writable or choose another workspace")
+def _read_only(place: Path, fault: object) -> ReadOnlyWorkspace:
+    return ReadOnlyWorkspace(f"{place}: {fault}; make the folder writable or choose another workspace")
 
 
 def _file_size_is_limited() -> bool:

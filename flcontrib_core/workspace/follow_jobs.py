@@ -42,9 +42,9 @@ def follow_recording(
     """
     entry = workspace.enter_recording(folder, name, nonfinite)
     asked = {"audit": (settings or AuditSettings()).record(), "until": until}
-    known = next((j for j in workspace.jobs.list() if j.run_digest == entry.digest and j.kind == FOLLOW), None)
-    if known is not None and known.active:
-        return entry, known
+    job = next((j for j in workspace.jobs.list() if j.run_digest == entry.digest and j.kind == FOLLOW), None)
+    if job is not None and job.active:
+        return entry, job
     return entry, workspace.jobs.submit(entry.digest, asked, FOLLOW, recompute=True)
 
 
@@ -53,17 +53,17 @@ def follow_in_workspace(
 ) -> None:
     """Reads a recording on until it has ended: after each look the report so far is where a page finds it, and each new
     alert is in the log once. Then the whole is taken in and audited as any other run."""
-    wanted, until = settings_from_record(settings["audit"]), settings.get("until")
+    audit_settings, until = settings_from_record(settings["audit"]), settings.get("until")
     entry, settled = workspace.find_run(run_digest), workspace.settled_as(run_digest)
     if entry is None and settled is not None:  # an earlier attempt ended after it had settled
-        workspace.jobs.submit(settled.digest, wanted.record())
+        workspace.jobs.submit(settled.digest, audit_settings.record())
         return
     if entry is None or entry.kind != RECORDING:
         raise WorkspaceError(f"{run_digest[:12]}… is no recording; there is nothing to follow")
     desk = job_identity(FOLLOW, run_digest, settings)
     live = LiveAudit(
         Path(entry.source),
-        wanted,
+        audit_settings,
         nonfinite=entry.reading.nonfinite,
         reported=workspace.provisional_alerts(run_digest),
     )
@@ -82,26 +82,26 @@ def follow_in_workspace(
 
     while True:
         ended = workspace.is_ended(run_digest)  # asked before the look: what was recorded until then is seen
-        found = live.look(computing, on_progress)
-        if found is not None:
-            epochs = found.run.epoch_count
+        news = live.look(computing, on_progress)
+        if news is not None:
+            epochs = news.run.epoch_count
             if workspace.previews.wanted(desk):
-                workspace.previews.keep(desk, pack(AuditReport, found.report(wanted)))
+                workspace.previews.keep(desk, pack(AuditReport, news.report(audit_settings)))
             on_progress(epochs, until or epochs, f"epoch {epochs}")
-            _pass_on(workspace, entry, found.new_alerts, epochs)
-            workspace.raise_provisional(run_digest, [ProvisionalAlert.of(a, epochs) for a in found.new_alerts])
+            _pass_on(workspace, entry, news.new_alerts, epochs)
+            workspace.raise_provisional(run_digest, [ProvisionalAlert.of(a, epochs) for a in news.new_alerts])
         if live.run is not None and (ended or (until is not None and live.run.epoch_count >= until)):
-            _settle(workspace, entry, wanted)
+            _settle(workspace, entry, audit_settings)
             return
         time.sleep(LOOK_SECONDS)
 
 
 def _pass_on(workspace: Workspace, entry: RunEntry, alerts: Sequence[Alert], epochs: int) -> None:
     """Tells whom the workspace's settings name, before the log says so: after a kill rather twice than never."""
-    told = workspace.preferences.agreed_notices()
+    notices = workspace.preferences.agreed_notices()
     for alert in alerts:
         notice = {"event": "alert", "run": entry.name, "epoch": epochs, "provisional": True, **alert_json(alert)}
-        for fault in told.tell(notice):
+        for fault in notices.tell(notice):
             print(fault, file=sys.stderr, flush=True)
 
 

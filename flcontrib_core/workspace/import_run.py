@@ -61,7 +61,7 @@ def bare_name(filename: str) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """The options a run was added with; it is always read with the same ones."""
 
     nonfinite: Literal["refuse", "absent"] = "refuse"
@@ -70,7 +70,7 @@ class Reading:
     """'.csv' or '.parquet' for a table, '' for a bundle"""
 
     @classmethod
-    def of(cls, name: str, nonfinite: str, lower_is_better: Iterable[str]) -> Reading:
+    def of(cls, name: str, nonfinite: str, lower_is_better: Iterable[str]) -> ReadingOptions:
         """The options for a file of this name."""
         if nonfinite not in ("refuse", "absent"):
             raise SettingsError(f"nonfinite is 'refuse' or 'absent', not {nonfinite!r}")
@@ -78,7 +78,7 @@ class Reading:
         treat: Literal["refuse", "absent"] = "absent" if nonfinite == "absent" else "refuse"
         return cls(treat, tuple(sorted(lower_is_better)), suffix if suffix in TABLES else "")
 
-    def fitting(self, content: Path) -> Reading:
+    def fitting(self, content: Path) -> ReadingOptions:
         """The same options for what the file is, where that differs from what its name says."""
         with content.open("rb") as file:
             head = file.read(4)
@@ -88,7 +88,7 @@ class Reading:
 
 
 def read_run(
-    path: Path, reading: Reading, name: str, companion: Path | None = None, on_stage: OnStage | None = None
+    path: Path, reading: ReadingOptions, name: str, companion: Path | None = None, on_stage: OnStage | None = None
 ) -> Run:
     """The run at a path, called ``name`` in words where it has no name of its own. Raises RunLogError."""
     from flcontrib_core.runs.bundle import read_run_log
@@ -127,7 +127,7 @@ class DescribedRun:
 
 
 def describe_run(
-    path: Path, reading: Reading, name: str, companion: Path | None = None, on_stage: OnStage | None = None
+    path: Path, reading: ReadingOptions, name: str, companion: Path | None = None, on_stage: OnStage | None = None
 ) -> DescribedRun:
     """Reads a run with all its checks and says what it is. Raises RunLogError."""
     run = read_run(path, reading, name, companion, on_stage)
@@ -145,12 +145,12 @@ def describe_run(
 
 
 def describe_run_apart(
-    path: Path, reading: Reading, name: str, companion: Path | None = None, on_stage: OnStage | None = None
+    path: Path, reading: ReadingOptions, name: str, companion: Path | None = None, on_stage: OnStage | None = None
 ) -> DescribedRun:
     """The same in a child with ceilings: whatever a stranger's file makes the reader do, the server stays usable."""
     argument = {
         "path": str(path),
-        "reading": encode(Reading, reading)[0],
+        "reading": encode(ReadingOptions, reading)[0],
         "name": name,
         "companion": None if companion is None else str(companion),
     }
@@ -172,7 +172,7 @@ def _describe(argument: dict[str, Any], say: Say) -> dict[str, Any]:
     try:
         run = describe_run(
             Path(argument["path"]),
-            decode(Reading, argument["reading"]),
+            decode(ReadingOptions, argument["reading"]),
             argument["name"],
             None if companion is None else Path(companion),
             say,

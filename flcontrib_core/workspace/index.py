@@ -166,9 +166,11 @@ class Index:
         if self._writer is None:
             self._refuse_missing()
             self._writer = _Held(connect(self.path), _identity(self.path))
-        found = self._writer.connection.execute("PRAGMA user_version").fetchone()[0]
-        if found != VERSION:
-            raise WorkspaceError(f"{self.path} was taken over by another version (schema {found}); start again")
+        schema_version = self._writer.connection.execute("PRAGMA user_version").fetchone()[0]
+        if schema_version != VERSION:
+            raise WorkspaceError(
+                f"{self.path} was taken over by another version (schema {schema_version}); start again"
+            )
         return self._writer.connection
 
     def _reading_connection(self) -> sqlite3.Connection:
@@ -216,7 +218,7 @@ class Index:
 def _identity(path: Path, content: bool = False) -> object:
     """Which file stands at this path (and, where its content matters, in which state)."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return (found.st_dev, found.st_ino, *((found.st_size, found.st_mtime_ns) if content else ()))
+    return (status.st_dev, status.st_ino, *((status.st_size, status.st_mtime_ns) if content else ()))

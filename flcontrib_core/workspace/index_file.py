@@ -136,9 +136,9 @@ class IndexFile:
         self._disk.sync_file(self.path.parent)
 
     def _examine(self, connection: sqlite3.Connection) -> str | None:
-        found = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
-        if found != ["ok"]:
-            return f"integrity check: {'; '.join(found)}"
+        verdicts = [row[0] for row in connection.execute("PRAGMA integrity_check(3)")]
+        if verdicts != ["ok"]:
+            return f"integrity check: {'; '.join(verdicts)}"
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         schema = _schema(connection)
         if version == 0 and not schema:

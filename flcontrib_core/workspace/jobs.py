@@ -114,8 +114,8 @@ class JobQueue:
             raise WorkspaceError(f"no runner for jobs of kind {kind!r}; known: {', '.join(sorted(self.runners))}")
         identity = job_identity(kind, run_digest, settings)
         with storage_faults(self._folder), self._index.write() as transaction:
-            known = transaction.execute("SELECT 1 FROM runs WHERE digest = ?", (run_digest,))
-            if not known and kind not in WITHOUT_A_RUN:
+            run_rows = transaction.execute("SELECT 1 FROM runs WHERE digest = ?", (run_digest,))
+            if not run_rows and kind not in WITHOUT_A_RUN:
                 raise WorkspaceError(f"no run {run_digest[:12]}… in {self._root}; add it first")
             if self._find_in(transaction, identity) is None:
                 StatusFile.create(status_path(self._folder, identity), self._staging)
@@ -237,19 +237,19 @@ class JobQueue:
         startable = [row for row in waiting if row["kind"] in self.runners and free[_lane(row["kind"])]]
         if not startable:
             return False
-        chosen, lane = startable[0]["id"], _lane(startable[0]["kind"])
-        status = self._claim(chosen)
+        job_id, lane = startable[0]["id"], _lane(startable[0]["kind"])
+        status = self._claim(job_id)
         if status is None:  # another process is starting it at this moment
             return False
         try:
             with self._index.write() as transaction:
-                rows = transaction.execute("SELECT attempt FROM jobs WHERE id = ? AND state = 'queued'", (chosen,))
+                rows = transaction.execute("SELECT attempt FROM jobs WHERE id = ? AND state = 'queued'", (job_id,))
                 if not rows or not self._room(transaction.execute, lane):
                     return False
                 attempt = rows[0]["attempt"] + 1
                 status.write(JobStatus(attempt), durably=True)
-                transaction.execute("UPDATE jobs SET state = 'running', attempt = ? WHERE id = ?", (attempt, chosen))
-            self._spawn(chosen, attempt, status)
+                transaction.execute("UPDATE jobs SET state = 'running', attempt = ? WHERE id = ?", (attempt, job_id))
+            self._spawn(job_id, attempt, status)
         finally:
             status.close()
         return True

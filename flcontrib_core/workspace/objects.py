@@ -85,9 +85,9 @@ class ObjectStore:
         except FileNotFoundError as missing:
             raise DamagedObject(f"object {name[:12]}… is missing from {self.folder}", name) from missing
 
-    def _refuse_damage(self, name: str, found: str) -> None:
-        if found != name:
-            raise DamagedObject(f"object {name[:12]}… is damaged: its content has the sha256 {found[:12]}…", name)
+    def _refuse_damage(self, name: str, sha256: str) -> None:
+        if sha256 != name:
+            raise DamagedObject(f"object {name[:12]}… is damaged: its content has the sha256 {sha256[:12]}…", name)
 
 
 def pack_record(label: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:

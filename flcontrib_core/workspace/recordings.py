@@ -23,7 +23,7 @@ from flcontrib_core.runs.manifest import Manifest, read_manifest
 from flcontrib_core.runs.problems import Findings
 from flcontrib_core.runs.strict_json import parse_json
 from flcontrib_core.workspace.audit_log import LogEntry
-from flcontrib_core.workspace.import_run import Reading
+from flcontrib_core.workspace.import_run import ReadingOptions
 from flcontrib_core.workspace.stored_runs import RunEntry, StoredRuns
 
 RECORDING = "recording"
@@ -42,10 +42,10 @@ class Recordings(StoredRuns):
         place = folder.expanduser().resolve()
         manifest = _manifest_of(place)
         digest = hashlib.sha256(f"{place}\0{json.dumps(manifest.files, sort_keys=True)}".encode()).hexdigest()
-        known = self.find_run(digest)
-        if known is not None:
-            return known
-        reading = Reading.of("", nonfinite, ())
+        entry = self.find_run(digest)
+        if entry is not None:
+            return entry
+        reading = ReadingOptions.of("", nonfinite, ())
         described = {
             "name": name or manifest.name,
             "source": str(place),
@@ -86,8 +86,8 @@ class Recordings(StoredRuns):
         """What was raised while this recording, or the recording that this run came from, was growing; oldest first."""
         settled = self._said(_SETTLED, digest)
         growing = [alert for entry in self._said(_RAISED, digest) for alert in entry.body["alerts"]]
-        told = settled[-1].body["raised"] if settled else growing
-        return tuple(decode(ProvisionalAlert, alert) for alert in told)
+        raised = settled[-1].body["raised"] if settled else growing
+        return tuple(decode(ProvisionalAlert, alert) for alert in raised)
 
     def settle_recording(self, digest: str, became: str) -> None:
         """Lets a finished run stand for its recording, whose links lead there from now on."""

@@ -7,7 +7,7 @@ listed, as ``outdated``, and no longer offered for reading: it has to be compute
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
@@ -72,6 +72,20 @@ class ResultEntry:
         return not budget.get("budget") and not budget.get("epochs") and bool(self.settings.get("values", True))
 
 
+def opening_first(results: Iterable[ResultEntry]) -> dict[str, ResultEntry]:
+    """Of each run the result that is shown where none is named; runs without one that can be read are left out."""
+    first: dict[str, ResultEntry] = {}
+    for entry in results:
+        before = first.get(entry.run_digest)
+        if entry.available and (before is None or _rank(entry) > _rank(before)):
+            first[entry.run_digest] = entry
+    return first
+
+
+def _rank(entry: ResultEntry) -> tuple[bool, bool, bool, int]:
+    return entry.pinned, entry.full and not entry.stale, entry.full, entry.sequence
+
+
 class StoredResults:
     """The part of a workspace that stores finished results."""
 
@@ -104,12 +118,12 @@ class StoredResults:
             self.objects.staging.stage([content]) as staged,
             self._index.write() as transaction,
         ):
-            known = transaction.execute(
+            stored = transaction.execute(
                 "SELECT entry, hash FROM results WHERE run = ? AND object = ?", (run_digest, staged.sha256)
             )
             self.objects.publish(staged)  # also when known: it may have been damaged since
-            if known:
-                entry = LogEntry.of(known[-1])
+            if stored:
+                entry = LogEntry.of(stored[-1])
             else:
                 entry = self.log.append(transaction, "result-kept", run_digest, {**body, "object": staged.sha256})
         return self._result(entry)
@@ -133,8 +147,7 @@ class StoredResults:
 
         So a result under a budget never takes the place of a full one by itself.
         """
-        readable = [entry for entry in self.results(run_digest, kind) if entry.available]
-        return max(readable, key=lambda r: (r.pinned, r.full and not r.stale, r.full, r.sequence), default=None)
+        return opening_first(self.results(run_digest, kind)).get(run_digest)
 
     def name_result(self, entry: ResultEntry, name: str) -> None:
         """Calls a result something; an empty name takes it back."""

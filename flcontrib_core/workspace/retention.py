@@ -46,13 +46,13 @@ class Retention(StoredRuns, StoredResults):
     def drop_logs(self, days: int, *, by: str) -> tuple[OldLog, ...]:
         """Drops the stored logs of runs that were added more than ``days`` days ago and have a result that can be
         read; says what was dropped and what stays. Each is an entry of the audit log."""
-        found = []
+        dropped = []
         for old in self._old_logs(days):
-            found.append(old)
+            dropped.append(old)
             if not old.stays:
                 self._drop(old, days, by)
         self.finish_removals()
-        return tuple(found)
+        return tuple(dropped)
 
     def _old_logs(self, days: int) -> Iterator[OldLog]:
         if not 0 <= days <= MOST_DAYS:

@@ -24,7 +24,7 @@ from flcontrib_core.workspace.audit_log import (
     copies_in,
     wall_clock,
 )
-from flcontrib_core.workspace.cache import EpochCheckpoints, UtilityMemory, restore_cached
+from flcontrib_core.workspace.cache import StoredCheckpoints, StoredUtilities, restore_cached
 from flcontrib_core.workspace.decisions import AlertBook
 from flcontrib_core.workspace.disk import Disk, Staging
 from flcontrib_core.workspace.faults import BrokenChain, NoSpaceLeft, ReadOnlyWorkspace, storage_faults
@@ -110,13 +110,13 @@ class Workspace(Recordings, Retention):
         self.jobs.poll()
         return super().delete_run(digest)
 
-    def checkpoints(self, run: Run | None = None) -> EpochCheckpoints:
+    def checkpoints(self, run: Run | None = None) -> StoredCheckpoints:
         """Finished epochs. Kept on behalf of ``run``, they go when it is deleted; without it they stay."""
-        return EpochCheckpoints(self._index, self.objects, self.log, "" if run is None else family_of(run))
+        return StoredCheckpoints(self._index, self.objects, self.log, "" if run is None else family_of(run))
 
-    def utility_memory(self, run: Run | None = None) -> UtilityMemory:
+    def utility_memory(self, run: Run | None = None) -> StoredUtilities:
         """Coalition utilities. Kept on behalf of ``run``, they go when it is deleted; without it they stay."""
-        return UtilityMemory(self._index, self.objects, self.log, "" if run is None else family_of(run))
+        return StoredUtilities(self._index, self.objects, self.log, "" if run is None else family_of(run))
 
     def head(self) -> ChainHead:
         """Where the audit log ends now; print it in every report."""
@@ -169,13 +169,13 @@ class Workspace(Recordings, Retention):
         if not entries:
             self.log.append(transaction, "workspace-created", uuid.uuid4().hex, {})
         version_1.lift(self.path, transaction, self.objects, self.log)
-        found = {
+        restored = {
             "entries": entries,
             "cached": restore_cached(transaction, self.objects),
             "jobs": restore_jobs(transaction, self.path / "jobs"),
         }
         if entries:
-            self.log.append(transaction, "index-rebuilt", "", {"why": why, "found": found, "damaged": set_aside})
+            self.log.append(transaction, "index-rebuilt", "", {"why": why, "found": restored, "damaged": set_aside})
 
 
 def check_log(path: str | Path | None, head: str | None = None) -> ChainCheck:

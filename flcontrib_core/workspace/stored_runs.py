@@ -27,7 +27,7 @@ from flcontrib_core.workspace.faults import DamagedObject, storage_faults
 from flcontrib_core.workspace.import_run import (
     OnRemarks,
     OnStage,
-    Reading,
+    ReadingOptions,
     RunSource,
     bare_name,
     chunks_of,
@@ -71,7 +71,7 @@ class RunEntry:
     """The object that holds a utility table's data sizes."""
     family: str
     added_at: str
-    reading: Reading
+    reading: ReadingOptions
     available: bool
     """False when the stored bundle was damaged or lost; add it again."""
     tags: tuple[str, ...] = ()
@@ -86,8 +86,8 @@ class RunEntry:
 
     def matches(self, words: str) -> bool:
         """Does any of its names, tags, its note or its digest hold the words, whatever their case?"""
-        wanted = words.strip().casefold()
-        return any(wanted in text.casefold() for text in (*self.names, *self.tags, self.note, self.digest))
+        sought = words.strip().casefold()
+        return any(sought in text.casefold() for text in (*self.names, *self.tags, self.note, self.digest))
 
 
 def _called(entry: RunEntry, said: RunDescription | None) -> RunEntry:
@@ -130,7 +130,7 @@ class StoredRuns:
         path = Path(source) if isinstance(source, str | os.PathLike) else None
         file = path.name if path is not None else bare_name(filename or name or "")
         called = name or (Path(file).stem if path is not None or filename else file)
-        reading = Reading.of(file, nonfinite, lower_is_better)
+        reading = ReadingOptions.of(file, nonfinite, lower_is_better)
         with storage_faults(self.path), ExitStack() as stack:
             left_out: list[Problem] = []
             staged = stack.enter_context(self._stage(source, reading, largest, left_out))
@@ -142,9 +142,9 @@ class StoredRuns:
                 describe = describe_run_apart if apart else describe_run
                 run = describe(staged.path, reading, called, None if beside is None else beside.path, on_stage)
             except RunLogError as refused:
-                told = in_words(refused, staged.path, file or "the upload")
-                self._remember_refusal(staged, called, told)
-                raise told from refused
+                explained = in_words(refused, staged.path, file or "the upload")
+                self._remember_refusal(staged, called, explained)
+                raise explained from refused
             described = {
                 "name": name or run.name,
                 "kind": run.kind,
@@ -187,19 +187,19 @@ class StoredRuns:
             raise WorkspaceError(f"no run {digest[:12]}… in {self.path}")
         with self._index.write() as transaction:
             self.log.append(transaction, DESCRIBED, digest, {**body, "by": by.strip()})
-        found = self.find_run(digest)
-        assert found is not None
-        return found
+        renamed = self.find_run(digest)
+        assert renamed is not None
+        return renamed
 
     def _descriptions(self, digest: str | None = None) -> dict[str, RunDescription]:
         rows = self._index.read(
             "SELECT entry, hash FROM standing WHERE kind = ?1 AND (?2 IS NULL OR subject = ?2) ORDER BY sequence",
             (DESCRIBED, digest),
         )
-        found: dict[str, RunDescription] = {}
+        descriptions: dict[str, RunDescription] = {}
         for entry in map(LogEntry.of, rows):
-            found[entry.subject] = found.get(entry.subject, RunDescription()).followed_by(entry)
-        return found
+            descriptions[entry.subject] = descriptions.get(entry.subject, RunDescription()).followed_by(entry)
+        return descriptions
 
     def open_run(self, digest: str) -> Run:
         """The run, after its stored bytes were verified. Raises DamagedObject when they are not what was added."""
@@ -256,7 +256,7 @@ class StoredRuns:
             transaction.execute("DELETE FROM removals")
 
     def _stage(
-        self, source: RunSource, reading: Reading, largest: int | None, left_out: MutableSequence[Problem]
+        self, source: RunSource, reading: ReadingOptions, largest: int | None, left_out: MutableSequence[Problem]
     ) -> AbstractContextManager[Staged]:
         """A complete copy of the source; ``left_out`` gets what was noticed in a directory, extra files included."""
         if not isinstance(source, str | os.PathLike):
@@ -273,23 +273,23 @@ class StoredRuns:
     def _enter_run(self, digest: str, described: dict[str, Any], staged: Staged, beside: Staged | None) -> RunEntry:
         name = described["name"]
         with self._index.write() as transaction:
-            known = self._run_in(transaction, digest)
-            if known is not None and name not in (known.name, *known.other_names):
+            before = self._run_in(transaction, digest)
+            if before is not None and name not in (before.name, *before.other_names):
                 self.log.append(transaction, "run-named", digest, {"name": name})
             # Bytes that are stored already are written again: that mends a copy which was damaged since. Other bytes
             # of a known run (zipped again) are only wanted where the stored ones are gone.
             files = (described["object"], described["companion"])
-            same = known is not None and (known.object, known.companion) == files
-            if known is None or same or not known.available:
+            same = before is not None and (before.object, before.companion) == files
+            if before is None or same or not before.available:
                 for file in (staged, beside):
                     if file is not None:
                         self.objects.publish(file)
-            if known is None or known.dropped_at or not (same or known.available):
-                first_name = name if known is None else known.name
+            if before is None or before.dropped_at or not (same or before.available):
+                first_name = name if before is None else before.name
                 self.log.append(transaction, "run-added", digest, {**described, "name": first_name})
-            found = self._run_in(transaction, digest)
-        assert found is not None
-        return found
+            entered = self._run_in(transaction, digest)
+        assert entered is not None
+        return entered
 
     def _run_in(self, transaction: Transaction, digest: str) -> RunEntry | None:
         rows = transaction.execute(f"{_RUNS} WHERE digest = ?", (digest,))
@@ -315,6 +315,6 @@ class StoredRuns:
             added_at=entry.at,
             dropped_at=row["dropped_at"],
             available=all(self.objects.holds(body[o]) for o in ("object", "companion") if body[o] is not None),
-            reading=decode(Reading, body["reading"]),
+            reading=decode(ReadingOptions, body["reading"]),
             **{field: body[field] for field in _FROM_THE_RUN},
         )

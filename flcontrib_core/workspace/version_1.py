@@ -39,11 +39,11 @@ def lift(root: Path, transaction: Transaction, objects: ObjectStore, log: AuditL
                 objects.publish(staged)
     described = [(path, json.loads(path.read_bytes())) for path in root.glob("jobs/*/job.json")]
     rows = transaction.execute("SELECT json_extract(entry, '$.body.id') AS id FROM log WHERE kind = ?", (SUBMITTED,))
-    known = {row["id"] for row in rows}
+    submitted = {row["id"] for row in rows}
     here = {row["digest"] for row in transaction.execute("SELECT digest FROM runs")}
-    for path, job in sorted(described, key=lambda found: int(found[1]["sequence"])):
+    for path, job in sorted(described, key=lambda pair: int(pair[1]["sequence"])):
         identity = job_identity(job["kind"], job["run"], job["settings"])
-        if path.parent.name == identity and identity not in known and job["run"] in here:
+        if path.parent.name == identity and identity not in submitted and job["run"] in here:
             question = {name: job[name] for name in ("kind", "settings", "limits", "version", "submitted_at")}
             log.append(transaction, SUBMITTED, job["run"], {"id": identity, **question})
         transaction.after_commit(path.unlink)

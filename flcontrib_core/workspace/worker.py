@@ -28,7 +28,7 @@ Runner = Callable[..., ResultEntry | None]
 _FAULT = "(a fault of the program; the job's output has its trace)"
 
 
-class Account:
+class StatusReporter:
     """What the worker says of itself: progress while it works, and one last word whatever ends it."""
 
     def __init__(self, status: StatusFile, attempt: int) -> None:
@@ -63,7 +63,9 @@ class Account:
     def on_progress(self, done: int, total: int, label: str) -> None:
         """Says how far the work is."""
         seconds, before = self.seconds, self.current.progress
-        first = (done, seconds) if before is None else (before.first_done, before.first_seconds)
+        # A part of the work that begins anew (measuring, then computing) has a pace of its own.
+        goes_on = before is not None and before.total == total and before.done <= done
+        first = (before.first_done, before.first_seconds) if before is not None and goes_on else (done, seconds)
         progress = Progress(done, total, label, seconds, *first)
         self._say(replace(self.current, seconds=seconds, progress=progress))
 
@@ -84,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     os.set_inheritable(given.status, False)
     status = StatusFile(given.workspace / "jobs" / given.job / "status", given.status, Disk())
-    account = Account(status, given.attempt)  # notes the process number before the state is looked at
+    account = StatusReporter(status, given.attempt)  # notes the process number before the state is looked at
     own_runners = dict(text.split("=", 1) for text in given.runner)
     workspace: Workspace | None = None
     try:
@@ -116,8 +118,8 @@ def _enter_outcome(workspace: Workspace, job_id: str, status: JobStatus) -> None
 def resolve(runners: dict[str, str], kind: str) -> Runner:
     """The function a kind of job calls: from the fixed table, or named by whoever started this process."""
     module, _, function = runners[kind].partition(":")
-    found: Runner = getattr(importlib.import_module(module), function)
-    return found
+    runner: Runner = getattr(importlib.import_module(module), function)
+    return runner
 
 
 def _named_end(error: BaseException) -> tuple[JobState, str]:

@@ -18,6 +18,7 @@ from flcontrib_core.workspace import Workspace, default_path
 from tests import in_process
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
+TWO_POISONED = str(SAMPLES / "two-poisoned.flrun")
 TABLE = str(SAMPLES / "contributions-table.csv")
 
 
@@ -150,7 +151,7 @@ def test_the_first_estimate_does_not_count_what_came_before_the_first_step(
 ) -> None:
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr("flcontrib_core.commands.printing.time.monotonic", lambda: clock.now)
-    progress = printing.Progress()
+    progress = printing.ProgressLine()
     for now, done in ((60.0, 1), (66.0, 2), (72.0, 3)):  # a minute of imports, then six seconds a step
         clock.now = now
         progress(done, 30, f"epoch {done}")
@@ -159,3 +160,21 @@ def test_the_first_estimate_does_not_count_what_came_before_the_first_step(
         "2/30 epoch 2, about 168 s left",
         "3/30 epoch 3, about 162 s left",
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("schedule", TWO_POISONED, "--budget", "0"), "at least one epoch"),
+        (("schedule", TWO_POISONED, "--budget", "0.5", "--gamma", "-1"), "gamma -1.0"),
+        (("assess", TWO_POISONED, "--budget", "31"), "the run has 30 epochs"),
+        (("assess", TWO_POISONED, "--epochs", "2,40"), "the run has epochs 1 to 30"),
+        (("report", TWO_POISONED, "-o", "page.html", "--client", "nobody"), "no client 'nobody'"),
+    ],
+    ids=lambda value: " ".join(value[2:]) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_is_refused_before_any_work(here: Path, arguments: tuple[str, ...], word: str) -> None:
+    answer = in_process.flcontrib(*arguments)
+    assert answer.returncode == 2
+    assert word in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1, "no progress was made, and no traceback shown"

@@ -28,6 +28,8 @@ def test_the_terminal_says_how_many_evaluations_were_remembered(folder: Path) ->
     assert "28 evaluations, none of them remembered" in first.stdout
     for command in (assess, audit):
         assert "28 evaluations, 28 (100%) of them remembered" in CliRunner().invoke(command, options).stdout
+    fewer = CliRunner().invoke(assess, [*options, "--budget", "2"])
+    assert "14 evaluations, 14 (100%) of them remembered" in fewer.stdout, "models of other epochs are no evaluations"
     seeded = CliRunner().invoke(audit, [*options, "--seed", "7", "--estimator", "monte-carlo"])
     assert "(100%) of them remembered" in seeded.stdout, "another question about coalitions that are known"
 

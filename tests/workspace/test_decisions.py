@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.objections import FewComputed
 from flcontrib_core.detection.reasons import ChannelScore, ValueInWindow
 from flcontrib_core.errors import SettingsError, WorkspaceError
-from flcontrib_core.workspace import Workspace, alert_identity
+from flcontrib_core.workspace import Workspace, alert_identity, observed_once
 
 
 def alert(client: str = "client-1", probability: float = 0.97, score: float = 3.0) -> Alert:
@@ -90,3 +91,27 @@ def test_hostile_names_come_back_literally(workspace: Workspace, bundle: Path) -
     decided = workspace.alerts.decide(entry.id, "dismissed", "'; DROP TABLE log; --", '"}{"\\')
     assert (decided.history[0].by, decided.history[0].text) == ("'; DROP TABLE log; --", '"}{"\\')
     assert workspace.verify_chain() is None
+
+
+def test_two_results_that_tell_of_the_same_client_and_epochs_are_one_observation(
+    workspace: Workspace, bundle: Path
+) -> None:
+    run = workspace.add_run(bundle).digest
+    wider = replace(alert(), window=(2, 4), verdict=VerdictKind.BEHAVIOUR_CHANGED)
+    later, other = replace(alert(), window=(6, 8)), alert("client-2")
+    workspace.alerts.raise_alerts(run, [alert(), later, other], result="full")
+    workspace.alerts.raise_alerts(run, [wider, other], result="budget")
+    listed = workspace.alerts.list(run)
+    assert len(listed) == 4
+    same = next(a for a in listed if a.finding["client"] == "client-2")
+    assert same.results == ("full", "budget")
+    for opens_first, window in (("full", [2, 3]), ("budget", [2, 4])):
+        counted = observed_once(listed, {run: opens_first})
+        told = [a.finding["window"] for a in counted if a.finding["client"] == "client-1"]
+        assert sorted(told) == sorted([window, [6, 8]])
+        assert same in counted
+    entries = len(workspace.log.entries())
+    workspace.alerts.raise_alerts(run, [wider, other], result="budget")
+    assert len(workspace.log.entries()) == entries
+    both = workspace.alerts.raise_alerts(run, [alert("client-3"), replace(wider, client="client-3")], result="third")
+    assert observed_once(both, {}) == both, "two alerts of one result are two"

@@ -19,6 +19,7 @@ from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.execution.limits import ProcessLimits
 from flcontrib_core.workspace import DamagedIndex, Job, JobState, Workspace
 from flcontrib_core.workspace.job_status import JobStatus, Progress, StatusFile, read_status
+from flcontrib_core.workspace.worker import StatusReporter
 from tests.workspace.runners import ALL
 
 
@@ -338,3 +339,24 @@ def test_a_status_is_read_whole_while_it_is_overwritten(workspace: Workspace, fo
 def test_the_time_left_follows_the_pace_of_this_attempt() -> None:
     assert Progress(30, 50, "", seconds=12.0, first_done=20, first_seconds=2.0).seconds_left == pytest.approx(20.0)
     assert Progress(20, 50, "", seconds=2.0, first_done=20, first_seconds=2.0).seconds_left is None
+
+
+def test_a_part_of_the_work_that_begins_anew_has_a_pace_of_its_own(workspace: Workspace, folder: Path) -> None:
+    """How quickly twenty epochs were measured says nothing about how long twelve take to compute."""
+    path = folder / "status"
+    StatusFile.create(path, workspace._staging)
+    status = StatusFile.claim(path, workspace._disk)
+    assert status is not None
+    account = StatusReporter(status, 1)
+    for done in (0, 19):
+        account.on_progress(done, 20, "measuring")
+    for done in (0, 1):
+        account.on_progress(done, 12, f"epoch {done}")
+        assert account.current.progress is not None
+        assert account.current.progress.first_done == 0
+        assert account.current.progress.first_seconds > 0
+    assert account.current.progress is not None
+    first = account.current.progress.first_seconds
+    account.on_progress(2, 12, "epoch 2")
+    assert account.current.progress.first_seconds == first, "one part goes on"
+    status.close()
