@@ -1,4 +1,4 @@
-"""Where are our pages, and under which address does a route of ours answer?"""
+"""The addresses of our pages, and of the routes of ours beside them."""
 
 from __future__ import annotations
 

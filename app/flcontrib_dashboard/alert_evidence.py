@@ -1,4 +1,4 @@
-"""What was observed of one client in one window, why it was marked, and what speaks against it?"""
+"""The evidence of one alert: what was observed, why the client was marked, and what speaks against it."""
 
 from __future__ import annotations
 
@@ -90,23 +90,24 @@ def reasons(alert: Alert) -> None:
     controls.card_title("Why it was marked", help=wording.GLOSSARY["Window"])
     for line in why(alert):
         st.markdown(f"- {controls.text_of(line)}")
-    if alert.channels:
-        scored = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
-        largest = max((c.score or 0.0 for c in scored), default=0.0)
-        controls.table(
-            {
-                "Channel": [c.name for c in scored],
-                "Score": [c.score for c in scored],
-                "What it measures": [channel_meaning(c.name) for c in scored],
-            },
-            column_config={
-                "Channel": st.column_config.TextColumn(help=wording.GLOSSARY["Channel"]),
-                "Score": st.column_config.ProgressColumn(format="%+.1f", min_value=0, max_value=max(largest, 1.0)),
-            },
-        )
-        silent = [c.name for c in alert.channels if c.score is None]
-        missing = f" Not available in this log: {', '.join(silent)}." if silent else ""
-        st.caption(f"Log Bayes factor of this window: above zero speaks for a change, below zero against one.{missing}")
+
+
+def channels(alert: Alert) -> None:
+    """How strongly every channel speaks for a change in the window, with what it measures."""
+    controls.card_title("How every channel scores", help=wording.GLOSSARY["Channel"])
+    scored = sorted((c for c in alert.channels if c.score is not None), key=lambda c: -(c.score or 0.0))
+    st.table(  # its cells wrap: no meaning is cut on a phone
+        {
+            "Channel": [c.name for c in scored],
+            "Score": [numbers.signed(c.score or 0.0, 1) for c in scored],
+            "What it measures": [channel_meaning(c.name) for c in scored],
+        },
+        border="horizontal",
+        hide_index=True,
+    )
+    silent = [c.name for c in alert.channels if c.score is None]
+    missing = f" Not available in this log: {', '.join(silent)}." if silent else ""
+    st.caption(f"Log Bayes factor of this window: above zero speaks for a change, below zero against one.{missing}")
 
 
 def objections(alert: Alert) -> None:
@@ -257,8 +258,12 @@ def show(shown: state.Shown, alert: Alert) -> None:
     st.caption(f"{controls.text_of(engineer_line(alert))} {OBSERVED_ONLY}")
     following = selection.follow_bar(report)
     wide, side = st.columns([1.75, 1], gap="small")  # two rows: a phone shows reasons and objections right below
-    with wide, st.container(border=True, height="stretch", gap="xsmall"):
-        picture(shown, alert, following)
+    with wide:
+        with st.container(border=True, gap="xsmall"):
+            picture(shown, alert, following)
+        if alert.channels:
+            with st.container(border=True, height="stretch", gap="xsmall"):
+                channels(alert)
     with side:
         with st.container(border=True, gap="xsmall"):
             reasons(alert)

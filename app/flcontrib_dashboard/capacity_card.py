@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from flcontrib_core.errors import FLContribError
-from flcontrib_core.history import Federation, Machine, RunMeasurement, capacity, standing_questions
+from flcontrib_core.history import FederationSize, Machine, RunMeasurement, capacity, standing_questions
 from flcontrib_core.words import numbers
 from flcontrib_dashboard import controls
 
@@ -34,7 +34,7 @@ def draw(measured: RunMeasurement | None) -> None:
         epochs = int(c.number_input("Epochs", 1, 1_000_000, 1000, key="capacity-epochs"))
         parameters = int(d.number_input("Parameters", 1, 10**12, own.parameters, key="capacity-parameters"))
         hours = float(e.number_input("Within hours", 0.1, 10_000.0, 24.0, key="capacity-hours"))
-        asked = {**questions, "what stands above": Federation(clients, present, epochs, parameters)}
+        asked = {**questions, "what stands above": FederationSize(clients, present, epochs, parameters)}
         controls.table([row(name, measured, wanted, hours) for name, wanted in asked.items()], key="capacity-table")
         st.caption(
             f"Machines like this server ({numbers.several(machine.cores, 'core')}, {numbers.size(machine.memory)}). "
@@ -42,7 +42,7 @@ def draw(measured: RunMeasurement | None) -> None:
         )
 
 
-def row(name: str, measured: RunMeasurement, wanted: Federation, hours: float) -> dict[str, Any]:
+def row(name: str, measured: RunMeasurement, wanted: FederationSize, hours: float) -> dict[str, Any]:
     """One federation and what it takes, or why it is refused."""
     try:
         found = capacity(measured, wanted, within_hours=hours)

@@ -1,4 +1,4 @@
-"""What did each client contribute in total, and what does that rest on? A table to search; a chosen row is followed."""
+"""Total contributions as a table to search, with what each rests on; a chosen row is followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pieces do several pages build from? Heads, cards with a chart, its table and its export, progress."""
+"""Pieces that several pages build from: heads, cards with a chart, its table and its export, progress."""
 
 from __future__ import annotations
 
@@ -157,6 +157,9 @@ def table(content: Sequence[Mapping[str, object]] | Mapping[str, Sequence[Any]],
         for name, values in columns.items()
     }
     settings: dict[str, Any] = {"hide_index": True, "width": "stretch", "placeholder": numbers.NO_VALUE} | options
+    if any(len(str(v)) > 24 for v in columns.get("Client", ())):  # it would push the other columns out of sight
+        widths = {"Client": st.column_config.Column(width=180)}
+        settings["column_config"] = widths | dict(settings.get("column_config") or {})
     return st.dataframe(shown, **settings)
 
 

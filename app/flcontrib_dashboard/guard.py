@@ -52,7 +52,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """ASGI middleware: refuses other hosts and origins, bounds what one visitor holds, sets safe headers on answers."""
 
     def __init__(self, app: ASGIApp, most_sockets: int = MOST_SOCKETS_PER_ADDRESS) -> None:

@@ -19,8 +19,9 @@ def job_words(job: Job) -> str:
         if job.progress is None:
             return "starting"
         left = job.progress.seconds_left
-        rest = "" if left is None else f", about {numbers.seconds(left)} left"
-        return f"{job.progress.done} of {job.progress.total} {parts}{rest}"
+        rest = "" if left is None else f", about {numbers.seconds(max(left, 0.1))} left"
+        phase = f"{job.progress.label}, " if _before_or_after(job) else ""
+        return f"{phase}{job.progress.done} of {job.progress.total} {parts}{rest}"
     words = {
         JobState.DONE: f"done in {numbers.seconds(job.seconds)}",
         JobState.CANCELLED: f"cancelled; finished {parts} are kept",
@@ -32,12 +33,19 @@ def job_words(job: Job) -> str:
     return words[job.state]
 
 
+def _before_or_after(job: Job) -> bool:
+    """Is an audit at work on something else than its epochs' values, such as measuring the model's movement?"""
+    said = "" if job.progress is None else job.progress.label
+    return job.kind == "audit" and bool(said) and not said.startswith("epoch ")
+
+
 def standing_words(job: Job, shown: int | None, beside: bool) -> str:
     """How a job stands, told beside a page that shows ``shown`` of its epochs, or another, finished result."""
     words = job_words(job)
     if beside:
         return f"A new result: {words}"
-    done = job.progress.done if job.state is JobState.RUNNING and job.progress is not None else 0
+    computing = job.state is JobState.RUNNING and not _before_or_after(job)
+    done = job.progress.done if computing and job.progress is not None else 0
     behind = shown is not None and shown < done
     return f"{words[0].upper()}{words[1:]}" + (f", {shown} of them shown here" if behind else "")
 

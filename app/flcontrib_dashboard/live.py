@@ -55,7 +55,7 @@ def recording(entry: RunEntry, trail: str, unfinished: bool) -> state.Shown | No
     if shown is not None and unfinished:
         st.caption(wording.GROWING)
         return shown
-    st.title("This run is still being recorded" if shown is not None else "Waiting for the first epoch of this run")
+    st.title("This run is still being recorded" if shown is not None else "Nothing to show of this run yet")
     st.markdown(wording.AWAITED.get(trail, wording.AWAITED_FIRST))
     if shown is not None:
         controls.next_steps(("overview", "The verdict so far"), ("contributions", "Contributions so far"))

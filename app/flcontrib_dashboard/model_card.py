@@ -1,4 +1,4 @@
-"""The federation's first chart: did the global model learn, and what speaks against reading the log as it is?"""
+"""The federation's first chart: whether the global model learned, and what speaks against reading the log as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the reader follow, from plot to plot, from page to page and in a copied link?
+"""What the reader follows, from plot to plot, from page to page and in a copied link.
 
 The URL is the one place where it stands; the session only carries it over a click in the navigation, which empties
 the URL. A chart's event is turned into a choice before the page runs again, so a rerun by itself changes nothing.

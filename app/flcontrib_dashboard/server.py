@@ -1,5 +1,4 @@
-"""What answers on the dashboard's port? Streamlit, beside it one route that takes large logs as a stream, and one that
-gives out Plotly's script.
+"""The dashboard's server: Streamlit, beside it a route that takes large logs as a stream, and one for Plotly's script.
 
 ``file_uploader`` holds a whole file in memory. ``PUT /import/NAME`` writes it to the workspace as it comes, piece by
 piece, and checks it there: memory stays flat, and nothing is left of an upload that breaks off or is refused.
@@ -33,7 +32,7 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.api import api_routes
 from flcontrib_dashboard.canvas.delivery import packed_script, script_route
-from flcontrib_dashboard.guard import Guard, cross_origin
+from flcontrib_dashboard.guard import RequestGuard, cross_origin
 from flcontrib_dashboard.pacing import bound_connections
 from flcontrib_dashboard.uploads import (
     LARGEST_UPLOAD,
@@ -173,6 +172,6 @@ upload_route.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UP
 dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
     routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), import_run, methods=["PUT"]), script_route(), *api_routes()],
-    middleware=[Middleware(Guard)],
+    middleware=[Middleware(RequestGuard)],
     lifespan=startup,
 )

@@ -1,4 +1,4 @@
-"""What do all pages share? The workspace, the run in the URL, the report on screen, and who is reading how.
+"""What all pages share: the workspace, the run in the URL, the report on screen, and who is reading how.
 
 Nothing of a job lives here: jobs and results are the workspace's, so a refresh, a second browser or a restarted
 server changes nothing. Caches are keyed by digests of what they hold and are bounded.

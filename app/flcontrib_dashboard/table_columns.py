@@ -1,4 +1,4 @@
-"""Which column of somebody's table is what? Said before it is read, with its first rows as they will be."""
+"""The dialog that says which column of somebody's table is what, with its first rows as they will be read."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from flcontrib_core.charts import DARK, palette_for
 from flcontrib_dashboard import state
 
 NARROWEST_COLUMN = "20rem"
-"""Of columns beside each other that hold a chart; where less room is left, one goes below the other."""
+"""Of columns beside each other that hold a chart or a table; where less room is left, one goes below the other."""
 
 
 def apply_theme() -> None:
@@ -20,7 +20,8 @@ def apply_theme() -> None:
     """
     p = palette_for(state.theme())
     in_a_row = '[data-testid="stHorizontalBlock"] > [data-testid="stElementContainer"] h2'
-    columns = "[data-testid=stHorizontalBlock]:has(> [data-testid=stColumn] .chart) > [data-testid=stColumn]"
+    wide = ":is(.chart, [data-testid=stDataFrame])"
+    columns = f"[data-testid=stHorizontalBlock]:has(> [data-testid=stColumn] {wide}) > [data-testid=stColumn]"
     rules = [
         "h1 { padding: 0.4rem 0 0.6rem !important; text-wrap: balance; } "
         "h2:not([role=dialog] h2) { padding: 0 0 1rem !important; }",

@@ -1,4 +1,4 @@
-"""Who may send a log to this server outside the page, and what came of it?
+"""Uploads outside the page: who may send a log to this server, and what came of it.
 
 The streaming route (``app/server.py``) stands beside Streamlit's own, whose checks of host, origin and token do not
 reach it. This module is those checks, and the memory of what each session sent: a page shows what came through the

@@ -68,7 +68,7 @@ def test_the_title_of_the_groups_says_where_the_marked_client_is(filled: Filled)
     said = opened(filled.folder, "clusters", filled.runs["report"], groups="2").title[0].value.replace("\\", "")
     assert "; client-03 is " in said
     one = opened(filled.folder, "clusters", filled.runs["report"]).title[0].value.replace("\\", "")
-    assert one == "No grouping: the series differ no more than by chance"
+    assert one == "No grouping: no number of groups fits better than chance"
 
 
 def test_remarks_on_the_log_are_read_where_the_verdict_is(filled: Filled) -> None:

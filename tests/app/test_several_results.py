@@ -104,3 +104,17 @@ def test_a_strict_result_leaves_no_choice_behind_for_the_next_one(several: tuple
     shown.run()
     assert [c.value for c in shown.button_group if c.key == "preset"] == ["default"]
     assert "preset" not in shown.query_params
+
+
+def test_an_alert_that_two_results_tell_is_counted_once(several: tuple[Path, RunEntry]) -> None:
+    folder, run = several
+    with Workspace(folder) as workspace:
+        budget, full = sorted(workspace.results(run.digest, "audit"), key=lambda r: r.full)
+        for result, window in ((full, [2, 5]), (budget, [3, 5])):
+            finding = {"client": "client-02", "verdict": "behaviour-changed", "window": window, "probability": 0.9}
+            workspace.alerts.raise_alerts(run.digest, [finding], result.digest)
+        before = sum(a.finding["client"] != "client-02" for a in workspace.alerts.list(run.digest))
+        assert len(workspace.alerts.list(run.digest)) == before + 2
+    shown = opened(folder, "runs")
+    inbox = shown.dataframe[1].value
+    assert inbox[inbox["Client"] == "client-02"]["Epochs"].tolist() == ["2–5"], "what opens first is listed"

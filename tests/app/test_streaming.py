@@ -23,7 +23,7 @@ import anyio
 import numpy as np
 import psutil
 import pytest
-from flcontrib_dashboard.guard import MOST_UPLOADS_PER_ADDRESS, Guard, cross_origin, other_host
+from flcontrib_dashboard.guard import MOST_UPLOADS_PER_ADDRESS, RequestGuard, cross_origin, other_host
 from flcontrib_dashboard.pacing import PerAddress, SessionBytes, paced
 from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, UploadTokens, too_long
 
@@ -466,7 +466,7 @@ def test_a_file_that_never_arrives_is_not_counted() -> None:
         statuses.append(message.get("status", 0))
 
     async def three_times() -> None:
-        guard = Guard(refusing)
+        guard = RequestGuard(refusing)
         headers = [(b"host", b"localhost"), (b"content-length", str(400 << 20).encode())]
         for session in "abc":
             path = f"/_stcore/upload_file/{session}/file"
@@ -526,7 +526,7 @@ def test_only_so_much_is_sent_from_one_address_at_once() -> None:
             answers.append(message["status"])
 
     async def all_at_once() -> None:
-        guard = Guard(waiting)
+        guard = RequestGuard(waiting)
         scope = {"type": "http", "method": "PUT", "path": "/import/x", "headers": [(b"host", b"localhost")]}
         async with anyio.create_task_group() as group:
             for _ in range(MOST_UPLOADS_PER_ADDRESS + 1):

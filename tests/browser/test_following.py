@@ -60,7 +60,7 @@ def test_mark_chosen_twice_among_the_knobs_opens_its_client(served: Served, open
     name = followed(page).input_value()
     click_mark(page, bars.first)
     expect(page).to_have_url(re.compile(rf"/client\?.*client={name}"))
-    expect(page.get_by_role("heading", level=1)).to_contain_text(name)
+    expect(page.get_by_role("heading", level=1).last).to_contain_text(name)
 
 
 def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener) -> None:

@@ -25,11 +25,11 @@ def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_
     """By keyboard: k and γ are moved, all three charts are drawn, nothing is computed; then exactly that is."""
     page = open_page(served.url("upload"))
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(make_tiny_log(tmp_path / "new.flrun", NEW))
-    expect(page.get_by_text("Ready: Never seen before")).to_be_visible()
+    expect(page.get_by_text("Ready: Never seen before").last).to_be_visible()
     with Workspace(served.filled.folder) as workspace:
         arrived = next(r for r in workspace.runs() if r.name == NEW.name).digest[:16]
     expect(page).to_have_url(re.compile(f"[?&]run={arrived}(&|$)"))
-    expect(page.get_by_test_id("stSidebar").get_by_text("6 clients · 18 epochs")).to_be_visible()
+    expect(page.get_by_test_id("stSidebar").get_by_text("6 clients · 18 epochs").last).to_be_visible()
     title = page.get_by_role("heading", level=1).last
     expect(title).to_contain_text("Computing 18 of 18 epochs")
     page.get_by_role("slider").first.focus()
@@ -39,7 +39,7 @@ def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_
     for chart in ("Chosen epochs over the model's movement", "Exposure per client", "Cost against fairness"):
         expect(page.get_by_role("heading", name=chart)).to_be_visible()
     expect(
-        page.get_by_text(re.compile("point(s)? of exposure|fairness changes nothing|covers as much"))
+        page.get_by_text(re.compile("point(s)? of exposure|fairness changes nothing|covers as much")).last
     ).to_be_visible()
     button = page.get_by_role("button", name="Compute these 15 epochs")
     with Workspace(served.filled.folder) as workspace:
@@ -53,32 +53,43 @@ def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_
         chosen = result.settings["budget"]["epochs"]
         assert len(chosen) == 15
         assert np.flatnonzero(history.evaluations).tolist() == chosen
-    expect(page.get_by_text("15 of 18 epochs computed")).to_be_visible()
+    expect(page.get_by_text("15 of 18 epochs computed").last).to_be_visible()
 
 
 def test_two_pages_are_two_presses_of_back(served: Served, open_page: Opener) -> None:
     """Whatever a page writes into its URL replaces its own entry in the browser's history."""
     page = open_page(served.url("scheduler"))
-    expect(page.get_by_role("heading", level=1)).to_contain_text("Computing 7 of 12 epochs")
+    expect(page.get_by_role("heading", level=1).last).to_contain_text("Computing 7 of 12 epochs")
     page.get_by_role("slider").first.focus()
     for budget in (8, 9):
         page.keyboard.press("ArrowRight")
         expect(page).to_have_url(re.compile(rf"[?&]k={budget}(&|$)"))
     page.get_by_role("link", name="Contributions").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("contributed most")
+    expect(page.get_by_role("heading", level=1).last).to_contain_text("contributed most")
     expect(page).to_have_url(re.compile(r"contributions\?.*run="))
     page.get_by_role("link", name="Alerts").click()
     expect(page).to_have_url(re.compile(r"alerts\?.*run="))
     page.go_back()
     expect(page).to_have_url(re.compile("/contributions"))
-    expect(page.get_by_role("heading", level=1)).to_contain_text("contributed most")
+    expect(page.get_by_role("heading", level=1).last).to_contain_text("contributed most")
     page.go_back()
     expect(page).to_have_url(re.compile("/scheduler"))
-    expect(page.get_by_role("heading", level=1)).to_contain_text("of 12 epochs")
+    expect(page.get_by_role("heading", level=1).last).to_contain_text("of 12 epochs")
 
 
 def test_link_to_a_run_that_is_not_here_says_so(served: Served, open_page: Opener) -> None:
     page = open_page(f"{served.address}/alerts?run=0123456789abcdef")
-    expect(page.get_by_role("heading", level=1)).to_have_text("This link names a run that is not in this workspace")
+    expect(page.get_by_role("heading", level=1).last).to_have_text("This link names a run that is not in this workspace")
     page.get_by_role("link", name=re.compile("^Six clients")).click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("1 of 6 clients stands out")
+    expect(page.get_by_role("heading", level=1).last).to_contain_text("1 of 6 clients stands out")
+
+
+def test_the_drawer_of_a_phone_closes_when_a_page_is_opened(served: Served, open_page: Opener) -> None:
+    page = open_page(served.url(), width=375)
+    expect(page.get_by_role("heading", level=1).last).to_contain_text("of 6 clients")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    drawer = page.get_by_test_id("stSidebar")
+    expect(drawer).to_be_in_viewport()
+    drawer.get_by_role("link", name="Contributions").click()
+    expect(page).to_have_url(re.compile("/contributions"))
+    expect(drawer).not_to_be_in_viewport()

@@ -1,7 +1,8 @@
 """One entry of the browser's history per page: Back leads to the page before, not to the knob before.
 
 Streamlit adds an entry whenever a script writes into the URL. Here a write that stays on its page replaces the entry it
-stands on; only another page adds one. The URL itself always says what is on screen.
+stands on; only another page adds one. The URL itself always says what is on screen. On a phone the drawer of pages
+closes when another page is opened: Streamlit leaves it lying over the page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where is a large log dropped? A small component of this page's own: no outside request, progress while it sends."""
+"""The place where a large log is dropped: a component of our own, without outside requests, with progress."""
 
 from __future__ import annotations
 

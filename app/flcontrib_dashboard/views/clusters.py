@@ -152,7 +152,7 @@ def marking(shown: state.Shown, found: Separation) -> None:
     if accounts.reads_only():
         return
     with st.form("marking", border=False):
-        names = sorted(found.labels)
+        names = numbers.in_order(found.labels)
         picked = {
             kind: st.multiselect(f"Marked as {kind}", names, chosen, format_func=numbers.visible)
             for kind, chosen in lists.items()
@@ -182,7 +182,9 @@ def jaccard_metrics(score: JaccardScore) -> None:
 def title_of(report: AuditReport, found: Separation, facts: ClusterFacts) -> str:
     """'The series fall into 2 groups; client-05 is grouped with 9 others', where one client has an alert."""
     if found.k == 1:
-        return "The series form one group" if found.asked else "No grouping: the series differ no more than by chance"
+        return (
+            "The series form one group" if found.asked else "No grouping: no number of groups fits better than chance"
+        )
     words = f"The series fall into {numbers.several(found.k, 'group')}"
     marked = tuple(dict.fromkeys(a.client for a in report.detection.alerts))
     if len(marked) == 1:

@@ -32,15 +32,18 @@ def increments(report: AuditReport, epoch: int) -> None:
     controls.card_title("What the model gained")
     columns: dict[str, list[Any]] = {"Per epoch": ["Gain"]}
     if history.computed[epoch]:
-        columns["Per epoch"] += ["Sum of the values", "Server's own share", "Gap"]
+        columns["Per epoch"] += ["Sum of the values", "Gap", "Server's own share"]
     for utility in history.utilities:
         series, sign = history.of(utility), -history.harm_sign(utility)
         gain, share = float(series.increments[epoch]), float(series.server_share[epoch])
         known = history.participated[epoch] & series.computed[epoch]
         total = float(series.values[epoch, known].sum())
-        figures = [numbers.signed(sign * v, 4) for v in (gain, total, share)]
+        share = share if history.server_moved(utility) else 0.0  # what rounding a stored model leaves is nobody's
+        gap = abs(gain - total)
         name = numbers.credited(utility, utility in history.lower_is_better).capitalize()
-        columns[name] = [*figures, f"{abs(gain - total - share):.1e}"][: len(columns["Per epoch"])]
+        figures = [numbers.signed(sign * v, 4) for v in (gain, total)]
+        rest = ["0" if gap < numbers.ROUNDING else f"{gap:.1e}", numbers.signed(sign * share, 4)]
+        columns[name] = [*figures, *rest][: len(columns["Per epoch"])]
     controls.table(columns)
     st.caption(f"Help is up. {EFFICIENCY}")
 
@@ -109,7 +112,8 @@ def how(report: AuditReport, epoch: int) -> None:
         st.text(numbers.visible(f"Best group S* of those evaluated: {names or 'nobody'}"))
     for remark in history.remarks:
         if epoch in remark.epochs:
-            st.text(numbers.visible(remark_line(remark)))
+            said = remark_line(remark)
+            st.text(numbers.visible(f"{said[0].upper()}{said[1:]}"))
     for check in report.axioms:
         if check.epoch == epoch:
             held = "holds" if check.holds else "misses"

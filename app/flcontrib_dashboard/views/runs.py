@@ -11,7 +11,7 @@ import streamlit as st
 from flcontrib_core.detection import AlertState, VerdictKind
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, state_name, verdict_name
-from flcontrib_core.workspace import AlertEntry, RunEntry
+from flcontrib_core.workspace import FOLLOW, AlertEntry, RunEntry, observed_once, opening_first
 from flcontrib_dashboard import accounts, client_table, controls, deciding, state
 from flcontrib_dashboard.addresses import go_to
 
@@ -35,9 +35,9 @@ class Listed:
             "State": self.state if entry.dropped_at is None else f"{self.state}, log dropped",
             "Alerts": f"{waiting} open of {len(self.alerts)}" if self.alerts else numbers.NO_VALUE,
             "Clients": entry.clients,
-            "Epochs": entry.epochs,
+            "Epochs": entry.epochs or None,  # of a growing one its own page tells
             "Added": entry.added_at[:10],
-            "Size": numbers.size(entry.size),
+            "Size": numbers.size(entry.size) if entry.size else numbers.NO_VALUE,
             "Tags": ", ".join(entry.tags),
             "Note": entry.note,
         }
@@ -65,17 +65,21 @@ def listed_runs() -> list[Listed]:
     standing = tuple(sorted((digest, job.state.value) for digest, job in jobs.items()))
 
     def make() -> list[Listed]:
+        stored = workspace.results(kind="audit")
+        first = {digest: result.digest for digest, result in opening_first(stored).items()}
         alerts: dict[str, list[AlertEntry]] = {}
-        for alert in workspace.alerts.list():
+        for alert in observed_once(workspace.alerts.list(), first):
             alerts.setdefault(alert.run_digest, []).append(alert)
         results: dict[str, str] = {}
-        for result in reversed(workspace.results(kind="audit")):  # the newest has the last word
+        for result in reversed(stored):  # the newest has the last word
             results[result.run_digest] = "outdated" if result.outdated else "computed" if result.available else "lost"
         found = []
         for entry in reversed(state.stored_runs()):
             job = jobs.get(entry.digest)
             known = results.get(entry.digest, "no result" if job is None else job.state.value)
             stands = job.state.value if job is not None and job.active else known
+            if job is not None and job.active and job.kind == FOLLOW:
+                stands = "being recorded"
             found.append(Listed(entry, stands, tuple(alerts.get(entry.digest, ()))))
         return found
 
@@ -207,7 +211,10 @@ def inbox(runs: Sequence[Listed]) -> None:
         selection_mode="single-row",
     )
     more = f" The first {len(shown)} of {numbers.count(len(found))}." if len(found) > len(shown) else ""
-    st.caption(f"Choose a row to open its evidence and decide.{more}")
+    st.caption(
+        "Choose a row to open its evidence and decide. Where several results of a run tell of the same client and "
+        f"epochs, the one that opens first is listed.{more}"
+    )
 
 
 def alert_row(alert: AlertEntry, run: str) -> dict[str, Any]:
