@@ -104,7 +104,7 @@ wheel: $(STAMP)
 	cd build && alone/bin/python -P ../tests/installed_wheel.py base
 	build/alone/bin/pip install -q "$$(ls dist/*.whl)[dashboard]" -c constraints.txt
 	cd build && alone/bin/python -P ../tests/installed_wheel.py dashboard
-	cd build && alone/bin/python -P ../tests/pages.py ../docs/start.md ../docs/how-to/in-python.md ../docs/how-to/own-metric.md ../docs/how-to/no-data-at-the-server.md
+	cd build && alone/bin/python -P ../tests/pages.py ../docs/start.md ../docs/how-to/in-python.md ../docs/how-to/own-metric.md ../docs/how-to/import-files.md ../docs/how-to/no-data-at-the-server.md
 
 build/supply/.installed:
 	$(PYTHON) -m venv build/supply

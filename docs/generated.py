@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import csv
 import json
+import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +68,31 @@ class Licences(FromCode):
         return rows + [f"| {name} | {version} | {terms} |" for name, version, terms in shipped()]
 
 
+class Departures(FromCode):
+    """Every note in the sources that says where they depart from the paper, or from what a peer published."""
+
+    def lines(self) -> list[str]:
+        self.env.note_reread()  # it depends on every source
+        return [line for place, text in departures() for line in (f"**`{place}`**", "", *text.splitlines(), "")]
+
+
+def departures() -> list[tuple[str, str]]:
+    """Each source's notes that begin with "Departure", with their lists."""
+    found = []
+    for path in sorted(CORE.rglob("*.py")):
+        texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
+        paragraphs = [p for text in texts if isinstance(text, str) for p in re.split(r"\n\s*\n", text)]
+        notes = [note for p in paragraphs for note in re.split(r"\b(?=Departures?(?::| from))", p)[1:]]
+        found += [(str(path.relative_to(CORE)), _unwrapped(note)) for note in notes]
+    return found
+
+
+def _unwrapped(note: str) -> str:
+    """A wrapped paragraph as one line, each item of its list as another."""
+    items = [" ".join(item.split()) for item in re.split(r"\n\s+\* ", note)]
+    return "\n".join([items[0], "", *(f"* {item}" for item in items[1:])] if len(items) > 1 else items)
+
+
 class Outcome(FromCode):
     """Every claim of the paper beside what came out, and the figures, from the outcome stored in the package."""
 
@@ -90,6 +119,32 @@ class Outcome(FromCode):
             f"{figure.scale_words} {cost} of CPU. {figure.note} {{download}}`Rows as CSV <figures/{figure.name}.csv>`.",
             "",
         ]
+
+
+class ByRegime(FromCode):
+    """Errors of the estimators by data set and number of evaluations, from the stored rows of the paper's figure."""
+
+    REGIMES = (("adult", "loss", "4"), ("adult", "loss", "16"), ("compas", "loss", "4"), ("compas", "loss", "16"),
+               ("compas", "accuracy", "4"), ("compas", "accuracy", "16"))  # fmt: skip
+
+    def lines(self) -> list[str]:
+        stored = Path(__file__).parent / "figures" / "approximations.csv"
+        self.env.note_dependency(str(stored))
+        with stored.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        heads = [f"{dataset}, {utility}, {multiple}n" for dataset, utility, multiple in self.REGIMES]
+        lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+        for method in dict.fromkeys(row["method"] for row in rows):
+            cells = [self.cell([r for r in rows if r["method"] == method], *regime) for regime in self.REGIMES]
+            lines.append(f"| `{method}` | " + " | ".join(cells) + " |")
+        return lines
+
+    @staticmethod
+    def cell(rows: list[dict[str, str]], dataset: str, utility: str, multiple: str) -> str:
+        """Median and largest."""
+        kept = [r[f"nmse_{utility}"] for r in rows if (r["dataset"], r["multiple"]) == (dataset, multiple)]
+        errors = [float(error) for error in kept if error]
+        return f"{statistics.median(errors):.1e} / {max(errors):.1e}" if errors else "not run"
 
 
 class Porch(SphinxDirective):
@@ -129,7 +184,9 @@ def keep_bars(app: Sphinx, what: str, name: str, thing: object, options: object,
 def setup(app: Sphinx) -> dict[str, bool]:
     """Makes the directives known."""
     for name, directive in {
+        "by-regime": ByRegime,
         "codes": Codes,
+        "departures": Departures,
         "terms": Glossary,
         "house": House,
         "licences": Licences,

@@ -18,6 +18,7 @@ from tests.test_rooms import MODULES, ORDER, imports_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CORE = ROOT / "flcontrib_core"
 FOLLOWED = ("start.md", "recording.md", *(f"how-to/{path.name}" for path in sorted((DOCS / "how-to").glob("*.md"))))
 
 
@@ -150,6 +151,16 @@ def test_the_pictures_of_the_house_show_what_the_sources_say(site: Path) -> None
     assert ("choose_epochs", "Schedule", "SchedulingProblem") in flow
     assert ("assess_contributions", "ContributionHistory", "Schedule") in flow
     assert {"read_run_log", "read_verdicts", "report_on", "headline", "report_charts"} <= {name for name, _, _ in flow}
+
+
+def test_every_departure_stands_in_the_method(site: Path) -> None:
+    """Counted in the bare sources, apart from what lists them."""
+    listed = re.findall(r"<code[^>]*><span class=\"pre\">([\w/]+\.py)</span>", (site / "method.html").read_text())
+    noted = {
+        str(path.relative_to(CORE)): len(re.findall(r"\bDepartures?(?::| from)", path.read_text()))
+        for path in CORE.rglob("*.py")
+    }
+    assert {place: listed.count(place) for place in set(listed)} == {p: n for p, n in noted.items() if n}
 
 
 @pytest.fixture(scope="module")
