@@ -1,4 +1,4 @@
-"""The front door: who contributed what, who changed and when, and how sure is that?
+"""``audit``: an assessment, its reading and its settings as one report, and the same of a run that still grows.
 
 ``audit(run)`` assesses every epoch the budget allows, reads the history, and returns one frozen report from which the
 dashboard, the HTML and JSON reports and ``verify`` all work.
@@ -137,16 +137,16 @@ def _contradicted_truth(report: AuditReport) -> list[Problem]:
     """A word where the log's own labels and the verdicts name other clients."""
     if report.truth is None:
         return []
-    told = {label.client for label in report.truth.dishonest}
+    labelled = {label.client for label in report.truth.dishonest}
     asked = {alert.client for alert in report.detection.alerts}
     accused = {alert.client for alert in report.detection.alerts if alert.accuses}
-    wrong = (told - asked) | (accused - told)  # a question about a labelled client contradicts nothing
+    wrong = (labelled - asked) | (accused - labelled)  # a question about a labelled client contradicts nothing
     if not wrong:
         return []
     from flcontrib_core.runs.problems import problem, shown
 
-    found = f"truth names {shown(sorted(told)[:5])}, the verdicts {shown(sorted(asked)[:5])}"
-    return [problem("W_TRUTH", "manifest.json:truth", found, clients=tuple(sorted(wrong)))]
+    contradiction = f"truth names {shown(sorted(labelled)[:5])}, the verdicts {shown(sorted(asked)[:5])}"
+    return [problem("W_TRUTH", "manifest.json:truth", contradiction, clients=tuple(sorted(wrong)))]
 
 
 def report_on(
@@ -243,9 +243,9 @@ class LiveAudit:
     ) -> LiveLook | None:
         """What is new; None where nothing is. Raises RunLogError for a log that stays refused."""
         before, run = self.run, self._read_on()
-        known = 0 if before is None else before.epoch_count
+        epochs_before = 0 if before is None else before.epoch_count
         self.run = run
-        if run is None or run is before or run.epoch_count <= known:
+        if run is None or run is before or run.epoch_count <= epochs_before:
             return None
         settings, lacking = self.settings.assess, lacking_part(run)
         if lacking is None:
@@ -254,7 +254,7 @@ class LiveAudit:
         else:
             history = history_of_updates(run, settings, lacking, on_progress)
         verdicts, new = self._reader.detect(history)
-        return LiveLook(run, history, known + 1, verdicts, new)
+        return LiveLook(run, history, epochs_before + 1, verdicts, new)
 
     def _read_on(self) -> RunLog | None:
         """The recording as it stands; None before its first epoch has ended. Only what is new in it is read."""

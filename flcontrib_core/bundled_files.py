@@ -1,4 +1,4 @@
-"""Where do the parts that are not Python lie: sample runs and the dashboard's configuration?"""
+"""Where the parts that are not Python lie: sample runs and the dashboard's configuration."""
 
 from __future__ import annotations
 

@@ -63,11 +63,11 @@ def unpack(kind: type[T], arrays: Mapping[str, np.ndarray]) -> T:
     """The inverse of ``pack``. Raises OtherLayout for a value of another version."""
     try:
         packed = json.loads(arrays[DOCUMENT].tobytes())
-        found, document = packed["layout"], packed["value"]
+        layout, document = packed["layout"], packed["value"]
     except (KeyError, TypeError, ValueError):
-        found, document = "unknown", None
-    if found != (expected := layout_of(kind)):
-        words = f"computed by an older version (layout {found}; this one reads {expected}): recompute it"
+        layout, document = "unknown", None
+    if layout != (expected := layout_of(kind)):
+        words = f"computed by an older version (layout {layout}; this one reads {expected}): recompute it"
         raise OtherLayout(f"this {_name(kind)} was {words}")
     return decode(kind, document, arrays)
 
@@ -119,8 +119,8 @@ class _Shape:
         """The member of a union that looks so; a whole number may stand for a float."""
         for member in self.parts:
             if member.look in (look, "float" if look == "int" else look):
-                found: _Shape = member
-                return found
+                shape: _Shape = member
+                return shape
         raise TypeError(f"{look} is none of {', '.join(member.look for member in self.parts)}")
 
 

@@ -179,9 +179,9 @@ def change_points(values: Values, *, series: str = "relative") -> Values:
     if np.isinf(table).any():
         raise SettingsError("values hold infinite numbers; leave them out (NaN)")
     named = getattr(values, "columns", range(table.shape[1]))
-    known = [kind for kind in ChangeSeries if kind is not ChangeSeries.SOLO_MARGIN]
-    if series not in known:
-        raise SettingsError(f"series is {series!r}; choose from {', '.join(known)}")
+    readable = [kind for kind in ChangeSeries if kind is not ChangeSeries.SOLO_MARGIN]
+    if series not in readable:
+        raise SettingsError(f"series is {series!r}; choose from {', '.join(readable)}")
     history = _history_of(table, tuple(str(name) for name in named))
     points = read_change_points(history, ChangePointSettings(series=ChangeSeries(series)))
     probability = points.probability[1:]
@@ -193,8 +193,8 @@ def change_points(values: Values, *, series: str = "relative") -> Values:
 def _history_of(values: FloatArray, clients: tuple[str, ...]) -> ContributionHistory:
     """A history that knows nothing but values: (T, clients), NaN where there is none."""
     rows = np.concatenate([np.zeros((1, len(clients))), values])
-    known = np.isfinite(rows)
-    everybody = np.ones_like(known)
+    finite = np.isfinite(rows)
+    everybody = np.ones_like(finite)
     everybody[0] = False
     sums = np.nansum(rows, axis=1)[:, None]
     return ContributionHistory(
@@ -205,7 +205,7 @@ def _history_of(values: FloatArray, clients: tuple[str, ...]) -> ContributionHis
         utilities=("value",),
         values=rows[:, :, None],
         standard_errors=np.full((*rows.shape, 1), np.nan),
-        state=cell_states(everybody, known[:, :, None], 1),
+        state=cell_states(everybody, finite[:, :, None], 1),
         increments=sums,
         server_share=np.zeros_like(sums),
         evaluations=np.zeros(len(rows), dtype=np.int64),

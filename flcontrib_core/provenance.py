@@ -41,13 +41,13 @@ def software_version() -> str:
 @cache
 def software() -> dict[str, str]:
     """Versions of everything that can move a digit (looked up, not imported)."""
-    found = {"flcontrib": software_version(), "python": platform.python_version()}
+    versions = {"flcontrib": software_version(), "python": platform.python_version()}
     for name in _LIBRARIES:
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 @cache

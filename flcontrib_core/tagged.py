@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from flcontrib_core.codec import OtherLayout, decode, encode
 
@@ -34,11 +34,21 @@ class Others:
         return Others(self.count)
 
 
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Tagged:
-    """Base of every fact and remark. Fields are numbers, codes, tuples of them, or ``Others``; never a sentence."""
+    """Base of every fact and remark. Fields are numbers, codes, tuples of them, or ``Others``; never a sentence.
+
+    ``class FewPeers(Tagged, tag="few-peers")`` is all a record needs: it becomes a frozen dataclass of its fields.
+    """
 
     tag: ClassVar[str]
+    """How JSON names the kind. It stands in stored results: a class may change its name, never its tag."""
+
+    def __init_subclass__(cls, *, tag: str) -> None:
+        super().__init_subclass__()
+        cls.tag = tag
+        dataclass(frozen=True)(cls)
 
     def to_json(self) -> dict[str, Any]:
         """``{"fact": tag, field: value, …}``"""

@@ -1,4 +1,4 @@
-"""Which words and array shapes does the whole house share?
+"""Words and array shapes that the whole house shares.
 
 Index convention, once and everywhere: row ``t`` of an array with ``T + 1`` rows is the paper's epoch ``t``;
 row 0 is the initial model. What is known of a cell is its ``CellState``, kept in one matrix and asked by everybody;
@@ -159,3 +159,6 @@ class GradientGame(LogitGame, Protocol):
 
 LOWER_IS_BETTER = frozenset({"loss", "demographic-parity-gap"})
 """Utilities whose smaller value is the better model; all others are higher-is-better."""
+HELP_IS_UP = "(help is up)"
+HARM_IS_UP = "(harm is up)"
+"""Stands in the header of every column whose sign means something."""

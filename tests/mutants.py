@@ -22,7 +22,8 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import WorkItem
 
 HERE = Path(__file__).resolve().parent.parent
-# A mutant that hangs counts as noticed; the untouched tests of each room take a small part of this.
+# A mutant that hangs counts as noticed, and is counted apart: on a busy machine that may be the machine's doing. The
+# untouched tests of each room take a small part of this.
 SECONDS = 300.0
 # Changing what annotations say changes nothing that runs.
 WITHOUT_EFFECT = ("core/ReplaceBinaryOperator_BitOr_",)
@@ -69,18 +70,19 @@ def drawn(room: Room, tree: Path, count: int, seed: int) -> list[WorkItem]:
     return random.Random(seed).sample(items, min(count, len(items)))
 
 
-def unnoticed(room: Room, items: list[WorkItem], python: str) -> list[str]:
-    """The mutants that no test notices, each as a difference of lines."""
+def tried(room: Room, items: list[WorkItem], python: str, seconds: float) -> tuple[list[str], int]:
+    """The mutants that no test notices, each as a difference of lines, and how many ended for want of time."""
     tests = " ".join(f"tests/{name}" for name in room.tests)
     command = f"{python} -m pytest -x -q -n 0 -m 'not slow and not browser' {tests}"
     if subprocess.run(command, shell=True, capture_output=True).returncode:
         sys.exit(f"the tests fail without any mutant: {command}")
-    left = []
+    left, hung = [], 0
     for item in items:
-        result = mutate_and_test(item.mutations, command, SECONDS)
+        result = mutate_and_test(item.mutations, command, seconds)
+        hung += result.is_killed and result.output == "timeout"
         if not result.is_killed:
             left.append(result.diff or "")
-    return left
+    return left, hung
 
 
 def main() -> None:
@@ -90,6 +92,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=25, help="mutants a room")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--python", default=str(HERE / ".venv/bin/python"), help="interpreter that runs the tests")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="that the tests of one mutant may take")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
@@ -101,8 +104,9 @@ def main() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(tree), str(tree / "app")])  # before the installed ones
         for name in wanted.rooms:
             items = drawn(ROOMS[name], tree, wanted.count, wanted.seed)
-            left = unnoticed(ROOMS[name], items, wanted.python)
-            print(f"{name}: {len(items) - len(left)} of {len(items)} mutants noticed", flush=True)
+            left, hung = tried(ROOMS[name], items, wanted.python, wanted.seconds)
+            for_want_of_time = f", {hung} of them for want of time" if hung else ""
+            print(f"{name}: {len(items) - len(left)} of {len(items)} mutants noticed{for_want_of_time}", flush=True)
             for difference in left:
                 print(difference, flush=True)
 

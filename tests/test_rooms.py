@@ -172,3 +172,13 @@ def test_the_order_bites(source: str, target: str, up: bool) -> None:
 def test_an_import_inside_a_function_or_for_types_counts() -> None:
     code = "def f():\n    from flcontrib_core import history\nif T:\n    import flcontrib_core.charts.x as c\n"
     assert {i.target for i in imports_of("m", code)} == {"flcontrib_core.history", "flcontrib_core.charts.x"}
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    assert len(homes) > 500
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}

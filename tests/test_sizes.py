@@ -1,8 +1,12 @@
-"""What the house promises about its size: short functions, modules one can read in one go, documented names."""
+"""What the house promises about its size: short functions, modules one can read in one go, documented names.
+
+A module's documentation begins with what the module provides, which is what ``help()`` and a search show of it.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +72,13 @@ def test_what_is_public_is_documented() -> None:
     ]
     silent = [f"{path}: {name}" for path, name, documented in said if not documented]
     assert 1 - len(silent) / len(said) >= DOCUMENTED, silent[:40]
+
+
+def test_a_module_says_what_it_provides_before_it_asks_anything() -> None:
+    modules = sources("flcontrib_core", "app")
+    asking = [path for path, source in modules.items() if re.match(r'"""[^.:]*\?', source)]
+    assert asking == []
+    assert len(modules) > 400
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """No untrusted byte is ever unpickled, imported, evaluated or extracted: the words that could do it do not occur.
 
-The scan reads syntax trees, so that a comment or a sentence may speak of these things.
+Nor does a message of the core name a flag of the command line, which whoever reads it may not be using. The scan reads
+syntax trees, so that a comment or a sentence may speak of these things.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +55,21 @@ def offences(source: str) -> Iterator[str]:
             yield f"line {node.value.lineno}: {node.arg}="
 
 
+FLAG = re.compile(r"(?:^|[\s`'\"]|(?<!var)\()--[a-z][a-z-]+")
+SPEAKS_OF_COMMANDS = {"flcontrib_core/cli.py", "flcontrib_core/words/wording.py"}
+"""The command line itself, and the help page's list of commands."""
+
+
+def named_flags(source: str) -> Iterator[str]:
+    """Sentences that name a flag. What a process of ours is started with is no sentence: it has no space."""
+    tree = ast.parse(source)
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        said = node.value if isinstance(node, ast.Constant) and id(node) not in documentation else None
+        if isinstance(said, str) and " " in said and FLAG.search(said):
+            yield f"line {getattr(node, 'lineno', 0)}: {said}"
+
+
 def _is_false(node: ast.expr) -> bool:
     """Saying aloud that pickles are not allowed is welcome."""
     return isinstance(node, ast.Constant) and node.value is False
@@ -68,6 +85,16 @@ def test_nothing_can_be_unpickled_evaluated_or_extracted() -> None:
     assert loading.endswith("torch.load")
     assert "weights_only=True" in (ROOT / IMPORTER).read_text()
     assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_no_message_of_the_core_names_a_flag_of_the_command_line() -> None:
+    core = [path.relative_to(ROOT) for path in sources() if path.is_relative_to(ROOT / "flcontrib_core")]
+    asked = [path for path in core if "commands" not in path.parts and str(path) not in SPEAKS_OF_COMMANDS]
+    assert len(asked) > 300
+    assert [f"{path} {said}" for path in asked for said in named_flags((ROOT / path).read_text())] == []
+    assert list(named_flags("raise SettingsError('no Ray here; use --engine local')"))
+    assert list(named_flags("f'{n} workers, or leave out --workers'"))
+    assert not list(named_flags("start(['worker', '--workspace'])\nstyle = 'a{color: var(--ink)}'"))
 
 
 def test_the_scan_sees_both_rooms() -> None:

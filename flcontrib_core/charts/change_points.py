@@ -1,4 +1,4 @@
-"""At which epochs does each client's series start a new segment?"""
+"""The change-point chart: at which epochs each client's series starts a new segment."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def change_point_facts(
     table = (points.inside if inside else points.probability)[1:].T
     peak = np.nan_to_num(table).max(axis=1)
     place = {c: i for i, c in enumerate(points.client_ids)}
-    wanted = [place[c] for c in focus if c in place]
+    positions = [place[c] for c in focus if c in place]
     highest = np.lexsort((np.arange(len(peak)), -peak))[:MOST_ROWS].tolist()
-    rows = dict.fromkeys([*wanted, *highest][: max(MOST_ROWS, len(wanted))])
+    rows = dict.fromkeys([*positions, *highest][: max(MOST_ROWS, len(positions))])
     order = sorted(rows, key=lambda i: (-peak[i], numbers.place_of(points.client_ids[i])))
     above = [
         (client, first, last, mass)

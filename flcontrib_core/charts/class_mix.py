@@ -1,4 +1,4 @@
-"""Which classes gained and which lost inside the window? Two-sided for a changed mix of classes, one-sided for harm."""
+"""The class-mix chart: classes that gained and lost in the window. Two-sided for a changed mix, one-sided for harm."""
 
 from __future__ import annotations
 

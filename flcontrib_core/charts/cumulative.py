@@ -1,4 +1,4 @@
-"""Who gained and who lost credit as the run went on? Curves of the clients in focus over a band of the others."""
+"""Running credit of the clients in focus over a band of the others, and who took part when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which client and which epochs does the reader follow, and which of them does a clicked mark stand for?
+"""What the reader follows, a client and epochs, and which of them a clicked mark stands for.
 
 Every mark that can be clicked carries a *pick* as the last cell of its ``customdata``: the client's position, and for
 the mark of a window also its epochs. Names never travel through the browser and back.
@@ -57,10 +57,10 @@ def read_pick(
         one = heights is not None and heights[0] == heights[1]
         return Following(rows[len(rows) - heights[0]] if one and heights else None, window)
     for point in selection.get("points") or ():
-        found = _PICK.fullmatch(str(_last(point.get("customdata"))))
-        if found and int(found[1]) < len(client_ids):
-            window = (int(found[2]), int(found[3])) if found[2] else None
-            return Following(client_ids[int(found[1])], window)
+        pick = _PICK.fullmatch(str(_last(point.get("customdata"))))
+        if pick and int(pick[1]) < len(client_ids):
+            window = (int(pick[2]), int(pick[3])) if pick[2] else None
+            return Following(client_ids[int(pick[1])], window)
     return NOTHING
 
 

@@ -1,4 +1,4 @@
-"""What would another budget cost, and how evenly would it see the clients?"""
+"""The frontier chart: what another budget would cost, and how evenly it would see the clients."""
 
 from __future__ import annotations
 

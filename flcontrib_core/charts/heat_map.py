@@ -1,4 +1,4 @@
-"""What did each client do in each epoch? Cells of three different states, the model's gain above, totals right."""
+"""The heat map of clients and epochs: cells of three states, the model's gain above, totals at the right."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def heat_map_facts(
     report: AuditReport,
     utility: str,
     order: str = "alerts",
-    fill: FillPolicy = FillPolicy.EQUAL,
+    fill: FillPolicy | None = None,
     rows: int = MOST_HEAT_ROWS,
     also: str | None = None,
     orientation: Orientation = Orientation.HELP_UP,
@@ -103,8 +103,8 @@ def heat_map_facts(
     series = history.of(utility)
     state = drawn_states(series.state[1:, picked].T)
     values = np.where(state == CellState.COMPUTED, sign * series.values[1:, picked].T, np.nan)
-    known = np.abs(values[state == CellState.COMPUTED])
-    limit = float(np.quantile(known, 0.95)) if known.size else 1.0
+    magnitudes = np.abs(values[state == CellState.COMPUTED])
+    limit = float(np.quantile(magnitudes, 0.95)) if magnitudes.size else 1.0
     return HeatMapFacts(
         utility=utility,
         axis=numbers.credited(utility, utility in history.lower_is_better, orientation),

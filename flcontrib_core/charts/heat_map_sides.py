@@ -46,7 +46,7 @@ def draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, l
     """A bar with its 95% interval per client, on an axis of its own."""
     p = palette_for(mode)
     colours = [p.harm if h else p.help for h in facts.harms(facts.totals)]
-    known = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
+    half_widths = np.where(np.isfinite(facts.half_widths), facts.half_widths, 0.0)
     figure.add_bar(
         x=facts.totals,
         y=y,
@@ -54,7 +54,7 @@ def draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, l
         xaxis="x2",
         width=0.5,
         marker={"color": colours, "line": {"width": 0}},
-        error_x={"type": "data", "array": known, "color": p.ink, "thickness": 1.2, "width": 0},
+        error_x={"type": "data", "array": half_widths, "color": p.ink, "thickness": 1.2, "width": 0},
         customdata=[[client_label(c), pick(facts.position[c])] for c in facts.clients],
         hovertemplate="<b>%{customdata[0]}</b><br>total <b>%{x:+.4f}</b><extra></extra>",
         **STILL,
@@ -70,7 +70,7 @@ def draw_totals(figure: Picture, facts: HeatMapFacts, y: list[int], mode: str, l
             "fixedrange": True,
             "tickfont": {"size": 11, "color": p.secondary},
         }
-        | _outermost(reach(np.concatenate([facts.totals - known, facts.totals + known])))
+        | _outermost(reach(np.concatenate([facts.totals - half_widths, facts.totals + half_widths])))
     )
     figure.add_annotation(
         x=left + 0.03,

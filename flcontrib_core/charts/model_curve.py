@@ -1,4 +1,4 @@
-"""Did the federation learn? The rebuilt global model's loss and accuracy, or its task's own two, epoch by epoch."""
+"""The rebuilt global model's loss and accuracy, or its task's own two, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def draw_model_curve(facts: ModelCurveFacts, mode: str, following: Following = N
     figure.update_layout(xaxis=epoch_axis(mode, last, -0.5, last + 0.5) | {"anchor": "y2"})
     for place, name in zip((1.0, 0.4), facts.names, strict=True):
         write_heading(figure, place, f"<b>{name[:1].upper()}{name[1:]}</b>", mode)
-    known = facts.loss[np.isfinite(facts.loss)]
-    roof = 1.08 * float(known.max(initial=0.0)) or 1.0
+    losses = facts.loss[np.isfinite(facts.loss)]
+    roof = 1.08 * float(losses.max(initial=0.0)) or 1.0
     _line(figure, facts, facts.loss, mode, "y", "%{y:.4f}")
     _line(figure, facts, facts.accuracy, mode, "y2", "%{y:.1%}" if facts.counts else "%{y:.4f}")
     second: dict[str, Any] = {"range": [0, 1.04]} | percent_ticks(0, 1, 2)

@@ -1,4 +1,4 @@
-"""What does the browser draw? A Plotly figure as plain data: traces and a layout.
+"""A picture: a Plotly figure as plain data, traces and a layout.
 
 ``plotly.graph_objects`` checks each property every time it is set, and costs a page of three charts a fifth of a second
 per move of a knob. Our charts have a fixed shape, so they are checked once: the tests put every picture through

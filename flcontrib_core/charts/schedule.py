@@ -1,4 +1,4 @@
-"""Which epochs does a budget buy, how evenly are the clients seen, and what would another budget cost?"""
+"""The schedule charts: the epochs a budget buys, how evenly clients are seen, and what another budget would cost."""
 
 from __future__ import annotations
 
@@ -181,13 +181,13 @@ class ExposureFacts:
 
 def exposure_facts(schedule: Schedule, also: str | None = None) -> ExposureFacts:
     """The most and the least seen clients, and ``also`` the followed one."""
-    known = [(c, e, i) for i, (c, e) in enumerate(schedule.exposure.items()) if e is not None]
-    rows = sorted(known, key=lambda r: (-r[1], numbers.place_of(r[0])))
+    exposed = [(c, e, i) for i, (c, e) in enumerate(schedule.exposure.items()) if e is not None]
+    rows = sorted(exposed, key=lambda r: (-r[1], numbers.place_of(r[0])))
     shown = rows
     if len(rows) > MOST_BARS:
         half = MOST_BARS // 2
         shown = [r for n, r in enumerate(rows) if n < half or n >= len(rows) - half or r[0] == also]
-    mean = float(np.mean([r[1] for r in known])) if known else 0.0
+    mean = float(np.mean([r[1] for r in exposed])) if exposed else 0.0
     never = tuple(c for c, e in schedule.exposure.items() if e is None)
     return ExposureFacts(tuple(shown), mean, never, len(rows) - len(shown))
 

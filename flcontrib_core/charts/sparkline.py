@@ -1,4 +1,4 @@
-"""What does one alert look like at a glance? The client's curve over the band of the others, its window shaded."""
+"""One alert at a glance: the client's curve over the band of the others, its window shaded."""
 
 from __future__ import annotations
 

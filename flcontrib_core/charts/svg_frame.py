@@ -124,13 +124,13 @@ def pixels(value: float) -> str:
 
 def paint(kind: str, colour: str) -> str:
     """``fill`` or ``stroke`` with a colour; a translucent one as a colour and its opacity."""
-    found = _RGBA.fullmatch(colour)
-    if not found:
+    rgba = _RGBA.fullmatch(colour)
+    if not rgba:
         return f'{kind}="{colour}"'
-    if float(found[4]) == 0:
+    if float(rgba[4]) == 0:
         return f'{kind}="none"'
-    solid = "#" + "".join(f"{int(part):02X}" for part in found.groups()[:3])
-    return f'{kind}="{solid}" {kind}-opacity="{found[4]}"'
+    solid = "#" + "".join(f"{int(part):02X}" for part in rgba.groups()[:3])
+    return f'{kind}="{solid}" {kind}-opacity="{rgba[4]}"'
 
 
 def dashes(dash: str, width: float) -> str:

@@ -34,11 +34,11 @@ def model_words(choice: str) -> str:
     return _MODELS[choice]
 
 
-def window_words(found: DeviatingWindow) -> str:
+def window_words(deviating: DeviatingWindow) -> str:
     """'epochs 12–20 (0.97); starts in 12–13, ends in 20'."""
-    starts = _within("start", found.window[0], found.first_within)
-    ends = _within("end", found.window[1], found.last_within)
-    return f"epochs {_span(found.window)} ({numbers.probability(found.probability)}); {starts}, {ends}"
+    starts = _within("start", deviating.window[0], deviating.first_within)
+    ends = _within("end", deviating.window[1], deviating.last_within)
+    return f"epochs {_span(deviating.window)} ({numbers.probability(deviating.probability)}); {starts}, {ends}"
 
 
 def _within(side: str, at: int, within: tuple[int, int] | None) -> str:
@@ -50,13 +50,13 @@ def _span(window: tuple[int, int]) -> str:
     return numbers.window(*window)
 
 
-def agreement_sentence(found: Agreement) -> str:
+def agreement_sentence(agreement: Agreement) -> str:
     """'ruptures finds 3 of these 4 changes in the same series, and 1 more.'"""
-    ours, more = len(found.both) + len(found.posterior_only), len(found.ruptures_only)
+    ours, more = len(agreement.both) + len(agreement.posterior_only), len(agreement.ruptures_only)
     extra = f" and {several(more, 'change')} that the posterior does not" if more else ""
     if not ours:
         return f"ruptures, on the same series, finds {several(more, 'change') if more else 'no change either'}."
-    return f"ruptures, on the same series, finds {len(found.both)} of these {several(ours, 'change')}{extra}."
+    return f"ruptures, on the same series, finds {len(agreement.both)} of these {several(ours, 'change')}{extra}."
 
 
 def mass_words(share: float) -> str:

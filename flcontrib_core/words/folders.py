@@ -20,7 +20,7 @@ def folder_understood(understood: Mapping[str, Any]) -> tuple[str, ...]:
     last = understood["first_round"] + understood["rounds"] - 1
     clients, rounds, sizes = understood["clients"], understood["rounds"], understood["data_sizes"]
     when = f"{understood['first_round']} to {last}"
-    told = [
+    sentences = [
         f"Clients' files hold {understood['kind']}: {understood['kind_from']}.",
         f"{numbers.several(rounds, 'round')}, {when}, which become epochs 1 to {rounds}.",
         f"{numbers.several(len(clients), 'client')}: {numbers.listing([numbers.named(c) for c in clients], 12)}.",
@@ -32,8 +32,10 @@ def folder_understood(understood: Mapping[str, Any]) -> tuple[str, ...]:
         else "No table of data sizes: all clients weigh the same.",
     ]
     if understood["ignored"]:
-        told.append(f"Not read, for their path tells no round or client: {numbers.listing(understood['ignored'], 6)}.")
-    return tuple(told)
+        sentences.append(
+            f"Not read, for their path tells no round or client: {numbers.listing(understood['ignored'], 6)}."
+        )
+    return tuple(sentences)
 
 
 def folder_note(name: str, understood: Mapping[str, Any]) -> str:

@@ -59,8 +59,8 @@ _IN_DOUBT = {
 
 def in_doubt(report: AuditReport) -> str:
     """'The log is in doubt (the rebuilt model does not learn): ' where checks of the log speak against it."""
-    told = [_IN_DOUBT[c.name] for c in report.log_checks if c.outcome is CheckOutcome.DOUBTED and c.name in _IN_DOUBT]
-    return f"The log is in doubt ({'; '.join(told)}): " if told else ""
+    doubts = [_IN_DOUBT[c.name] for c in report.log_checks if c.outcome is CheckOutcome.DOUBTED and c.name in _IN_DOUBT]
+    return f"The log is in doubt ({'; '.join(doubts)}): " if doubts else ""
 
 
 def stands_on(report: AuditReport) -> str | None:
@@ -118,14 +118,14 @@ def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
         return _unchanged(clients, sum(c.verdict is VerdictKind.NO_VERDICT for c in report.detection.clients))
     asked = len({a.client for a in standing})
     subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
-    found = f"No harm found; {subject} changed without it"
+    summary = f"No harm found; {subject} changed without it"
     if lacking is not None and not lacking.measurable:
-        found = f"{subject} changed; harm is not measurable in this log"
+        summary = f"{subject} changed; harm is not measurable in this log"
     elif any(isinstance(fact, WeighsTooLittle) for a in standing for fact in a.evidence_against):
-        found = f"Nobody is accused; {subject} changed, and the harm measured weighs too little"
+        summary = f"Nobody is accused; {subject} changed, and the harm measured weighs too little"
     elif lacking is None and all(a.participated_in_window and not a.computed_in_window for a in standing):
-        found = f"{subject} changed; no value was computed there that could show harm"
-    return f"{found}. Ask first about: {alert_line(standing[0])}"
+        summary = f"{subject} changed; no value was computed there that could show harm"
+    return f"{summary}. Ask first about: {alert_line(standing[0])}"
 
 
 def _unchanged(clients: int, undecided: int) -> str:
@@ -172,24 +172,25 @@ def shift_words(shift: float) -> str:
 
 def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
     """'Default: 17 of 832 honest simulated runs alert …', a line per preset."""
-    known = [r for r in rates if r.rate.runs]
-    if not known:
+    with_runs = [r for r in rates if r.rate.runs]
+    if not with_runs:
         return ["How often honest runs alert is not known: the shipped calibration holds no comparable honest run."]
-    return [f"{r.preset.capitalize()}: {false_alarm_counts(r.rate)} ({false_alarm_runs(r.rate)})." for r in known]
+    return [f"{r.preset.capitalize()}: {false_alarm_counts(r.rate)} ({false_alarm_runs(r.rate)})." for r in with_runs]
 
 
 def provisional_lines(raised: Sequence[ProvisionalAlert], alerts: Sequence[Alert]) -> list[str]:
     """What was told while the run was recorded, and what the reading of the whole made of each."""
     lines = []
-    for told in raised:
-        when = "the whole run" if told.window is None else f"epochs {numbers.window(*told.window)}"
-        same = next((a for a in alerts if told.became(a)), None)
-        other = next((a for a in alerts if a.client == told.client), None)
-        kept = same or other
-        ends = "" if kept is None or kept.window is None else f", epochs {numbers.window(*kept.window)}"
-        found = "it stands" if same else "it did not hold" if other is None else f"now: {verdict_name(other.verdict)}"
-        settled = f"{found}{ends}" if kept else found
-        seen = f"{numbers.named(told.client)}, {when}: {verdict_name(told.verdict)}, told after epoch {told.seen_after}"
+    for provisional in raised:
+        when = "the whole run" if provisional.window is None else f"epochs {numbers.window(*provisional.window)}"
+        same = next((a for a in alerts if provisional.became(a)), None)
+        other = next((a for a in alerts if a.client == provisional.client), None)
+        final = same or other
+        ends = "" if final is None or final.window is None else f", epochs {numbers.window(*final.window)}"
+        outcome = "it stands" if same else "it did not hold" if other is None else f"now: {verdict_name(other.verdict)}"
+        settled = f"{outcome}{ends}" if final else outcome
+        verdict, epoch = verdict_name(provisional.verdict), provisional.seen_after
+        seen = f"{numbers.named(provisional.client)}, {when}: {verdict}, told after epoch {epoch}"
         lines.append(f"{seen}; {settled}.")
     return lines
 

@@ -159,7 +159,9 @@ def listing(names: Sequence[str], most: int = 4) -> str:
 
 
 def seconds(value: float) -> str:
-    """0.4 s, 41 s, 3 min, 2.1 h."""
+    """0.4 s, 41 s, 3 min, 2.1 h; what would be rounded to nothing is 'under 0.1 s'."""
+    if 0 < value < 0.05:
+        return "under 0.1 s"
     if value < 10:
         return f"{value:.1f} s"
     if value < 90:

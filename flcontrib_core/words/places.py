@@ -10,7 +10,8 @@ from flcontrib_core.words import numbers
 from flcontrib_core.words.verdicts import alert_title, verdict_name
 
 EFFICIENCY = (
-    "Efficiency: the participants' values and the server's own share add up to what the model gained in the epoch."
+    "Efficiency: the values add up to what the weighted mean of the updates gained. What the server did beyond that "
+    "mean is its own share, credited to nobody."
 )
 
 
@@ -32,5 +33,5 @@ def epoch_headline(history: ContributionHistory, epoch: int) -> str:
     if not np.isfinite(gain):
         return f"Epoch {epoch}: {who}"
     name = numbers.credited(utility, utility in history.lower_is_better)
-    known = "" if history.computed[epoch] else "; no values were computed"
-    return f"Epoch {epoch}: {name} {numbers.signed(gain, 4)}, {who}{known}"
+    uncomputed = "" if history.computed[epoch] else "; no values were computed"
+    return f"Epoch {epoch}: {name} {numbers.signed(gain, 4)}, {who}{uncomputed}"

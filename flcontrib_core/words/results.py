@@ -89,7 +89,7 @@ def separation_remark(separation: Separation) -> str:
 def own_warning(problem: Problem, client: str) -> str:
     """A warning about the log as its client may read it: what was found only where nobody else is part of it."""
     others = len(set(problem.clients) - {client})
-    found = f"found {problem.found}"
+    observation = f"found {problem.found}"
     if others:
-        found = f"together with {'another client' if others == 1 else f'{others} other clients'}"
-    return f"{problem.code}: {found}; expected {problem.expected}. {problem.fix}"
+        observation = f"together with {'another client' if others == 1 else f'{others} other clients'}"
+    return f"{problem.code}: {observation}; expected {problem.expected}. {problem.fix}"
