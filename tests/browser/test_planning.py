@@ -79,9 +79,10 @@ def test_two_pages_are_two_presses_of_back(served: Served, open_page: Opener) ->
 
 def test_link_to_a_run_that_is_not_here_says_so(served: Served, open_page: Opener) -> None:
     page = open_page(f"{served.address}/alerts?run=0123456789abcdef")
-    expect(page.get_by_role("heading", level=1).last).to_have_text("This link names a run that is not in this workspace")
+    heading = page.get_by_role("heading", level=1).last
+    expect(heading).to_have_text("This link names a run that is not in this workspace")
     page.get_by_role("link", name=re.compile("^Six clients")).click()
-    expect(page.get_by_role("heading", level=1).last).to_contain_text("1 of 6 clients stands out")
+    expect(heading).to_contain_text("1 of 6 clients stands out")
 
 
 def test_the_drawer_of_a_phone_closes_when_a_page_is_opened(served: Served, open_page: Opener) -> None:
