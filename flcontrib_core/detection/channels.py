@@ -227,6 +227,16 @@ def _class_scores(raw: RawChannels | None, epochs: IntArray, took_part: BoolArra
     return np.stack(scored) if scored else nothing
 
 
+def own_direction_beside(channels: Channels, raw: RawChannels, hidden: IntArray) -> FloatArray:
+    """(E, m) the own direction as ``Channels.scores`` has it, with nobody compared with these clients."""
+    with np.errstate(invalid="ignore"):
+        cells = -np.arctanh(np.clip(raw.own_cosine[channels.epochs], -0.999999, 0.999999))
+    cells = np.where(channels.participated & np.isfinite(cells), cells, np.nan)
+    cells[:SKIPPED_FIRST_EPOCHS] = np.nan
+    cells[:, hidden] = np.nan
+    return _on_common_scale(cells, RECIPES[OWN_DIRECTION], np.zeros_like(cells)).scores
+
+
 @dataclass(frozen=True)
 class _Scaled:
     """One channel on the common scale; arrays are (E, m)."""

@@ -13,7 +13,15 @@ from enum import StrEnum
 import numpy as np
 
 from flcontrib_core.detection.calibration import Calibration, Threshold
-from flcontrib_core.detection.channels import MARGIN, OWN_DIRECTION, SIZE, SPREAD, Channels, others_quantile
+from flcontrib_core.detection.channels import (
+    MARGIN,
+    OWN_DIRECTION,
+    SIZE,
+    SPREAD,
+    Channels,
+    others_quantile,
+    own_direction_beside,
+)
 from flcontrib_core.detection.search import channel_evidence
 from flcontrib_core.detection.stretches import Stretch, stretches
 from flcontrib_core.detection.windows import WindowModel
@@ -98,6 +106,7 @@ def alike_excess(history: ContributionHistory) -> tuple[FloatArray, IntArray] | 
     took_part = history.participated
     closeness = -np.log(np.maximum(1.0 - raw.twin_cosine, NEAREST))
     excess = np.clip(closeness - others_quantile(closeness, 0.5), 0.0, CLOSEST) - CLOSER
+    excess = np.where(_bit_equal(raw, took_part), CLOSEST - CLOSER, excess)
     closest = np.where(np.isfinite(excess), raw.twin_of - 1, -1)
     met = np.full(excess.shape, np.nan)
     for i in np.flatnonzero((excess > 0).sum(axis=0) >= FEWEST_MEETINGS):
@@ -105,6 +114,17 @@ def alike_excess(history: ContributionHistory) -> tuple[FloatArray, IntArray] | 
         together = took_part[:, i] & took_part[:, partners].any(axis=1)
         met[together, i] = excess[together, i]
     return met, closest
+
+
+def _bit_equal(raw: RawChannels, took_part: BoolArray) -> BoolArray:
+    """(T + 1, m) updates that another participant sent bit for bit: alike, whatever is usual in the epoch.
+
+    A group that is less than half of the clients is most of the participants now and then, and would then look usual
+    itself. Nobody where more than half of the clients send such updates: then the federation is made so.
+    """
+    equal = (raw.copy_of > 0) & took_part
+    some = 0 < 2 * equal.any(axis=0).sum() <= took_part.any(axis=0).sum()
+    return equal if some else np.zeros_like(equal)
 
 
 def alike_maximum(history: ContributionHistory) -> float:
@@ -134,16 +154,21 @@ def _role(
         return AlikeRole.ITSELF if copied or pair else AlikeRole.THROUGHOUT
     if not channels.available(OWN_DIRECTION):
         return AlikeRole.ITSELF
-    turn = _turn(channels, i, alike)
+    turn = _turn(channels, raw, i, partners[i], alike)
     if turn is None:
         return AlikeRole.THROUGHOUT
     return AlikeRole.CHANGED if turn > CHANGED or _step_changed(channels, i, alike, STEP_CHANGED) else AlikeRole.ITSELF
 
 
-def _turn(channels: Channels, client: int, alike: BoolArray) -> float | None:
-    """Shift of the own direction inside, in deviations; None where there is no outside."""
-    own = channels.of(OWN_DIRECTION)[:, client]
+def _turn(channels: Channels, raw: RawChannels, client: int, partners: set[int], alike: BoolArray) -> float | None:
+    """Shift of the own direction inside, in deviations; None where there is no outside.
+
+    Beside the participants that it was never alike with: a group that turned as one would hide the turn of each.
+    """
     rows = alike[channels.epochs]
+    own = own_direction_beside(channels, raw, np.array(sorted(partners - {client})))[:, client]
+    if not np.isfinite(own[rows]).any():  # nobody else took part
+        own = channels.of(OWN_DIRECTION)[:, client]
     inside, outside = own[rows], own[~rows]
     inside, outside = inside[np.isfinite(inside)], outside[np.isfinite(outside)]
     return float(inside.mean() - np.median(outside)) if len(inside) and len(outside) >= 2 else None
@@ -170,7 +195,9 @@ def _by_departure(
         return role
     if role is AlikeRole.ITSELF:
         return AlikeRole.CHANGED if own > DEPARTS * max(theirs) else role
-    turned = (_turn(channels, i, alike) or 0.0) > CLEARLY_TURNED or _step_changed(channels, i, alike, 0.0)
+    assert history.channels is not None
+    turn = _turn(channels, history.channels, i, partners[i], alike)
+    turned = (turn or 0.0) > CLEARLY_TURNED or _step_changed(channels, i, alike, 0.0)
     return AlikeRole.ITSELF if not turned and DEPARTS * own < float(np.median(theirs)) else role
 
 

@@ -14,7 +14,7 @@ from flcontrib_core.detection.objections import SourceUnknown
 from flcontrib_core.history import AssessSettings, ContributionHistory, assess_contributions
 from flcontrib_core.laboratory.simulation import Attack, Change, SimulationSettings, simulate_in_memory
 from flcontrib_core.laboratory.simulation.kinds import AttackKind, ChangeKind
-from tests.detection.made_histories import made_history
+from tests.detection.made_histories import made_history, with_participants
 
 NOTHING, TOGETHER = VerdictKind.CONTRIBUTES_NOTHING, VerdictKind.ACTS_TOGETHER
 Windows = tuple[tuple[int, int], ...]
@@ -150,6 +150,38 @@ def test_one_bit_equal_update_accuses_nobody() -> None:
     alerts = [a for a in read_verdicts(once, check_sensitivity=False).alerts if a.finding == "copy-of-client"]
     assert len(alerts) == 2
     assert not any(a.accuses for a in alerts)
+
+
+def same_bytes(senders: tuple[int, ...]) -> ContributionHistory:
+    """The honest run in which these clients send one update in epochs 8–14, and four of the six take part there."""
+    history, _ = assessed()
+    raw = history.channels
+    assert raw is not None
+    assert raw.twin_cosine is not None
+    assert raw.twin_of is not None
+    rows = list(range(8, 15))
+    twin, twin_of, own, copy_of = (a.copy() for a in (raw.twin_cosine, raw.twin_of, raw.own_cosine, raw.copy_of))
+    for client in senders:
+        other = next(c for c in senders if c != client)
+        twin[rows, client], own[rows, client] = 1.0, 0.1
+        twin_of[rows, client] = copy_of[rows, client] = other + 1
+    took_part = history.participated.copy()
+    took_part[np.ix_(rows, [4, 5])] = False
+    for cells in (twin, own):
+        cells[~took_part] = np.nan
+    raw = replace(raw, twin_cosine=twin, twin_of=twin_of, own_cosine=own, copy_of=np.where(took_part, copy_of, 0))
+    return with_participants(replace(history, channels=raw), took_part)
+
+
+def test_a_group_that_sends_the_same_bytes_acts_together_though_it_is_most_of_the_participants() -> None:
+    """Three of six clients, and three of the four that take part: what most send is not what is usual."""
+    history = same_bytes((0, 1, 2))
+    alerts = [a for a in accusing(history) if a.verdict is TOGETHER]
+    assert {a.client for a in alerts} == set(history.client_ids[:3])
+
+
+def test_where_more_than_half_of_the_clients_send_the_same_bytes_nobody_is_told_apart() -> None:
+    assert accusing(same_bytes((0, 1, 2, 3))) == []
 
 
 @pytest.mark.parametrize(
