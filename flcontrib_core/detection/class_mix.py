@@ -47,7 +47,7 @@ class ClassMoves:
     clear_down: float
     """the strongest upward and downward move, in standard errors (both ≥ 0)"""
     size_ratio: float
-    """update size inside / outside, relative to the peers"""
+    """update size inside (mean of the logs) / outside (their median), relative to the peers"""
 
     @property
     def share_up(self) -> float:
@@ -107,7 +107,8 @@ def class_moves(
     with np.errstate(divide="ignore"):
         size = np.log(raw.norm[channels.epochs])
     within, beyond = _inside_and_outside(np.where(np.isfinite(size), size, np.nan), client, inside, outside)
-    ratio = float(np.exp(within.mean() - beyond.mean())) if len(within) and len(beyond) else 1.0
+    # the median: who acts on and off is as large in its other windows, which would hide by how much it grew
+    ratio = float(np.exp(within.mean() - np.median(beyond))) if len(within) and len(beyond) else 1.0
     return ClassMoves(np.array(moves), max(0.0, *clear), max(0.0, *(-t for t in clear)), ratio)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.calibration import Calibration, from_json, shipped_calibration, to_json
@@ -106,5 +107,10 @@ def test_oversized_harm_needs_no_weighing_and_growth_alone_is_no_harm() -> None:
     assert any(isinstance(fact, WeighsTooLittle) for fact in alert.evidence_against), (
         "what speaks against it stays said"
     )
+    again = norm.copy()
+    again[[5, 6, 7, 25, 26, 27], 3] *= 9.0  # on and off: its other windows do not hide how much it grew
+    off = replace(history, channels=replace(raw, norm=again, solo_loss=loss))
+    growth = [a.reason(OversizedHarm) for a in read_verdicts(off, calibration=heavy, check_sensitivity=False).alerts]
+    assert [fact.growth for fact in growth if fact is not None] == [pytest.approx(9.0, rel=0.3)]
     harmless = replace(history, channels=replace(raw, norm=norm))
     assert not any(a.accuses for a in read_verdicts(harmless, calibration=heavy, check_sensitivity=False).alerts)
