@@ -25,6 +25,7 @@ class VerdictKind(StrEnum):
     CONTRIBUTES_NOTHING = "contributes-nothing"
     ACTS_TOGETHER = "acts-together"
     PERSISTENTLY_HARMFUL = "persistently-harmful"
+    """Harm during the whole run: a question, for data of low quality does the same and nothing tells the two apart."""
     BEHAVIOUR_CHANGED = "behaviour-changed"
     """A change without measured harm: a question, not an accusation."""
     CLASS_MIX_CHANGED = "class-mix-changed"
@@ -44,9 +45,13 @@ ACCUSING_KINDS = (
     VerdictKind.EXACT_FINDING,
     VerdictKind.CONTRIBUTES_NOTHING,
     VerdictKind.ACTS_TOGETHER,
-    VerdictKind.PERSISTENTLY_HARMFUL,
 )
-ALERT_KINDS = (*ACCUSING_KINDS, VerdictKind.BEHAVIOUR_CHANGED, VerdictKind.CLASS_MIX_CHANGED)
+ALERT_KINDS = (
+    *ACCUSING_KINDS,
+    VerdictKind.PERSISTENTLY_HARMFUL,
+    VerdictKind.BEHAVIOUR_CHANGED,
+    VerdictKind.CLASS_MIX_CHANGED,
+)
 """The kinds that stand in the alert list; the others are shown with the client only."""
 
 

@@ -27,7 +27,7 @@ from flcontrib_core.detection.calibration import (
 )
 from flcontrib_core.detection.channels import standardise
 from flcontrib_core.detection.experts import EXPERTS, NOISE, UPDATE_EXPERTS, VALUE_ONLY, score_experts
-from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.detection.free_riding import LEAST_IDLE
 from flcontrib_core.detection.likeness import ALIKE, LEAST_ALIKE
 from flcontrib_core.detection.online import FIRST_LOOK, ONLINE_PRESET, OnlineReader, history_until
@@ -49,8 +49,8 @@ from flcontrib_core.laboratory.scorecard_fit import WINDOW_RATES, fit_scorecard,
 from flcontrib_core.vocabulary import CellState, IntArray, OnProgress, no_progress
 
 ACCUSED_RATE = 0.004
-"""Share of runs in which persistence, likeness, one kind of idleness or, without a scorecard, one expert alone may
-accuse an innocent."""
+"""Share of runs in which likeness, one kind of idleness or, without a scorecard, one expert alone may accuse an
+innocent."""
 ACCUSED_RATES = {NOISE.name: 0.002}
 """Other shares: what the noise expert is for lies far beyond its honest tail."""
 MOST_ROUNDS = 8
@@ -59,7 +59,7 @@ REPLAYED, FEWEST_REPLAYED = 60, 40
 PERSISTENT, PERSISTENT_BARE = "persistent", "persistent value-only"
 PLAIN = f"{Part.TUNING}/plain/"
 LOW_QUALITY = "plain/low-quality/"
-"""Harm over the whole run that is really there: these runs do not count against the persistent threshold."""
+"""Harm over the whole run that is really there: the tail of persistence is fitted to runs without it."""
 NUMBERS = {
     Part.TUNING: {"plain/*": 30, "changing/rare-class/*": 12, "changing/*": 3, "attacked/*": 8, "mixed/*": 30},
     Part.REPORT: {"plain/*": 12, "changing/*": 1},
@@ -270,16 +270,9 @@ def _accusing_scores(reading: Reading, run: AssessedRun) -> dict[str, float]:
             continue
         if alert.verdict is VerdictKind.POISONING_WINDOW and reading.calibration.scorecard is not None:
             continue  # the scorecard's own limit answers for these
-        name = _threshold_of(alert)
-        if name is not None and not (name == PERSISTENT and LOW_QUALITY in run.run_id):
-            scores[name] = max(scores.get(name, 0.0), alert.score)
+        name = ALIKE if alert.expert == "likeness" else alert.expert
+        scores[name] = max(scores.get(name, 0.0), alert.score)
     return scores
-
-
-def _threshold_of(alert: Alert) -> str | None:
-    if alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL:
-        return PERSISTENT
-    return ALIKE if alert.expert == "likeness" else alert.expert
 
 
 def _odds(calibration: Calibration, runs: list[AssessedRun]) -> dict[str, Odds]:

@@ -1,7 +1,7 @@
 """Scores of verdicts where the truth is known: the counting rules of every figure that is reported.
 
-A true positive is an alert of kind 1, 2 or 4 on a client that was dishonest; for kinds 1 and 2 its window must overlap
-the truth. IoU is taken over true positives. A run alerts if any client has kind 1 or 2; kind 4 and "class mix changed"
+A true positive is an alert of kind 1 or 2 on a client that was dishonest, with a window that overlaps the truth. IoU is
+taken over true positives. A run alerts if any client has kind 1 or 2; the questions of kind 4 and "class mix changed"
 are counted apart. Only this file, the calibration and the benchmarks look at a run's truth; no verdict does.
 """
 
@@ -30,7 +30,7 @@ class RunScore:
     persistent: tuple[bool, ...]
     """One per dishonest client: was it called persistently harmful?"""
     windows_found: tuple[bool, ...]
-    """One per true window of a dishonest client: does an accusing alert (or kind 4) of the client overlap it?"""
+    """One per true window of a dishonest client: does an accusing alert of the client overlap it?"""
     ious: tuple[float, ...]
     """Best overlap of each window of a true positive with the truth."""
     false_positives: int
@@ -54,9 +54,9 @@ def score_run(detection: Detection, truth: Truth) -> RunScore:
         mine = [a for a in detection.alerts if a.client == client]
         overlapping = [a for a in mine if a.verdict in ACCUSING and _best_overlap(a, windows) > 0]
         whole = [a for a in mine if a.verdict is VerdictKind.PERSISTENTLY_HARMFUL]
-        found.append(bool(overlapping or whole))
+        found.append(bool(overlapping))
         persistent.append(bool(whole))
-        windows_found += [bool(whole) or any(_overlap(a.window, w) > 0 for a in overlapping) for w in windows]
+        windows_found += [any(_overlap(a.window, w) > 0 for a in overlapping) for w in windows]
         ious += [_best_overlap(a, windows) for a in overlapping if a.verdict is VerdictKind.POISONING_WINDOW]
     honest = [a for a in detection.alerts if a.client not in truth]
     judged = [c for c in detection.clients if c.probability is not None or c.verdict is VerdictKind.EXACT_FINDING]

@@ -119,13 +119,23 @@ def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
     asked = len({a.client for a in standing})
     subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
     summary = f"No harm found; {subject} changed without it"
-    if lacking is not None and not lacking.measurable:
+    throughout = len({a.client for a in standing if a.verdict is VerdictKind.PERSISTENTLY_HARMFUL})
+    if throughout:
+        summary = _harmful_throughout(throughout, asked - throughout, clients)
+    elif lacking is not None and not lacking.measurable:
         summary = f"{subject} changed; harm is not measurable in this log"
     elif any(isinstance(fact, WeighsTooLittle) for a in standing for fact in a.evidence_against):
         summary = f"Nobody is accused; {subject} changed, and the harm measured weighs too little"
     elif lacking is None and all(a.participated_in_window and not a.computed_in_window for a in standing):
         summary = f"{subject} changed; no value was computed there that could show harm"
     return f"{summary}. Ask first about: {alert_line(standing[0])}"
+
+
+def _harmful_throughout(harmful: int, others: int, clients: int) -> str:
+    """Harm from beginning to end was measured, and accuses nobody."""
+    subject = f"{numbers.count(harmful)} of {numbers.several(clients, 'client')}"
+    besides = f"; {numbers.count(others)} more changed" if others else ""
+    return f"Nobody is accused; {subject} did harm over the whole run, as low data quality does{besides}"
 
 
 def _unchanged(clients: int, undecided: int) -> str:

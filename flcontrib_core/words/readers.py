@@ -54,7 +54,10 @@ def _meaning(alert: Alert) -> str:
             unmoved = any(isinstance(fact, NotBetterWithout) for fact in alert.evidence_against)
             return f"Measured step by step, its updates of that time did harm.{though if unmoved else ''}"
         case VerdictKind.PERSISTENTLY_HARMFUL:
-            return "Its updates made the shared model worse from beginning to end."
+            return (
+                "Its updates made the shared model worse from beginning to end. Data of low quality does the same, and "
+                "the log cannot tell the two apart: ask the client."
+            )
         case VerdictKind.EXACT_FINDING if alert.accuses:
             return "Ordinary training does not produce such updates; a broken client can."
         case VerdictKind.CONTRIBUTES_NOTHING:

@@ -157,9 +157,10 @@ def test_sensitivity_counts_alternative_settings() -> None:
     assert quick.sensitivity is None
 
 
-def test_persistent_harm_is_told_from_a_window_and_excused_by_low_quality() -> None:
+def test_persistent_harm_is_told_from_a_window_and_is_a_question_for_low_quality_does_the_same() -> None:
     alert = _only(read_verdicts(made_history(persistent=[3], shift=10.0)))
     assert (alert.client, alert.verdict, alert.window) == ("client-03", VerdictKind.PERSISTENTLY_HARMFUL, None)
+    assert not alert.accuses
     assert alert.evidence_against[0] == LooksLikeLowQuality()
     assert alert.reason(HarmfulThroughout) is not None
     assert not any(isinstance(f, TouchesEnd | TouchesStart) for f in alert.evidence_against)

@@ -45,9 +45,10 @@ def test_an_overlapping_window_is_a_hit_and_another_place_is_not() -> None:
     assert not miss.alerts  # the client was dishonest, elsewhere
 
 
-def test_persistent_counts_without_a_window_and_class_mix_never() -> None:
+def test_a_question_is_no_hit_and_persistence_is_counted_apart() -> None:
     truth = {"a": ((1, 30),)}
-    assert score_run(_detection(_alert("a", VerdictKind.PERSISTENTLY_HARMFUL, None)), truth).persistent == (True,)
+    asked = score_run(_detection(_alert("a", VerdictKind.PERSISTENTLY_HARMFUL, None)), truth)
+    assert (asked.found, asked.persistent) == ((False,), (True,))
     mixed = score_run(_detection(_alert("a", VerdictKind.CLASS_MIX_CHANGED, (1, 30))), truth)
     assert mixed.found == (False,)
 

@@ -34,7 +34,8 @@ def test_only_what_accuses_is_counted(kind: VerdictKind) -> None:
         assert said.startswith(f"{clients} of 18 clients")
         assert "Strongest: " in said
     else:
-        assert said.startswith("No harm found")
+        harmful = kind is VerdictKind.PERSISTENTLY_HARMFUL
+        assert said.startswith("Nobody is accused" if harmful else "No harm found")
         assert "Strongest" not in said
     assert report.detection.alerts[0].client in said
 
@@ -52,6 +53,15 @@ def test_harm_that_was_measured_is_not_called_none() -> None:
     assert headline(question()).startswith("No harm found; 1 of 18 clients changed without it")
     light = headline(question(WeighsTooLittle(-1.0, 0.5, ())))
     assert light.startswith("Nobody is accused; 1 of 18 clients changed, and the harm measured weighs too little")
+
+
+def test_harm_over_the_whole_run_is_said_and_accuses_nobody() -> None:
+    report = only(VerdictKind.PERSISTENTLY_HARMFUL)
+    said = "Nobody is accused; 1 of 18 clients did harm over the whole run, as low data quality does"
+    assert headline(report).startswith(f"{said}. Ask first about: ")
+    changed = only(VerdictKind.BEHAVIOUR_CHANGED).detection.alerts[:1]
+    both = replace(report, detection=replace(report.detection, alerts=(*report.detection.alerts, *changed)))
+    assert headline(both).startswith(f"{said}; 1 more changed. Ask first about: ")
 
 
 def test_no_value_in_the_window_is_not_called_no_harm() -> None:
@@ -89,7 +99,7 @@ def test_clients_without_a_verdict_are_named_and_nobody_where_there_is_none() ->
 
 def test_questions_and_advisories_accuse_nobody() -> None:
     quiet = {VerdictKind.BEHAVIOUR_CHANGED, VerdictKind.CLASS_MIX_CHANGED, VerdictKind.PERSISTENTLY_OPPOSED}
-    quiet |= {VerdictKind.NOTHING_FOUND, VerdictKind.NO_VERDICT}
+    quiet |= {VerdictKind.NOTHING_FOUND, VerdictKind.NO_VERDICT, VerdictKind.PERSISTENTLY_HARMFUL}
     assert {kind for kind in VerdictKind if not kind.accuses} == quiet
 
 

@@ -31,7 +31,8 @@ def test_the_manager_s_line_needs_no_dictionary_and_accuses_nobody(alert: Alert)
     assert not [word for word in TECHNICAL if word.lower() in said.lower()]
     assert not [word for word in ("dishonest", "guilty", "malicious", "attacker") if word in said.lower()]
     unknown = any(isinstance(f, ValuesUnknown) for f in alert.evidence_against)
-    assert ("No harm" in said) == (not alert.accuses and not unknown)
+    measured = alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL or alert.accuses
+    assert ("No harm" in said) == (not measured and not unknown)
 
 
 def test_the_engineer_s_line_has_the_values_and_the_channels() -> None:
