@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from flcontrib_core.detection import channels as c
 from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.detection.objections import NotBetterWithout, ValuesUnknown
+from flcontrib_core.detection.objections import NotBetterWithout, ValuesUnknown, WeighsTooLittle
 from flcontrib_core.detection.reasons import ValueInWindow
 from flcontrib_core.words.numbers import credited, percent, signed, span
 from flcontrib_core.words.verdicts import alert_title, strongest_channels, values_behind
@@ -66,6 +66,8 @@ def _meaning(alert: Alert) -> str:
             return "Its updates are too like those of others to be independent."
         case _ if any(isinstance(fact, ValuesUnknown) for fact in alert.evidence_against):
             return "Whether the shared model was harmed cannot be measured in this log; ask the client what changed."
+        case _ if any(isinstance(fact, WeighsTooLittle) for fact in alert.evidence_against):
+            return "Harm was measured, but too little speaks for it to name anybody; ask the client what changed."
         case _:
             return "No harm to the shared model was measured; ask the client what changed."
 

@@ -8,7 +8,7 @@ import pytest
 
 from flcontrib_core.detection.channels import CHANNEL_NAMES
 from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.detection.objections import NotBetterWithout, NotHarmfulOnAverage, ValuesUnknown
+from flcontrib_core.detection.objections import NotBetterWithout, NotHarmfulOnAverage, ValuesUnknown, WeighsTooLittle
 from flcontrib_core.detection.reasons import ValueInWindow
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.reports.html import html_report
@@ -33,6 +33,12 @@ def test_the_manager_s_line_needs_no_dictionary_and_accuses_nobody(alert: Alert)
     unknown = any(isinstance(f, ValuesUnknown) for f in alert.evidence_against)
     measured = alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL or alert.accuses
     assert ("No harm" in said) == (not measured and not unknown)
+
+
+def test_harm_that_weighs_too_little_is_not_called_none() -> None:
+    asked = next(a for a in ALERTS if a.verdict is VerdictKind.BEHAVIOUR_CHANGED)
+    said = manager_line(replace(asked, evidence_against=(WeighsTooLittle(-1.0, 0.5, ()),)))
+    assert "Harm was measured, but too little speaks for it" in said
 
 
 def test_the_engineer_s_line_has_the_values_and_the_channels() -> None:
