@@ -7,7 +7,7 @@ exp(sum); its window is the one with the largest sum. Thresholds and scales come
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,11 +27,11 @@ from flcontrib_core.detection.channels import (
     Channels,
 )
 from flcontrib_core.detection.windows import (
+    SeriesSums,
     WindowGrid,
     WindowModel,
     mean_inside,
     number_inside,
-    window_evidence,
     window_grid,
 )
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
@@ -133,8 +133,8 @@ def score_experts(
     pieces: list[list[ExpertReading]] = [[] for _ in experts]
     columns = len(names) + (len(channels.class_scores) if WORST_CLASS in names else 0)
     for first in range(0, len(positions), step := max(1, CELLS_AT_ONCE // (len(grid) * columns))):
-        table = Cells.of(channels, names, masked, positions[first : first + step])
-        evidence = table.evidence(grid.starts, grid.ends, model)
+        table = Cells.of(channels, names, masked, positions[first : first + step], model)
+        evidence = table.evidence(grid.starts, grid.ends)
         for e, expert in enumerate(experts):
             sums = table.weighted_sums(expert, evidence, grid.starts, grid.ends)
             pieces[e].append(_strongest(expert, sums, grid, table, model))
@@ -142,57 +142,67 @@ def score_experts(
 
 
 @dataclass(frozen=True)
+class _Series:
+    """Channels that are judged in one go, side by side."""
+
+    names: tuple[str, ...]
+    """One per block of columns; ``WORST_CLASS`` once for each class"""
+    sums: SeriesSums
+    model: WindowModel
+
+    def evidence(self, starts: IntArray, ends: IntArray, asked: Collection[str] | None) -> dict[str, FloatArray]:
+        """channel -> (W, m); only of channels that were ``asked`` for."""
+        parts = [part for part, name in enumerate(self.names) if asked is None or name in asked]
+        if not parts:
+            return {}
+        names, sums = [self.names[part] for part in parts], self.sums
+        if len(parts) < len(self.names):
+            width = len(sums.squares) // len(self.names)
+            sums = sums.only(np.concatenate([np.arange(part * width, (part + 1) * width) for part in parts]))
+        a, b = (starts, ends) if starts.ndim == 1 else (np.tile(starts, len(parts)), np.tile(ends, len(parts)))
+        pieces = np.split(sums.evidence(a, b, self.model), len(parts), axis=1)
+        factors = {name: piece for name, piece in zip(names, pieces, strict=True) if name != WORST_CLASS}
+        worst = [piece for name, piece in zip(names, pieces, strict=True) if name == WORST_CLASS]
+        if worst:  # one series that stands for all classes speaks for itself
+            factors[WORST_CLASS] = worst[0] if self.names.count(WORST_CLASS) == 1 else _one_of_them(np.stack(worst))
+        return factors
+
+
+@dataclass(frozen=True)
 class Cells:
     """The standardised cells of some clients: everything a window can be judged by."""
 
-    scores: dict[str, FloatArray]
-    extra_variance: dict[str, FloatArray]
-    class_scores: FloatArray
+    series: tuple[_Series, ...]
     harm: FloatArray
-    jump: float
-    """a change of size by JUMP_FACTOR, in scores"""
     observed: BoolArray
     """(E, m) where any channel has an observation"""
 
     @classmethod
-    def of(cls, channels: Channels, names: Sequence[str], masked: BoolArray | None, clients: IntArray) -> Cells:
+    def of(
+        cls,
+        channels: Channels,
+        names: Sequence[str],
+        masked: BoolArray | None,
+        clients: IntArray,
+        model: WindowModel,
+    ) -> Cells:
+        """``masked`` (E, m) hides cells; ``clients`` are positions in ``channels``."""
         hidden = np.zeros((len(channels.epochs), len(clients)), bool) if masked is None else masked[:, clients]
         places = {name: CHANNEL_NAMES.index(name) for name in names}
         scores = {name: np.where(hidden, np.nan, channels.scores[c][:, clients]) for name, c in places.items()}
+        extra = {name: channels.extra_variance[c][:, clients] for name, c in places.items()}
+        classes = np.where(hidden, np.nan, channels.class_scores[:, :, clients])
         return cls(
-            scores,
-            {name: channels.extra_variance[c][:, clients] for name, c in places.items()},
-            np.where(hidden, np.nan, channels.class_scores[:, :, clients]),
+            tuple(_series(scores, extra, classes, model, channels.size_deviation)),
             np.where(hidden, np.nan, channels.harm[:, clients]),
-            float(RECIPES[SIZE].bent(np.log(JUMP_FACTOR) / channels.size_deviation)),
             np.isfinite(np.stack(list(scores.values()))).any(axis=0),
         )
 
-    def evidence(self, starts: IntArray, ends: IntArray, model: WindowModel) -> dict[str, FloatArray]:
-        """channel -> (W, m) log Bayes factor of each window; all channels with one null are read in one go."""
-        by_class = WORST_CLASS in self.scores and len(self.class_scores) > 0
-        names = [name for name in self.scores if not (by_class and name == WORST_CLASS)]
+    def evidence(self, starts: IntArray, ends: IntArray, asked: Collection[str] | None = None) -> dict[str, FloatArray]:
+        """channel -> (W, m) log Bayes factor of each window, of all channels or of those that are ``asked`` for."""
         factors: dict[str, FloatArray] = {}
-        for curved in (False, True):
-            mine = [name for name in names if RECIPES[name].curved_null == curved]
-            classes = [] if curved or not by_class else list(self.class_scores)
-            if not mine and not classes:
-                continue
-            cells = np.concatenate([*(self.scores[name] for name in mine), *classes], axis=1)
-            exact = np.zeros((len(cells), len(classes) * self.harm.shape[1]))
-            extra = np.concatenate([*(self.extra_variance[name] for name in mine), exact], axis=1)
-            parts = len(mine) + len(classes)
-            a, b = (starts, ends) if starts.ndim == 1 else (np.tile(starts, parts), np.tile(ends, parts))
-            pieces = np.split(window_evidence(cells, extra, a, b, model, curved), parts, axis=1)
-            factors |= dict(zip(mine, pieces, strict=False))
-            if classes:
-                factors[WORST_CLASS] = _one_of_them(np.stack(pieces[len(mine) :]))
-        if SIZE in self.scores:
-            large = replace(model, smallest_shift=self.jump)
-            factors[SIZE_JUMP] = window_evidence(self.scores[SIZE], self.extra_variance[SIZE], starts, ends, large)
-        if SPREAD in self.scores:
-            turned = -self.scores[SPREAD]
-            factors[CONCENTRATION] = window_evidence(turned, self.extra_variance[SPREAD], starts, ends, model)
+        for series in self.series:
+            factors |= series.evidence(starts, ends, asked)
         return factors
 
     def weighted_sums(
@@ -218,6 +228,34 @@ class Cells:
             harm, known = mean_inside(self.harm, starts, ends)
             sums = np.where(scored & known & (harm <= 0), -np.inf, sums)
         return sums
+
+
+def _series(
+    scores: dict[str, FloatArray],
+    extra: dict[str, FloatArray],
+    classes: FloatArray,
+    model: WindowModel,
+    size_deviation: float,
+) -> Iterator[_Series]:
+    """All channels with one null side by side, then those that are read from others."""
+    by_class = WORST_CLASS in scores and len(classes) > 0
+    names = [name for name in scores if not (by_class and name == WORST_CLASS)]
+    for curved in (False, True):
+        mine = [name for name in names if RECIPES[name].curved_null == curved]
+        beside = [] if curved or not by_class else list(classes)
+        if not mine and not beside:
+            continue
+        cells = np.concatenate([*(scores[name] for name in mine), *beside], axis=1)
+        exact = np.zeros((len(cells), len(beside) * classes.shape[2]))
+        variance = np.concatenate([*(extra[name] for name in mine), exact], axis=1)
+        sums = SeriesSums.of(cells, variance, model, curved)
+        yield _Series((*mine, *[WORST_CLASS] * len(beside)), sums, model)
+    if SIZE in scores:
+        jump = float(RECIPES[SIZE].bent(np.log(JUMP_FACTOR) / size_deviation))
+        large = replace(model, smallest_shift=jump)
+        yield _Series((SIZE_JUMP,), SeriesSums.of(scores[SIZE], extra[SIZE], large), large)
+    if SPREAD in scores:
+        yield _Series((CONCENTRATION,), SeriesSums.of(-scores[SPREAD], extra[SPREAD], model), model)
 
 
 def _one_of_them(of_class: FloatArray) -> FloatArray:
@@ -267,7 +305,7 @@ def _placed_exactly(
         b = ends + step * np.tile(offsets, len(offsets))[:, None]
         allowed = (a >= SKIPPED_FIRST_EPOCHS) & (b < rows) & (b - a >= 1) & (b - a < longest)
         a, b = np.where(allowed, a, starts), np.where(allowed, b, ends)
-        sums = table.weighted_sums(expert, table.evidence(a, b, model), a, b)
+        sums = table.weighted_sums(expert, table.evidence(a, b, expert.weights), a, b)
         sums = np.where(np.isnan(sums), -np.inf, sums)
         inner = np.argmax(sums, axis=0)
         starts, ends = a[inner, column], b[inner, column]

@@ -260,8 +260,8 @@ def channel_evidence(
     """log Bayes factor of each channel, and of concentration, for the rows ``start``..``end`` of a client; None where
     it cannot say."""
     available = [name for name in CHANNEL_NAMES if channels.available(name)]
-    cells = Cells.of(channels, available, None, np.array([client]))
-    evidence = cells.evidence(np.array([start]), np.array([end]), model)
+    cells = Cells.of(channels, available, None, np.array([client]), model)
+    evidence = cells.evidence(np.array([start]), np.array([end]))
     scores = {name: float(factor[0, 0]) for name, factor in evidence.items()}
     names = (*CHANNEL_NAMES, CONCENTRATION)
     return {name: scores[name] if np.isfinite(scores.get(name, np.nan)) else None for name in names}

@@ -84,47 +84,89 @@ def inside(running: FloatArray, starts: IntArray, ends: IntArray) -> FloatArray:
     return np.take_along_axis(running, ends + 1, axis=0) - np.take_along_axis(running, starts, axis=0)
 
 
-def window_evidence(
-    scores: FloatArray,
-    extra_variance: FloatArray,
-    starts: IntArray,
-    ends: IntArray,
-    model: WindowModel,
-    curved_null: bool = False,
-) -> FloatArray:
-    """(W, m) log Bayes factor of each window and client in one channel; NaN where the channel cannot say.
+@dataclass(frozen=True)
+class SeriesSums:
+    """What all windows of some series are judged from, whichever windows are asked for.
 
-    ``scores`` and ``extra_variance`` are (E, m); missing cells are NaN. A cell with extra variance v counts with
-    weight 1/(1 + v). A channel has its say with ≥ 1 observation inside and ≥ 2 outside. ``curved_null``
-    adds a quadratic trend to H0, for a channel that honest clients bend (the size of updates).
+    Arrays are single precision; the running ones (E + 1, m) hold the sums over the rows before each row.
     """
-    seen = np.isfinite(scores)
-    weight = np.where(seen, 1.0 / (1.0 + extra_variance), 0.0)
-    x = np.where(seen, scores, 0.0)
-    exact = not extra_variance.any()
-    # where every series misses the same epochs, one column counts for all of them
-    alike = exact and starts.ndim == 1 and bool((seen == seen[:, :1]).all())
-    count = _single(_running((seen[:, :1] if alike else seen).astype(np.float64)))
-    weights = count if exact else _single(_running(weight))
-    sums = _single(_running(weight * x))
-    squares = (weight * x * x).sum(axis=0)
-    n, n_in = count[-1], inside(count, starts, ends)
-    w_in = n_in if exact else inside(weights, starts, ends)
-    s_in = inside(sums, starts, ends)
-    k_in = model.precision_inside + w_in
-    k_out = (model.precision_outside + weights[-1]) - w_in
-    mean_in, mean_out = s_in / k_in, (sums[-1] - s_in) / k_out
-    explained = s_in * mean_in
-    explained += (sums[-1] - s_in) * mean_out
-    rate = model.rate + 0.5 * np.maximum(_single(squares) - explained, 0.0)
-    shape = _single(model.shape + 0.5 * n)
-    null = _null_evidence(x, weight, squares, model.shape + 0.5 * seen.sum(axis=0), model, curved_null)
-    prior = 0.5 * np.log(model.precision_inside * model.precision_outside)
-    evidence = _single(prior - null) - 0.5 * np.log(k_in * k_out)
-    evidence -= shape * np.log(rate)
-    variance = rate * ((k_in + k_out) / (k_in * k_out)) / shape
-    evidence += _log_probability_of_shift(mean_in - mean_out, variance, shape, model)
-    return np.where((n_in >= 1) & (n - n_in >= 2), evidence, np.float32(np.nan))
+
+    count: FloatArray
+    """running number of observations"""
+    weights: FloatArray
+    """running sum of the observations' weights; ``count`` itself where all weigh the same"""
+    sums: FloatArray
+    squares: FloatArray
+    """(m,)"""
+    null: FloatArray
+    """(m,) evidence of H0, less half the logarithm of the priors' precisions"""
+    exact: bool
+    """Has no observation extra variance?"""
+    alike: bool
+    """Do all series miss the same rows?"""
+
+    @classmethod
+    def of(
+        cls, scores: FloatArray, extra_variance: FloatArray, model: WindowModel, curved_null: bool = False
+    ) -> SeriesSums:
+        """``scores`` and ``extra_variance`` are (E, m); missing cells are NaN. A cell with extra variance v counts with
+        weight 1/(1 + v). ``curved_null`` adds a quadratic trend to H0, for a channel that honest clients bend (the size
+        of updates)."""
+        seen = np.isfinite(scores)
+        weight = np.where(seen, 1.0 / (1.0 + extra_variance), 0.0)
+        x = np.where(seen, scores, 0.0)
+        exact = not extra_variance.any()
+        count = _single(_running(seen.astype(np.float64)))
+        squares = (weight * x * x).sum(axis=0)
+        null = _null_evidence(x, weight, squares, model.shape + 0.5 * seen.sum(axis=0), model, curved_null)
+        prior = 0.5 * np.log(model.precision_inside * model.precision_outside)
+        return cls(
+            count=count,
+            weights=count if exact else _single(_running(weight)),
+            sums=_single(_running(weight * x)),
+            squares=_single(squares),
+            null=_single(prior - null),
+            exact=exact,
+            alike=exact and bool((seen == seen[:, :1]).all()),
+        )
+
+    def only(self, columns: IntArray) -> SeriesSums:
+        """The same of these series alone, to the same bits."""
+        count = self.count[:, columns]
+        return SeriesSums(
+            count,
+            count if self.exact else self.weights[:, columns],
+            self.sums[:, columns],
+            self.squares[columns],
+            self.null[columns],
+            self.exact,
+            self.alike,
+        )
+
+    def evidence(self, starts: IntArray, ends: IntArray, model: WindowModel) -> FloatArray:
+        """(W, m) log Bayes factor of each window and series; NaN where a series cannot say.
+
+        A series has its say with ≥ 1 observation inside and ≥ 2 outside. ``model``: the one the sums are of, but for
+        its smallest shift, which they do not depend on.
+        """
+        # where every series misses the same epochs, one column counts for all of them
+        count = self.count[:, :1] if self.alike and starts.ndim == 1 else self.count
+        weights = count if self.exact else self.weights
+        n, n_in = count[-1], inside(count, starts, ends)
+        w_in = n_in if self.exact else inside(weights, starts, ends)
+        s_in = inside(self.sums, starts, ends)
+        k_in = model.precision_inside + w_in
+        k_out = (model.precision_outside + weights[-1]) - w_in
+        mean_in, mean_out = s_in / k_in, (self.sums[-1] - s_in) / k_out
+        explained = s_in * mean_in
+        explained += (self.sums[-1] - s_in) * mean_out
+        rate = model.rate + 0.5 * np.maximum(self.squares - explained, 0.0)
+        shape = _single(model.shape + 0.5 * n)
+        evidence = self.null - 0.5 * np.log(k_in * k_out)
+        evidence -= shape * np.log(rate)
+        variance = rate * ((k_in + k_out) / (k_in * k_out)) / shape
+        evidence += _log_probability_of_shift(mean_in - mean_out, variance, shape, model)
+        return np.where((n_in >= 1) & (n - n_in >= 2), evidence, np.float32(np.nan))
 
 
 def _single(cells: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import pytest
 from flcontrib_core.detection.channels import CHANNEL_NAMES, MARGIN, VALUE, Channels, standardise
 from flcontrib_core.detection.experts import EXPERTS, HARM, SIZE_ALONE, VALUE_ONLY, Expert, score_experts
 from flcontrib_core.detection.facts import Unavailable
-from flcontrib_core.detection.windows import WindowModel, window_evidence, window_grid
+from flcontrib_core.detection.windows import SeriesSums, WindowModel, window_grid
 from tests.detection.made_histories import made_history
 
 MODEL = WindowModel()
@@ -38,8 +38,8 @@ def test_the_score_is_the_log_mean_over_all_windows() -> None:
     grid = window_grid(24, MODEL, 2)
     by_hand = sum(
         weight
-        * window_evidence(
-            channels.of(name), channels.extra_variance[CHANNEL_NAMES.index(name)], grid.starts, grid.ends, MODEL
+        * SeriesSums.of(channels.of(name), channels.extra_variance[CHANNEL_NAMES.index(name)], MODEL).evidence(
+            grid.starts, grid.ends, MODEL
         )
         for name, weight in expert.weights.items()
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flcontrib_core.detection.windows import WindowModel, mean_inside, window_evidence, window_grid
+from flcontrib_core.detection.windows import SeriesSums, WindowModel, mean_inside, window_grid
 
 MODEL = WindowModel()
 
@@ -47,7 +47,7 @@ def test_evidence_equals_the_multivariate_student_t_of_scipy() -> None:
     x[rng.random(x.shape) < 0.3] = np.nan
     variance = np.where(rng.random(x.shape) < 0.5, rng.exponential(size=x.shape), 0.0)
     grid = window_grid(30, MODEL, 2)
-    evidence = window_evidence(x, variance, grid.starts, grid.ends, MODEL)
+    evidence = SeriesSums.of(x, variance, MODEL).evidence(grid.starts, grid.ends, MODEL)
     for w in rng.choice(len(grid), 60, replace=False):
         for i in np.flatnonzero(np.isfinite(evidence[w])):
             expected = _by_hand(x[:, i], variance[:, i], grid.starts[w], grid.ends[w])
@@ -59,21 +59,21 @@ def test_the_strongest_window_is_the_shifted_one() -> None:
     x = rng.normal(size=(40, 200)) * 0.8
     x[12:20] += 3.0
     grid = window_grid(40, MODEL, 2)
-    best = np.argmax(window_evidence(x, np.zeros_like(x), grid.starts, grid.ends, MODEL), axis=0)
+    best = np.argmax(SeriesSums.of(x, np.zeros_like(x), MODEL).evidence(grid.starts, grid.ends, MODEL), axis=0)
     assert np.mean(np.abs(grid.starts[best] - 12) + np.abs(grid.ends[best] - 19)) < 0.8
 
 
 def test_a_linear_trend_is_not_a_window() -> None:
     ramp = np.linspace(-3, 3, 40)[:, None] + 0.5 * np.random.default_rng(3).normal(size=(40, 50))
     grid = window_grid(40, MODEL, 2)
-    evidence = window_evidence(ramp, np.zeros_like(ramp), grid.starts, grid.ends, MODEL)
+    evidence = SeriesSums.of(ramp, np.zeros_like(ramp), MODEL).evidence(grid.starts, grid.ends, MODEL)
     assert evidence.max(axis=0).mean() < 1.0
 
 
 def test_a_channel_without_observation_inside_has_no_say() -> None:
     x = np.random.default_rng(4).normal(size=(20, 1))
     x[8:12] = np.nan
-    evidence = window_evidence(x, np.zeros_like(x), np.array([8, 7]), np.array([11, 11]), MODEL)
+    evidence = SeriesSums.of(x, np.zeros_like(x), MODEL).evidence(np.array([8, 7]), np.array([11, 11]), MODEL)
     assert np.isnan(evidence[0, 0])
     assert np.isfinite(evidence[1, 0])
 
@@ -81,10 +81,10 @@ def test_a_channel_without_observation_inside_has_no_say() -> None:
 def test_uncertain_cells_weigh_less() -> None:
     x = np.random.default_rng(5).normal(size=(30, 1)) * 0.5
     x[10:16] += 4
-    sure = window_evidence(x, np.zeros_like(x), np.array([10]), np.array([15]), MODEL)
+    sure = SeriesSums.of(x, np.zeros_like(x), MODEL).evidence(np.array([10]), np.array([15]), MODEL)
     noise = np.zeros_like(x)
     noise[10:16] = 20.0
-    unsure = window_evidence(x, noise, np.array([10]), np.array([15]), MODEL)
+    unsure = SeriesSums.of(x, noise, MODEL).evidence(np.array([10]), np.array([15]), MODEL)
     assert unsure[0, 0] < sure[0, 0] - 5
 
 
