@@ -1,11 +1,8 @@
 """Observations: what can be seen of every participant in every epoch without computing Shapley values.
 
 ``observe_epoch`` takes one epoch's cheap observations: what each client's update alone does to the model (one
-evaluation per participant) and what the update looks like. ``assemble_channels`` puts the epochs of a run side by side
-and adds what only shows across epochs: a client's own direction, and updates that it sent before.
-
-Updates are kept as seeded sketches, so that a long run needs neither all updates in memory nor a second reading of
-it; exact distances are read again only for pairs that the sketches cannot tell apart.
+evaluation per participant) and what the update looks like. ``assembled_channels`` puts the epochs of a run side by
+side.
 
 Sums go through ``einsum``, which adds in one fixed order: the bits of an observation must not depend on how many
 threads a matrix library happens to have in this process.
@@ -13,43 +10,18 @@ threads a matrix library happens to have in this process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from flcontrib_core.blas import side_by_side
-from flcontrib_core.games.raw_channels import RawChannels
-from flcontrib_core.games.sketches import (
-    UpdateDistance,
-    blocks_of,
-    copied_updates,
-    fingerprints_of,
-    largest_cosine_to_earlier,
-    mean_cosine_to_the_others,
-    repeated_updates,
-    sketch_updates,
-    unit_rows,
-    update_distance,
-)
+from flcontrib_core.games.sketches import blocks_of, fingerprints_of, sketch_updates
 from flcontrib_core.games.solo_changes import group_changes, solo_changes
 from flcontrib_core.games.submodels import OpaqueEpochGame, gram_matrix
 from flcontrib_core.runs.mapped import columns_at_once, in_blocks
-from flcontrib_core.runs.run_log import RunLog
-from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, IntArray, LogitTensor
-
-_SKETCHES_IN_MEMORY = 256 << 20
-_PER_CLIENT = (
-    "solo_margin",
-    "solo_worst_class",
-    "solo_loss",
-    "norm",
-    "spread",
-    "peer_cosine",
-    "last_step_cosine",
-    "twin_cosine",
-)
+from flcontrib_core.vocabulary import Float32Array, FloatArray, IntArray, LogitTensor
 
 
 @dataclass(frozen=True)
@@ -221,124 +193,3 @@ def _cosine_to(direction: Float32Array | LastStep | None, updates: Float32Array,
         squared += float(np.einsum("j,j", step, step))
     length = np.sqrt(squared) * norm
     return np.asarray(np.divide(dot, length, out=np.full(len(updates), np.nan), where=length > 0))
-
-
-def assemble_channels(
-    run: RunLog,
-    observations: Mapping[int, EpochObservation],
-    distance: UpdateDistance | None = None,
-    before: RawChannels | None = None,
-) -> RawChannels:
-    """All epochs side by side, with each client's own direction, repeats and copies.
-
-    ``observations`` by epoch; it may load them when asked (each is asked for once, plus once per group of clients
-    whose sketches fit in memory together). Missing epochs stay NaN. ``before``: of the same run when it was shorter.
-    """
-    shape = (run.epoch_count + 1, len(run.clients))
-    per_client = {name: np.full(shape, np.nan) for name in _PER_CLIENT}
-    class_margin: FloatArray | None = None
-    copy_of, twin_of = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    fingerprints: dict[tuple[int, int], bytes] = {}
-    rows, dimensions = 0, 0
-    for epoch in sorted(observations):
-        seen = observations[epoch]
-        members = list(run.epochs[epoch - 1].participants)
-        for name, cells in per_client.items():
-            cells[epoch, members] = getattr(seen, name)
-        if class_margin is None:
-            class_margin = np.full((*shape, seen.solo_class_margin.shape[1]), np.nan)
-        class_margin[epoch, members] = seen.solo_class_margin
-        rows, dimensions = seen.validation_rows, seen.sketch.shape[1]
-        prints = [row.tobytes() for row in seen.fingerprint]
-        copy_of[epoch, members] = copied_updates(members, prints, seen.norm, seen.sketch)
-        twin_of[epoch, members] = [0 if row < 0 else 1 + members[row] for row in seen.twin]
-        fingerprints |= {(epoch, client): print_ for client, print_ in zip(members, prints, strict=True)}
-    own, closest, repeats = _across_epochs(
-        run, observations, per_client["norm"], fingerprints, distance or update_distance(run), before
-    )
-    bit_equal = np.zeros(shape, dtype=bool)
-    for epoch, client in np.argwhere(repeats > 0).tolist():
-        bit_equal[epoch, client] = fingerprints[epoch, client] == fingerprints[int(repeats[epoch, client]), client]
-    return RawChannels(
-        solo_margin=per_client["solo_margin"],
-        solo_class_margin=np.full((*shape, 0), np.nan) if class_margin is None else class_margin,
-        solo_worst_class=per_client["solo_worst_class"],
-        solo_loss=per_client["solo_loss"],
-        own_cosine=own,
-        norm=per_client["norm"],
-        spread=per_client["spread"],
-        peer_cosine=per_client["peer_cosine"],
-        last_step_cosine=per_client["last_step_cosine"],
-        repeat_of=repeats,
-        copy_of=copy_of,
-        validation_rows=rows,
-        sketch_dimensions=dimensions,
-        repeat_bit_equal=bit_equal,
-        closest_own_cosine=closest,
-        twin_cosine=per_client["twin_cosine"],
-        twin_of=twin_of,
-    )
-
-
-def _across_epochs(
-    run: RunLog,
-    observations: Mapping[int, EpochObservation],
-    norm: FloatArray,
-    fingerprints: Mapping[tuple[int, int], bytes],
-    distance: UpdateDistance,
-    before: RawChannels | None,
-) -> tuple[FloatArray, FloatArray, IntArray]:
-    """(T + 1, clients) own cosine, closest earlier one and repeated epoch; a bounded group of sketches is in memory."""
-    own, closest = np.full(norm.shape, np.nan), np.full(norm.shape, np.nan)
-    repeats = np.zeros(norm.shape, dtype=np.int64)
-    moved: BoolArray = norm > 0  # NaN (absent, not observed) is not
-    for group in _groups_of_clients(moved.sum(axis=0), observations):
-        wanted = set(group)
-        sketches: dict[int, list[np.ndarray]] = {client: [] for client in group}
-        for epoch in sorted(observations):
-            members = run.epochs[epoch - 1].participants
-            if wanted.intersection(members):
-                seen = observations[epoch].sketch
-                for row, client in enumerate(members):
-                    if client in wanted and moved[epoch, client]:
-                        sketches[client].append(seen[row])
-        for client in group:
-            epochs = np.flatnonzero(moved[:, client])
-            if len(epochs) < 2:
-                continue
-            directions = np.array(sketches.pop(client), dtype=np.float32)  # (k, dimensions)
-            rows = unit_rows(directions)
-            own[epochs, client] = mean_cosine_to_the_others(rows)
-            known = _known(before, norm, client)  # of what looks back at earlier epochs alone
-            first = int(np.searchsorted(epochs, known))
-            closest[epochs, client] = largest_cosine_to_earlier(rows, first)
-            if known and before is not None and before.closest_own_cosine is not None:
-                closest[:known, client] = before.closest_own_cosine[:, client]
-                repeats[:known, client] = before.repeat_of[:, client]
-            sizes = norm[epochs, client]
-            for earlier, later in repeated_updates(client, epochs, sizes, directions, fingerprints, distance, first):
-                repeats[later, client] = earlier
-    return own, closest, repeats
-
-
-def _known(before: RawChannels | None, norm: FloatArray, client: int) -> int:
-    """Rows that an earlier reading of the same growing run has of this client."""
-    if before is None or before.closest_own_cosine is None:
-        return 0
-    return int(np.array_equal(before.norm[:, client], norm[: len(before.norm), client], True)) * len(before.norm)
-
-
-def _groups_of_clients(updates: IntArray, observations: Mapping[int, EpochObservation]) -> Iterator[list[int]]:
-    """Clients in groups whose sketches stay within the memory bound."""
-    if not len(observations):
-        return
-    first = observations[min(observations)].sketch
-    group, taken = list[int](), 0
-    for client, count in enumerate(updates.tolist()):
-        size = count * first.shape[1] * first.itemsize
-        if group and taken + size > _SKETCHES_IN_MEMORY:
-            yield group
-            group, taken = [], 0
-        group.append(client)
-        taken += size
-    yield group

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -91,27 +92,71 @@ def update_distance(run: RunLog) -> UpdateDistance:
     return distance
 
 
+@dataclass
+class OwnDirections:
+    """One client's updates by direction, in the order in which it sent them; a growing run adds to them."""
+
+    _sketches: Float32Array
+    """(capacity, dimensions)"""
+    _units: FloatArray
+    """(capacity, dimensions) the same with unit length"""
+    _total: FloatArray
+    """(dimensions,) sum of the unit rows"""
+    count: int
+
+    @classmethod
+    def empty(cls, dimensions: int) -> OwnDirections:
+        return cls(np.empty((0, dimensions), np.float32), np.empty((0, dimensions)), np.zeros(dimensions), 0)
+
+    @property
+    def sketches(self) -> Float32Array:
+        """(k, dimensions)"""
+        return self._sketches[: self.count]
+
+    @property
+    def nbytes(self) -> int:
+        return self._sketches.nbytes + self._units.nbytes + self._total.nbytes
+
+    def append(self, added: list[np.ndarray]) -> None:
+        """Puts sketches behind the others; the numbers do not depend on how many are added at a time."""
+        first, self.count = self.count, self.count + len(added)
+        if self.count > len(self._sketches):
+            room = self.count + (self.count // 4 if first else 0)
+            self._sketches, self._units = _longer(self._sketches[:first], room), _longer(self._units[:first], room)
+        here = slice(first, self.count)
+        self._sketches[here] = added
+        self._units[here] = unit_rows(self._sketches[here])
+        for unit in self._units[here]:
+            self._total += unit
+
+    def mean_cosine_to_the_others(self) -> FloatArray:
+        """(k,) mean over the other rows of the dot product of unit rows."""
+        units = self._units[: self.count]
+        return np.asarray((np.einsum("ij,j->i", units, self._total) - 1.0) / (self.count - 1))
+
+    def largest_cosine_to_earlier(self, first: int = 0) -> FloatArray:
+        """(k,) largest dot product of each unit row with the rows before it; NaN for the first, and before ``first``.
+
+        Rounded to six digits, so that the bits do not depend on how a matrix library splits its sums.
+        """
+        largest = np.full(self.count, np.nan)
+        for position in range(max(1, first), self.count):
+            largest[position] = np.round(np.max(self._units[:position] @ self._units[position]), 6)
+        return largest
+
+
+def _longer(rows: np.ndarray, room: int) -> np.ndarray:
+    """The rows at the beginning of more memory."""
+    longer = np.empty((room, rows.shape[1]), rows.dtype)
+    longer[: len(rows)] = rows
+    return longer
+
+
 def unit_rows(directions: Float32Array) -> FloatArray:
     """The rows with unit length in float64; as they are stored they have it up to half precision."""
     rows = directions.astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return rows
-
-
-def mean_cosine_to_the_others(rows: FloatArray) -> FloatArray:
-    """(k,) mean over the other rows of the dot product of unit rows."""
-    return np.asarray((np.einsum("ij,j->i", rows, rows.sum(axis=0)) - 1.0) / (len(rows) - 1))
-
-
-def largest_cosine_to_earlier(rows: FloatArray, first: int = 0) -> FloatArray:
-    """(k,) largest dot product of each unit row with the rows before it; NaN for the first, and before ``first``.
-
-    Rounded to six digits, so that the bits do not depend on how a matrix library splits its sums.
-    """
-    largest = np.full(len(rows), np.nan)
-    for position in range(max(1, first), len(rows)):
-        largest[position] = np.round(np.max(rows[:position] @ rows[position]), 6)
-    return largest
 
 
 def few_valued(direction: Float32Array) -> bool:

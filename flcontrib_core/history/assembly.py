@@ -297,13 +297,14 @@ def _channels(
     """The cheap observations of all epochs, with the ones that compare epochs (own direction, repeats)."""
     if not settings.observe:
         return None
-    from flcontrib_core.games.observations import assemble_channels
+    from flcontrib_core.games.assembled_channels import ShorterRun, assemble_channels
 
     seen = {t: a.observation for t, a in answers.items() if a.observation is not None}
     if growth is None:
         return assemble_channels(run, seen)
-    digests, before = run.epoch_digests(), growth.channels
-    same = before is not None and digests[: len(before[1].norm)][-1] == before[0]
-    found = assemble_channels(run, seen, before=before[1] if same and before is not None else None)
-    growth.channels = digests[-1], found
+    digests = run.epoch_digests()
+    if growth.channels is None or growth.channels[0] not in digests:  # d_t tells of all epochs up to t
+        growth.channels = digests[-1], ShorterRun()
+    found = assemble_channels(run, seen, before=growth.channels[1])
+    growth.channels = digests[-1], growth.channels[1]
     return found

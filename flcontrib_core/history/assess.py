@@ -90,7 +90,7 @@ def assess_contributions(
     if isinstance(run, UtilityTable):
         plan = schedule or _plan(run, settings, None, None, on_progress)
         return replace(history_from_utilities(run, settings, plan), seconds=time.perf_counter() - began)
-    evaluator = _fitting(evaluator, run, settings, device)
+    evaluator = _fitting(evaluator, run, settings, device, growth)
     if isinstance(settings.estimator, RunEstimator):
         if schedule is not None or _limited(settings):
             raise SettingsError(f"{settings.estimator.name} values the run as a whole: no schedule can limit it")
@@ -165,10 +165,17 @@ def workbench_of(evaluator: Evaluator, settings: AssessSettings, run: RunLog) ->
     )
 
 
-def _fitting(evaluator: Evaluator | None, run: RunLog, settings: AssessSettings, device: str) -> Evaluator:
+def _fitting(
+    evaluator: Evaluator | None, run: RunLog, settings: AssessSettings, device: str, growth: Growth | None
+) -> Evaluator:
     """The evaluator given, or the log's own; refused where its parameters are not laid out as the log's."""
     if evaluator is None:
-        return evaluator_for(run, settings.utilities, device=device)
+        if growth is None or run.frozen is not None:
+            return evaluator_for(run, settings.utilities, device=device)
+        asked = run.base_digest, run.manifest, settings.utilities, device  # the digest tells of model and rows
+        if growth.evaluator is None or growth.evaluator[0] != asked:
+            growth.evaluator = asked, evaluator_for(run, settings.utilities, device=device)
+        return growth.evaluator[1]
     evaluator = evaluator.for_parameters(run.parameters)
     if evaluator.parameters is not None and tuple(evaluator.parameters) != tuple(run.parameters):
         pairs = zip_longest(evaluator.parameters, run.parameters)

@@ -42,8 +42,8 @@ from flcontrib_core.shapley.costs import cost_of
 from flcontrib_core.vocabulary import FillPolicy, FloatArray, WeightMode
 
 if TYPE_CHECKING:
+    from flcontrib_core.games.assembled_channels import ShorterRun
     from flcontrib_core.games.evaluator import Evaluator
-    from flcontrib_core.games.raw_channels import RawChannels
 
 
 @dataclass
@@ -54,9 +54,11 @@ class Growth:
     """By the keys of ``EpochKeys.answer``"""
     anchor: Anchor | None = None
     """At the last epoch that was computed"""
+    evaluator: tuple[tuple[object, ...], Evaluator] | None = None
+    """The log's own, with what it was made for"""
     initial: dict[str, FloatArray] = field(default_factory=dict)
     """What the initial model is worth, by the run's base digest"""
-    channels: tuple[str, RawChannels] | None = None
+    channels: tuple[str, ShorterRun] | None = None
     """The observations side by side, with the digest of the run they are of"""
 
 

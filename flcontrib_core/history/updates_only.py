@@ -59,7 +59,7 @@ def history_of_observations(
     run: RunLog, settings: AssessSettings, lacking: NoValues, observations: Mapping[int, EpochObservation]
 ) -> ContributionHistory:
     """The same from what was observed of each epoch before."""
-    from flcontrib_core.games.observations import assemble_channels
+    from flcontrib_core.games.assembled_channels import assemble_channels
     from flcontrib_core.games.utilities import lower_of, utilities_of
 
     names, rows = utilities_of(run.task, settings.utilities), run.epoch_count + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,14 +10,17 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from flcontrib_core.games import assembled_channels, sketches
 from flcontrib_core.games import observations as module_under_test
 from flcontrib_core.games import solo_changes as solo
+from flcontrib_core.games.assembled_channels import ShorterRun, assemble_channels
 from flcontrib_core.games.evaluator import Evaluator
-from flcontrib_core.games.observations import EpochObservation, assemble_channels, observe_epoch
+from flcontrib_core.games.observations import EpochObservation, observe_epoch
 from flcontrib_core.games.sketches import few_valued, repeated_updates, sketch_updates
 from flcontrib_core.games.submodels import EpochGame
 from flcontrib_core.runs.run_log import RunLog, Validation
 from flcontrib_core.runs.trace import parameters_of
+from flcontrib_core.vocabulary import Float32Array, FloatArray
 from tests.games.models import architecture_of, flat_vector, load_vector, mlp, mlp_spec, random_validation
 from tests.games.runs import MemorySource, memory_run
 
@@ -256,10 +259,43 @@ def test_only_candidates_are_read_again() -> None:
 def test_groups_of_clients_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     run, seen = _observed_run(_random_epochs(12, clients=6, count=9), 6, 7)
     together = assemble_channels(run, seen)
-    monkeypatch.setattr(module_under_test, "_SKETCHES_IN_MEMORY", 1)
+    monkeypatch.setattr(assembled_channels, "_SKETCHES_IN_MEMORY", 1)
     apart = assemble_channels(run, seen)
     np.testing.assert_array_equal(together.own_cosine, apart.own_cosine)
     np.testing.assert_array_equal(together.repeat_of, apart.repeat_of)
+
+
+@pytest.mark.parametrize("memory", [256 << 20, 1 << 18, 0])
+def test_channels_of_a_growing_run_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch, memory: int) -> None:
+    rng = np.random.default_rng(3)
+    everyone = list(range(5))
+    length = sum(p.count for p in parameters_of(mlp(*SIZES)))
+    epochs = []
+    for t in range(9):
+        present = everyone if t % 3 else everyone[:-1]
+        epochs.append((present, rng.standard_normal((len(present), length)).astype(np.float32)))
+    epochs[2][1][1] = 0.0  # a client that did not move
+    epochs[6][1][0] = epochs[1][1][0]  # and one that sends an update again
+    run, seen = _observed_run(epochs, 5, 14)
+    added: list[int] = []
+    real = sketches.unit_rows
+
+    def counted(directions: Float32Array) -> FloatArray:
+        added.append(len(directions))
+        return real(directions)
+
+    monkeypatch.setattr(sketches, "unit_rows", counted)
+    before = ShorterRun(most_bytes=memory)
+    for last in (1, 4, 5, 9):
+        shorter = replace(run, epochs=run.epochs[:last])
+        added.clear()
+        grown = assemble_channels(shorter, {t: seen[t] for t in range(1, last + 1)}, before=before)
+        if last == 5 and memory == 256 << 20:
+            assert added == [1] * 5  # nothing of the earlier epochs is made again
+        whole = assemble_channels(shorter, {t: seen[t] for t in range(1, last + 1)})
+        for name, cells in vars(whole).items():
+            np.testing.assert_array_equal(getattr(grown, name), cells, err_msg=name)
+    assert grown.repeat_of[7, 0] == 2
 
 
 def test_a_run_without_observations_has_empty_channels() -> None:
