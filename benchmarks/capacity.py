@@ -2,7 +2,7 @@
 
 The base is eight clients, a model of 25 000 parameters and a few epochs. One prediction is for ten times the clients
 and thrice the epochs, the other for twenty times the parameters; both are then assessed, and CPU time and bytes
-of the log stand beside what was said.
+of the log stand beside what was said, as ``--federation clients,participants,epochs,LOG`` asks for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.measurement import Measurement
 from benchmarks.scale import Case, record
 from flcontrib_core.history.assess import assess_contributions
-from flcontrib_core.history.capacity import capacity, federation_of
+from flcontrib_core.history.capacity import capacity, federation_with
 from flcontrib_core.history.measurement import RunMeasurement, measure
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.runs.run_log import RunLog
@@ -41,8 +41,7 @@ def run(scale: str) -> list[Measurement]:
 
 def _compared(base: RunMeasurement, case: Case, folder: Path) -> list[Measurement]:
     log = _recorded(case, folder)
-    own = federation_of(measure(log))
-    said = capacity(base, own)
+    said = capacity(base, federation_with(log, case.clients, case.participants, case.epochs))
     began = time.process_time()
     assess_contributions(log)
     spent, wanted = time.process_time() - began, said.core_hours * 3600

@@ -14,7 +14,8 @@ from flcontrib_dashboard import controls
 ASSUMPTIONS = (
     "The time of an evaluation is the one measured on this run and this server, scaled by multiply-adds; evaluations "
     "are those of the automatic estimator; every epoch is computed; further workers keep 85 % of their time. Logs hold "
-    "32-bit updates. Predictions: two that were tried were 1.3 times too low and 3.7 times too high."
+    "32-bit updates. Predictions: two that were tried were 1.1 and 1.7 times too high. More parameters are taken as "
+    "this model made larger; flcontrib price takes the log of another model in their place."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from flcontrib_core.commands.options import (
 from flcontrib_core.commands.printing import ProgressLine, print_json, say, table
 from flcontrib_core.errors import CostRefusal, SettingsError
 from flcontrib_core.execution.engine import usual_workers
-from flcontrib_core.history.capacity import Capacity, FederationSize, capacity, standing_questions
+from flcontrib_core.history.capacity import Capacity, FederationSize, capacity, federation_with, standing_questions
 from flcontrib_core.history.measurement import RunMeasurement
 from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.run_log import RunLog
 
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib price run.flrun --budget 0.5 --workers 4")
@@ -30,8 +33,9 @@ from flcontrib_core.history.settings import AssessSettings
 @with_options(ESTIMATOR_OPTIONS, BUDGET_OPTIONS, [WORKERS])
 @click.option("--within", type=click.FloatRange(0.01), default=24.0, show_default=True, metavar="HOURS",
               help="How soon a federation of another size should be computed; decides the machines.")  # fmt: skip
-@click.option("--federation", "federations", multiple=True, metavar="CLIENTS,PARTICIPANTS,EPOCHS,PARAMETERS",
-              help="Another size to ask about; repeat for more.")  # fmt: skip
+@click.option("--federation", "federations", multiple=True, metavar="CLIENTS,PARTICIPANTS,EPOCHS,MODEL",
+              help="Another size to ask about, its model by the number of parameters or by a log that holds it; "
+              "repeat for more.")  # fmt: skip
 @JSON
 def price(
     run: Path, workers: int | None, within: float, federations: tuple[str, ...], as_json: bool, **options: Any
@@ -75,10 +79,20 @@ def price(
 
 
 def _federation(text: str) -> FederationSize:
-    try:
-        return FederationSize(*(int(part) for part in text.split(",")))
-    except (TypeError, ValueError):
-        raise SettingsError(f"--federation {text}: give four whole numbers, e.g. 10000,100,1000,1000000") from None
+    """``CLIENTS,PARTICIPANTS,EPOCHS,`` and parameters, or the path of a log with the model that is meant."""
+    *numbers, model = text.split(",", 3)
+    known = model.isdecimal() or Path(model).exists()
+    if len(numbers) != 3 or not known or not all(number.strip().isdecimal() for number in numbers):
+        expected = "give four whole numbers, e.g. 10000,100,1000,1000000, or three and a log with the model"
+        raise SettingsError(f"--federation {text}: {expected}")
+    clients, participants, epochs = map(int, numbers)
+    if model.isdecimal():
+        return FederationSize(clients, participants, epochs, int(model))
+    log = read_run_log(model)
+    if not isinstance(log, RunLog):
+        raise SettingsError(f"--federation {text}: {model} is a table, which holds no model")
+    with closing(log):
+        return federation_with(log, clients, participants, epochs)
 
 
 def _capacities(

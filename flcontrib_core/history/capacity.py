@@ -13,8 +13,11 @@ from dataclasses import dataclass
 import psutil
 
 from flcontrib_core.errors import MissingPart, SettingsError
+from flcontrib_core.games.utilities import DEFAULT_UTILITIES, utilities_of
 from flcontrib_core.history.measurement import RunMeasurement
 from flcontrib_core.history.settings import AssessSettings
+from flcontrib_core.history.trajectory import evaluator_for
+from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.costs import cost_of
 
 EFFICIENCY = 0.85
@@ -32,6 +35,8 @@ class FederationSize:
     """Of an epoch"""
     epochs: int
     parameters: int
+    multiply_adds: float | None = None
+    """Of one evaluation, where the federation's own model is known; else the measured model's are scaled"""
 
     def __post_init__(self) -> None:
         if not 1 <= self.participants <= self.clients or self.epochs < 1 or self.parameters < 1:
@@ -77,8 +82,20 @@ class Capacity:
 def federation_of(measured: RunMeasurement) -> FederationSize:
     """The measured run itself."""
     return FederationSize(
-        len(measured.client_ids), max(1, *measured.sizes), len(measured.sizes), max(1, measured.parameter_count)
+        len(measured.client_ids),
+        max(1, *measured.sizes),
+        len(measured.sizes),
+        max(1, measured.parameter_count),
     )
+
+
+def federation_with(run: RunLog, clients: int, participants: int, epochs: int) -> FederationSize:
+    """A federation that trains the model of this log on its validation set: its evaluator says what that costs.
+
+    Nothing is evaluated. Raises MissingPart for a log without a model or a validation set.
+    """
+    adds = evaluator_for(run, utilities_of(run.task, DEFAULT_UTILITIES)).multiply_adds(participants)
+    return FederationSize(clients, participants, epochs, run.parameter_count, adds)
 
 
 def capacity(
@@ -100,10 +117,11 @@ def capacity(
     probed = max(measured.sizes)  # the largest epoch is the one that was timed
     adds = float(measured.multiply_adds[measured.sizes.index(probed)])
     wider = wanted.parameters / max(1, measured.parameter_count)
-    adds_there = (adds + (wanted.participants - probed) * measured.parameter_count) * wider
+    adds_there = wanted.multiply_adds or measured.adds_for(wanted.participants) * wider
     cost = cost_of(settings.estimator, wanted.participants, adds_there, weights=settings.weights)
     epoch = (cost.likely + 2) * pace.evaluation_seconds * adds_there / adds
-    epoch += cost.regressed * pace.regression_seconds + wanted.participants * pace.observation_seconds * wider
+    beside = pace.observation_seconds + pace.preparation_seconds
+    epoch += cost.regressed * pace.regression_seconds + wanted.participants * beside * wider
     update = 4 * wanted.parameters
     process = pace.base_bytes + 2 * update * (wanted.participants + 2) + cost.regressed * measured.outputs * 12
     workers = max(1, min(machine.cores, machine.memory // process))

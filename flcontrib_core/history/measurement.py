@@ -36,6 +36,8 @@ WEIGHT_UTILITIES = ("loss", "accuracy", "macro-f1", "worst-class-recall")
 """Utilities whose movement is measured in the one walk: any of them may weigh the epochs."""
 _BLOCK = 1 << 20
 Clock: TypeAlias = Callable[[], float]
+PLANNED_SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 10_000)
+"""Participants of epochs that somebody may plan for with the same model."""
 PROBE_PLAYERS = 24
 """Most participants of the probed epoch: a regression's time per evaluation hardly changes beyond."""
 PROBE_SECONDS = 0.25
@@ -54,6 +56,8 @@ class Pace:
     """What a surrogate takes for each of its evaluations, beside evaluating it."""
     observation_seconds: float
     """Of the cheap channels, for one participant in one epoch."""
+    preparation_seconds: float
+    """Of what all sub-models of an epoch share, for one participant: its update's part of the first layer's output."""
     base_bytes: int
     """Of a process that has loaded the log's model and validation set."""
 
@@ -75,6 +79,8 @@ class RunMeasurement:
     """(T,) an update is more than three times as long as the median."""
     multiply_adds: FloatArray
     """(T,) of one evaluation; NaN where nothing is evaluated (a table)."""
+    planned_adds: FloatArray
+    """(sizes,) the same for epochs of ``PLANNED_SIZES`` participants."""
     parameter_count: int
     outputs: int
     """Validation rows × classes."""
@@ -85,6 +91,17 @@ class RunMeasurement:
     def sizes(self) -> tuple[int, ...]:
         """Participants of each epoch, epoch 1 first."""
         return tuple(int(n) for n in self.participated.sum(axis=1))
+
+    def adds_for(self, participants: int) -> float:
+        """Multiply-adds of one evaluation in an epoch of so many participants; a straight line between planned sizes.
+
+        An evaluator mixes either its first layer's outputs or its weights, whichever costs less.
+        """
+        last = PLANNED_SIZES[-1]
+        if participants > last:
+            slope = (self.planned_adds[-1] - self.planned_adds[-2]) / (last - PLANNED_SIZES[-2])
+            return float(self.planned_adds[-1] + slope * (participants - last))
+        return float(np.interp(participants, PLANNED_SIZES, self.planned_adds))
 
     def movement(self, utility: str) -> FloatArray:
         """(T,) |change of the utility| in each epoch."""
@@ -182,6 +199,7 @@ def measure_log(
         moved=np.nan_to_num(np.abs(moved), posinf=0.0),
         flagged=flagged,
         multiply_adds=np.array([evaluator.multiply_adds(n) for n in sizes], dtype=np.float64),
+        planned_adds=np.array([evaluator.multiply_adds(n) for n in PLANNED_SIZES], dtype=np.float64),
         parameter_count=run.parameter_count,
         outputs=evaluator.validation_rows * evaluator.classes,
         pace=_pace(run, probed[0], evaluator) if probed else None,
@@ -222,6 +240,7 @@ def _of_table(run: UtilityTable) -> RunMeasurement:
         moved=np.array([np.abs(values[-1] - values[0]) for values in run.values]),
         flagged=np.zeros(run.epoch_count, dtype=bool),
         multiply_adds=np.full(run.epoch_count, np.nan),
+        planned_adds=np.full(len(PLANNED_SIZES), np.nan),
         parameter_count=0,
         outputs=0,
         pace=None,
@@ -253,9 +272,11 @@ def _pace(run: RunLog, task: EpochTask, evaluator: Evaluator) -> Pace:
     observe_epoch(game, task.epoch, last_step, 0)
     observation = (clock() - began) / len(sizes)
     few = min(len(sizes), PROBE_PLAYERS)
+    began = clock()
     small = epoch_game(start, updates[:few], sizes[:few], evaluator)
+    preparation = (clock() - began) / few
     regression = _regression_seconds(small, evaluation, clock) if isinstance(small, EpochGame) else 0.0
-    return Pace(evaluation, regression, observation, int(base_bytes))
+    return Pace(evaluation, regression, observation, preparation, int(base_bytes))
 
 
 def _evaluation_seconds(game: OpaqueEpochGame, clock: Clock) -> float:

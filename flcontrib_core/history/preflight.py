@@ -101,9 +101,8 @@ def price(measurement: RunMeasurement, settings: AssessSettings, epochs: Collect
     if pace is not None:
         regressed = sum(c.regressed for c in chosen.values())
         alone = likely * pace.evaluation_seconds + regressed * pace.regression_seconds
-        alone += (
-            2 * len(measurement.sizes) * pace.evaluation_seconds + sum(measurement.sizes) * pace.observation_seconds
-        )
+        beside = pace.observation_seconds + pace.preparation_seconds
+        alone += 2 * len(measurement.sizes) * pace.evaluation_seconds + sum(measurement.sizes) * beside
         seconds = alone / max(1, min(workers, len(chosen))) + (START_SECONDS if workers > 1 else 0.0)
         memory = max(1, workers) * (pace.base_bytes + _epoch_bytes(measurement, settings, chosen))
     return Price(

@@ -12,8 +12,18 @@ from click.testing import CliRunner
 from flcontrib_core.bundled_files import bundled
 from flcontrib_core.cli import flcontrib
 from flcontrib_core.errors import MissingPart, SettingsError
-from flcontrib_core.history.capacity import FederationSize, Machine, capacity, federation_of, standing_questions
-from flcontrib_core.history.measurement import Pace, RunMeasurement
+from flcontrib_core.history.capacity import (
+    FederationSize,
+    Machine,
+    capacity,
+    federation_of,
+    federation_with,
+    standing_questions,
+)
+from flcontrib_core.history.measurement import PLANNED_SIZES, Pace, RunMeasurement, measure
+from flcontrib_core.history.trajectory import evaluator_for
+from flcontrib_core.runs.bundle import read_run_log
+from flcontrib_core.runs.run_log import RunLog
 
 PLAYERS, ROWS, PARAMETERS = 6, 100, 1000
 MEASURED = RunMeasurement(
@@ -25,9 +35,10 @@ MEASURED = RunMeasurement(
     moved=np.ones((4, 1)),
     flagged=np.zeros(4, dtype=bool),
     multiply_adds=np.full(4, float(PARAMETERS * (ROWS + PLAYERS))),
+    planned_adds=PARAMETERS * (ROWS + np.array(PLANNED_SIZES, dtype=np.float64)),
     parameter_count=PARAMETERS,
     outputs=ROWS * 3,
-    pace=Pace(1e-3, 1e-4, 1e-3, 200 << 20),
+    pace=Pace(1e-3, 1e-4, 1e-3, 0.0, 200 << 20),
 )
 NODE = Machine(cores=8, memory=32 << 30)
 OWN = federation_of(MEASURED)
@@ -68,15 +79,35 @@ def test_a_table_needs_no_capacity() -> None:
         capacity(replace(MEASURED, pace=None), OWN)
 
 
+@pytest.mark.parametrize("participants", [1, 6, 40, 1000, 25_000])
+def test_an_evaluation_is_priced_by_the_participants_it_mixes(participants: int) -> None:
+    assert MEASURED.adds_for(participants) == pytest.approx(PARAMETERS * (ROWS + participants))
+
+
+def test_a_model_of_another_log_is_priced_by_its_own_evaluator() -> None:
+    runs = bundled("sample_runs")
+    measured, other = measure(read_run_log(runs / "late-window.flrun")), read_run_log(runs / "clean-iid.flrun")
+    assert isinstance(other, RunLog)
+    wanted = federation_with(other, 100, 10, 50)
+    adds = evaluator_for(other, ("loss",)).multiply_adds(10)
+    assert (wanted.parameters, wanted.multiply_adds) == (other.parameter_count, adds)
+    doubled = replace(wanted, multiply_adds=2 * adds)
+    evaluating = [capacity(measured, size, machine=NODE) for size in (wanted, doubled)]
+    assert evaluating[1].core_hours > 1.2 * evaluating[0].core_hours
+    other.close()
+
+
 def test_the_command_answers_the_standing_questions_and_others() -> None:
     run = str(bundled("sample_runs") / "late-window.flrun")
-    asked = ["price", run, "--json", "--workers", "1", "--federation", "100,10,50,5000", "--within", "12"]
+    asked = ["price", run, "--json", "--workers", "1", "--within", "12"]
+    asked += ["--federation", "100,10,50,5000", "--federation", f"100,10,50,{run}"]
     done = CliRunner().invoke(flcontrib, asked)
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert list(told["capacity"]) == [*standing_questions(MEASURED), "100,10,50,5000"]
+    assert list(told["capacity"]) == [*standing_questions(MEASURED), "100,10,50,5000", f"100,10,50,{run}"]
     assert told["within_hours"] == 12
     assert all(c["hours"] <= 12 and c["nodes"] >= 1 for c in told["capacity"].values())
-    refused = CliRunner().invoke(flcontrib, ["price", run, "--federation", "many"])
-    assert refused.exit_code != 0
-    assert "four whole numbers" in str(refused.exception) + refused.output
+    for wrong in ("many", "10,1,1", "10,1,1,nowhere.flrun", "10,1,x,5"):
+        refused = CliRunner().invoke(flcontrib, ["price", run, "--federation", wrong])
+        assert refused.exit_code != 0
+        assert "four whole numbers" in str(refused.exception) + refused.output
