@@ -105,11 +105,11 @@ def draw_panels(facts: PanelFacts, mode: str) -> Picture:
 
 
 def _look(name: str, series: Sequence[str], mode: str) -> tuple[str, str, str]:
-    """Colour, dash and sign of a line."""
+    """Colour, dash and sign of a line. Where a colour comes again its sign is another: the key shows no dashes."""
     colours = palette_for(mode).clients
     place = series.index(name)
     turn, slot = divmod(place, len(colours))
-    return colours[slot], DASHES[(turn + (slot >= FAR_APART)) % len(DASHES)], MARKERS[place % len(MARKERS)]
+    return colours[slot], DASHES[(turn + (slot >= FAR_APART)) % len(DASHES)], MARKERS[(place + turn) % len(MARKERS)]
 
 
 def _key_lines(series: Sequence[str]) -> list[list[str]]:

@@ -17,7 +17,7 @@ DAYS = click.option("--days", type=click.IntRange(1, 366), default=30, show_defa
 BY = click.option("--by", default="", metavar="NAME", help="Who does this, for the audit log.")
 
 
-@click.group()
+@click.group(epilog="Example: flcontrib token create --role auditor --days 90 --name dashboards")
 def token() -> None:
     """Tokens for the read-only HTTP API of ``flcontrib serve``: make one, list them, revoke one."""
 
@@ -51,7 +51,7 @@ def create_token(
         say(text, f"{grant.role}, id {grant.id}, until {grant.expires}")
 
 
-@click.group()
+@click.group(epilog="Example: flcontrib share create 409cc87e --days 14")
 def share() -> None:
     """Links that open one run, read-only, until they end: make one, list them, revoke one."""
 

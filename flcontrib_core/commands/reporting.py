@@ -120,7 +120,7 @@ def _key_place(file: Path | None, workspace: Path | None) -> Path:
     return file or Path(workspace or default_path()) / KEY_FILE
 
 
-@click.group()
+@click.group(epilog="Example: flcontrib key new operator-key.pem")
 def key() -> None:
     """The operator's key: it signs reports, so that readers know who vouches for them."""
 

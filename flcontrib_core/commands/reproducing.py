@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     help="Minutes on two cores, or the paper's own grid of 132 instances (days).",
 )
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), default=Path("paper"), show_default=True,
+    "-o", "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("paper"), show_default=True,
     help="Folder for data (Parquet, CSV, JSON), drawings (SVG, HTML; PNG with flcontrib[png]) and claims. Finished "
          "instances are kept there: the same command goes on where it was stopped.",
 )  # fmt: skip
-@click.option("--seeds", type=click.IntRange(1, 20), help="Runs of every setting. Default: 2, with --scale full 3.")
+@click.option(
+    "--seeds", type=click.IntRange(1, 20), help="Runs of every setting. Default: 2; for cactus and with --scale full 3."
+)
 @with_options(WORKER_OPTIONS)
 @click.option("--kept", is_flag=True, help="Run nothing: draw what the finished instances in the folder give so far.")
 @click.option("--price", is_flag=True, help="Only say about how long it would take.")
@@ -51,6 +53,8 @@ def reproduce(
     from flcontrib_core.laboratory.reproduction import FIGURES, Stage, price_of_figures, write_claims_page, write_figure
     from flcontrib_core.laboratory.reproduction import reproduce as run_figure
 
+    if kept and price:
+        raise click.UsageError("--kept runs nothing, so it has no price: give one of the two")
     stage = Stage(data_dir, full=scale == "full", seeds=seeds)
     names, where = list(FIGURES) if figure == "all" else [figure], execution_of(options)
     workers = where.processes
@@ -77,6 +81,8 @@ def reproduce(
             click.echo(f"\n{shown.drawn.title} ({shown.scale}, {shown.seconds / 60:.1f} min of CPU)")
             click.echo(table(["claim", "paper", "ours", ""], [list(claim.cells) for claim in shown.claims]))
             click.echo(f"drawn: {out / f'{name}.svg'}")
+    if not answers:
+        raise MissingPart(f"{out} holds no finished instance that could be drawn: run the figure without --kept first")
     click.echo(f"every claim: {write_claims_page(out)}", err=True)
     if as_json:
         print_json({"figures": answers})

@@ -20,7 +20,7 @@ WORKSPACE = click.option("--workspace", type=click.Path(path_type=Path), help="F
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable result on stdout.")
 
 
-@click.group()
+@click.group(epilog="Example: flcontrib runs list --find ward   or   flcontrib runs add run.flrun")
 def runs() -> None:
     """The runs of a workspace: find them, add, describe and follow one, remove some, drop old logs."""
 
@@ -260,7 +260,7 @@ def named_run(workspace: Workspace, digest: str) -> RunEntry:
     return matching[0]
 
 
-@click.group()
+@click.group(epilog="Example: flcontrib results list --run 409cc87e")
 def results() -> None:
     """The stored results of a workspace."""
 

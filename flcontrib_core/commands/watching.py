@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib watch recording/ --every 5")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @with_options(ESTIMATOR_OPTIONS, WORKER_OPTIONS)
 @click.option("--every", type=click.FloatRange(0.1, 3600), default=5.0, help="Seconds between looks [5].")
 @click.option("--until", type=click.IntRange(1), metavar="T", help="Stop after this epoch (default: never).")

@@ -10,7 +10,7 @@ from flcontrib_core.commands.printing import print_json
 from flcontrib_core.errors import SettingsError
 
 
-@click.group()
+@click.group(epilog="Example: flcontrib log verify --workspace audits")
 def log() -> None:
     """The audit log of a workspace: runs, results, alerts and decisions, each sealed by the next."""
 

@@ -85,8 +85,11 @@ class ProgramTerms:
         return np.asarray(schedules.astype(np.float64) @ self.rates)
 
     def gap(self, exposures: FloatArray) -> FloatArray:
-        """(schedules,) the objectives' pairwise term: Σ_{i<j}|E_i − E_j| over its divisor, by one sort per schedule."""
-        return np.asarray(np.sort(exposures, axis=-1) @ self.rank_weights) / self.pair_divisor
+        """(schedules,) the objectives' pairwise term: Σ_{i<j}|E_i − E_j| over its divisor, by one sort per schedule.
+
+        Never below 0, where equal exposures would leave an error of rounding.
+        """
+        return np.maximum(np.sort(exposures, axis=-1) @ self.rank_weights, 0.0) / self.pair_divisor
 
     def exposure_gap(self, exposures: FloatArray) -> FloatArray:
         """(schedules,) Σ_{i<j}|E_i − E_j| / ⌊m²/4⌋ in [0, 1], as it is shown whatever the objective divides by."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -33,6 +35,24 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("FLCONTRIB_WORKSPACE", raising=False)
     return tmp_path
+
+
+def every_command(group: click.Group, *above: str) -> Iterator[tuple[str, ...]]:
+    """The words that call each command and each group of commands."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*above, name)
+        if isinstance(command, click.Group):
+            yield from every_command(command, *above, name)
+
+
+@pytest.mark.parametrize("words", list(every_command(flcontrib)), ids=" ".join)
+def test_the_help_of_every_command_ends_with_an_example_of_it(words: tuple[str, ...]) -> None:
+    helped = told(*words, "--help")
+    assert helped.exit_code == 0
+    _, _, example = " ".join(helped.stdout.split()).rpartition("Example: ")
+    assert example.startswith(f"flcontrib {' '.join(words)}"), example
 
 
 def planned(*words: str) -> dict[str, Any]:

@@ -67,6 +67,13 @@ def test_nothing_is_known_before_there_is_a_recording(tmp_path: Path, monkeypatc
     assert len(looks) == 2
 
 
+def test_a_finished_log_in_one_file_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "run.flrun").write_bytes(b"PK")
+    told = CliRunner().invoke(watch, [str(tmp_path / "run.flrun"), "--no-memory"])
+    assert told.exit_code == 2
+    assert "is a file" in told.output
+
+
 def test_each_epoch_is_told_once_as_the_recording_grows(
     recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

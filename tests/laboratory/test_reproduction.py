@@ -49,6 +49,7 @@ from flcontrib_core.shapley.elsewhere import VARIABLE
 from flcontrib_core.workspace import Workspace
 from flcontrib_core.workspace.jobs import JobQueue
 from flcontrib_core.workspace.worker import resolve
+from tests import in_process
 
 HERE = Execution(workers=1)
 SMALL = Stage(
@@ -204,6 +205,30 @@ def test_a_png_that_cannot_be_drawn_is_named_and_everything_else_is_written(
     assert "pip install 'flcontrib[png]'" in told.stderr
     kinds = {Path(path).suffix for path in json.loads(told.stdout)["figures"][0]["files"]}
     assert kinds == {".csv", ".parquet", ".json", ".svg", ".html"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--kept",), "holds no finished instance"),
+        (("--kept", "--price"), "--kept runs nothing, so it has no price"),
+    ],
+)
+def test_a_call_that_cannot_draw_says_so_and_writes_nothing(
+    tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    told = in_process.flcontrib("reproduce", "aggregation", "-o", str(tmp_path / "figures"), *options)
+    assert told.returncode == 2
+    assert words in told.stderr
+    assert not (tmp_path / "figures").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "figures").write_text("mine")
+    told = in_process.flcontrib("reproduce", "aggregation", "-o", str(tmp_path / "figures"))
+    assert told.returncode == 2
+    assert "is a file" in told.stderr
+    assert "about" not in told.stderr
 
 
 def test_a_figure_is_drawn_from_the_instances_finished_so_far(tmp_path: Path) -> None:

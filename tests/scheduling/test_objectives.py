@@ -74,3 +74,14 @@ def test_ties_go_to_the_earlier_epoch_in_spite_of_rounding() -> None:
 def test_problems_that_do_not_fit_are_refused(movement: np.ndarray, participated: np.ndarray, words: str) -> None:
     with pytest.raises(ScheduleError, match=words):
         SchedulingProblem(movement, participated, ("a",))
+
+
+def test_equal_exposures_never_differ_by_less_than_nothing() -> None:
+    """Thirty epochs in which all eight clients took part: some of the sums are rounded to below 0."""
+    names = tuple(f"client-{n}" for n in range(8))
+    problem = SchedulingProblem(np.linspace(1.0, 2.0, 30), np.ones((30, 8), dtype=bool), names)
+    terms = program_terms(problem)
+    schedules = np.arange(30)[None, :] < np.arange(31)[:, None]
+    gaps = terms.exposure_gap(terms.exposures(schedules))
+    assert (gaps >= 0).all()
+    assert gaps == pytest.approx(0, abs=1e-15)
