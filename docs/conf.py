@@ -23,6 +23,9 @@ suppress_warnings = ["myst.strikethrough"]
 html_theme = "furo"
 html_title = f"FLContrib {version}"
 html_show_sourcelink = False
+html_show_copyright = False
+html_static_path = ["assets"]
+html_css_files = ["commands.css"]
 html_theme_options = {"navigation_with_keys": True, "footer_icons": []}
 
 autodoc_member_order = "bysource"

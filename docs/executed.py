@@ -1,4 +1,4 @@
-"""Code of a page that runs while the site is built: the gallery's drawings, and notebooks with what their cells answer.
+"""What runs while the site is built: the gallery's drawings, notebooks' cells, a page's commands with their answers.
 
 A piece that fails, fails the build; nothing that is shown was stored, so nothing can be stale.
 """
@@ -9,16 +9,26 @@ import ast
 import contextlib
 import io
 import json
+import os
 import re
+import shlex
+import shutil
+import textwrap
 from html import escape
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from flcontrib_core.bundled_files import bundled
 from flcontrib_core.charts import Chart
+from flcontrib_core.cli import flcontrib
+
+WIDE = 92
+"""Characters of a line of an answer; longer sentences go on in the next line, tables do not."""
 
 
 class Executed(SphinxDirective):
@@ -56,6 +66,46 @@ class Drawn(Executed):
         image = f'<img src="drawings/{chart.name}.svg" style="max-width:100%" alt="{escape(chart.alt, quote=True)}">'
         said = nodes.paragraph("", "", nodes.emphasis("", chart.alt))
         return [self.code(text), nodes.raw("", image, format="html"), said]
+
+
+class Answered(Executed):
+    """Commands, and what they print on standard output; those of one page share a working folder."""
+
+    def run(self) -> list[nodes.Node]:
+        """Each command as it is typed, with its answer. A command that fails, fails the build."""
+        shown: list[nodes.Node] = []
+        with contextlib.chdir(self.folder()), mock.patch.dict(os.environ, FLCONTRIB_WORKSPACE="workspace"):
+            for line in self.content:
+                printed = io.StringIO()
+                with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+                    words = shlex.split(line.removeprefix("$ "))[1:]
+                    code = flcontrib.main(words, prog_name="flcontrib", standalone_mode=False)
+                if isinstance(code, int) and code:
+                    raise self.severe(f"{line}: exit code {code}")
+                answer = "\n".join(folded(printed.getvalue()))
+                shown.append(nodes.literal_block(line, line, language="console"))
+                shown.append(nodes.literal_block(answer, answer, language="text"))
+        return shown
+
+    def folder(self) -> Path:
+        """Empty but for the sample runs when a page's first command runs, and never inside the site."""
+        names = self.names()
+        if "folder" not in names:
+            folder = names["folder"] = Path(self.env.app.doctreedir).resolve() / "answers" / self.env.docname
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            (folder / "sample_runs").symlink_to(bundled("sample_runs"))
+        return Path(names["folder"])
+
+
+def folded(answer: str) -> list[str]:
+    """The lines of an answer, long sentences folded; a table's lines have wide gaps or rules and stay."""
+    lines = []
+    for line in answer.rstrip().splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        wide = len(line) > WIDE and "   " not in line.strip() and "──" not in line
+        lines += textwrap.wrap(line, WIDE, subsequent_indent=indent) if wide else [line]
+    return lines
 
 
 class Notebook(Executed):
@@ -103,6 +153,7 @@ class Notebook(Executed):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Makes the directives known."""
+    app.add_directive("answered", Answered)
     app.add_directive("drawn", Drawn)
     app.add_directive("notebook", Notebook)
     return {"parallel_read_safe": True}

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-BLOCK = re.compile(r"^```(console|python|sh)\n(.*?)^```", flags=re.S | re.M)
+BLOCK = re.compile(r"^```(console|python|sh|\{answered\})\n(.*?)^```", flags=re.S | re.M)
 """What is to be done; an indented block is only shown."""
 
 
@@ -79,7 +79,7 @@ def steps(text: str) -> list[tuple[str, str]]:
         if language == "python":
             found.append(("python", block))
             continue
-        prompt = "$ " if language == "console" else ""
+        prompt = "" if language == "sh" else "$ "
         lines = [line.removeprefix(prompt) for line in block.splitlines() if line.startswith(prompt)]
         assert lines, block
         assert all(line.startswith("flcontrib ") for line in lines), lines

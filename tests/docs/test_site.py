@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from flcontrib_core.execution.children import child_environment, python_command
+from tests.laboratory.test_reproduction import SMALL
 from tests.pages import federation, follow, run_command
 from tests.patience import PATIENCE_SECONDS
 from tests.test_rooms import MODULES, ORDER, imports_of
@@ -115,6 +116,16 @@ def test_notebooks_hold_no_stored_answers_and_show_those_of_this_build(site: Pat
     assert "rank correlation of the totals" in (site / "notebooks" / "budget-and-fairness.html").read_text()
 
 
+def test_a_page_shows_what_its_commands_print(site: Path) -> None:
+    start = html.unescape(re.sub(r"<[^>]+>", "", (site / "start.html").read_text()))
+    assert "sound: 8 clients, 30 epochs" in start
+    assert "1 of 8 clients changed during this run. Strongest: client-05, epochs 12–20" in start
+    assert "equal: 30 epochs computed again" in start
+    assert re.search(r"^─+(  ─+)+$", start, flags=re.M), "the lines of a table are not folded"
+    alert = html.unescape(re.sub(r"<[^>]+>", "", (site / "how-to" / "read-an-alert.html").read_text()))
+    assert max(map(len, re.findall(r"^ +(?:for|against|rests on): .*$", alert, flags=re.M))) <= 92
+
+
 def test_the_papers_claims_are_those_of_the_stored_outcome(site: Path) -> None:
     from flcontrib_core.reports.paper_figure import HOLDS, QUESTIONS, read_paper_figures
 
@@ -181,25 +192,55 @@ def test_the_sign_in_file_of_the_serving_page_is_taken(tmp_path: Path) -> None:
     assert {account.role for account in accounts.values()} == {Role.OPERATOR, Role.AUDITOR, Role.CLIENT}
 
 
+ASKED = {
+    "simulate": "another.flrun --clients 2 --epochs 1 --hidden 4",
+    "import": "sample_runs/contributions-table.csv -o t.csv",
+    "schedule": "s.flrun --budget 2",
+    "stability": "s.flrun --repeats 2",
+    "report": "s.flrun -o r.html",
+    "verify": "r.json s.flrun",
+    "compare": "s.flrun s.flrun",
+    "ask": "s.flrun -o work --metric accuracy:higher",
+    "tell": "s.flrun work",
+    "runs list": "",
+    "results list": "",
+    "decide": "",
+    "log verify": "",
+    "reproduce": "aggregation -o figures",
+    "watch": "grown --until 10",
+}
+"""What follows a command's name; where nothing is said here, the run."""
+
+
+def objects(printed: str) -> list[dict[str, object]]:
+    """What was printed: one object, a list of them, or one on each line."""
+    answers = [json.loads(line) for line in printed.splitlines()]
+    return answers[0] if isinstance(answers[0], list) else answers
+
+
 def test_the_json_of_every_command_has_the_keys_that_its_page_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLCONTRIB_WORKSPACE", str(tmp_path / "workspace"))
-    run_command(
-        "flcontrib simulate s.flrun --clients 6 --epochs 10 --hidden 8 --attack zero --dishonest 1 --window 3:8"
-    )
+    monkeypatch.setattr("flcontrib_core.laboratory.reproduction.Stage", lambda *_, **__: SMALL)
+    (tmp_path / "sample_runs").symlink_to(ROOT / "sample_runs")
+    for out in ("s.flrun", "grown"):
+        run_command(
+            f"flcontrib simulate {out} --clients 6 --epochs 10 --hidden 8 --attack zero --dishonest 1 --window 3:8"
+        )
     page = (DOCS / "reference" / "json.md").read_text()
-    rest = {"schedule": "s.flrun --budget 2", "report": "s.flrun -o r.html", "verify": "r.json s.flrun",
-            "compare": "s.flrun s.flrun", "ask": "s.flrun -o work --metric accuracy:higher"}  # fmt: skip
-    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, flags=re.S | re.M))
-    assert len(sections) == 9
+    sections = dict(re.findall(r"^## ([\w ]+)\n(.*?)(?=^## |\Z)", page, flags=re.S | re.M))
+    assert len(sections) == 21
+    assert set(ASKED) <= set(sections)
     for command, section in sections.items():
         capsys.readouterr()
-        run_command(f"flcontrib {command} {rest.get(command, 's.flrun')} --json")
-        answer = json.loads(capsys.readouterr().out)
+        run_command(f"flcontrib {command} {ASKED.get(command, 's.flrun')} {'' if command == 'watch' else '--json'}")
+        answers = objects(capsys.readouterr().out)
         whole, _, of_an_alert = section.partition("An alert:")
-        for table, keys in ((whole, answer), (of_an_alert, answer["alerts"][0] if of_an_alert else {})):
+        alerts = answers[0]["alerts"] if of_an_alert else [{}]
+        assert isinstance(alerts, list)
+        for table, keys in ((whole, answers[0]), (of_an_alert, alerts[0])):
             told = {
                 name
                 for row in re.findall(r"^\| (`[^|]*) \|", table, flags=re.M)
