@@ -143,9 +143,9 @@ def _contradicted_truth(report: AuditReport) -> list[Problem]:
     wrong = (labelled - asked) | (accused - labelled)  # a question about a labelled client contradicts nothing
     if not wrong:
         return []
-    from flcontrib_core.runs.problems import problem, shown
+    from flcontrib_core.runs.problems import problem, quoted
 
-    contradiction = f"truth names {shown(sorted(labelled)[:5])}, the verdicts {shown(sorted(asked)[:5])}"
+    contradiction = f"truth names {quoted(sorted(labelled), 5)}, the verdicts {quoted(sorted(asked), 5)}"
     return [problem("W_TRUTH", "manifest.json:truth", contradiction, clients=tuple(sorted(wrong)))]
 
 

@@ -19,7 +19,7 @@ from flcontrib_core.files import write_atomic
 from flcontrib_core.runs.import_layout import CLIENT_NAMES
 from flcontrib_core.runs.limits import MAX_RECORD_BYTES, MAX_TABLE_BYTES, MAX_TABLE_CELLS, MAX_TABLE_ROWS
 from flcontrib_core.runs.parquet import parquet_text
-from flcontrib_core.runs.problems import EnoughProblems, Findings, refusal, shown, table_place
+from flcontrib_core.runs.problems import EnoughProblems, Findings, quoted, refusal, shown, table_place
 from flcontrib_core.runs.table_records import read_records
 
 EPOCH_NAMES = ("epoch", "round", "runde", "iteration", "iter", "step", "rnd", "server_round", "t")
@@ -80,7 +80,7 @@ class ForeignTable:
         told = {what: name for what, name in (columns or {}).items() if name}
         unknown = [name for name in told.values() if name not in self.header]
         if unknown:
-            raise self._refusal(f"no column {shown(unknown[0])} among {shown(self.header)}")
+            raise self._refusal(f"no column {shown(unknown[0])} among {quoted(self.header)}")
         if shared := [name for name in told.values() if list(told.values()).count(name) > 1]:
             raise self._refusal(f"column {shown(shared[0])} for two things")
         free = [name for name in self.header if name not in told.values()]
@@ -106,7 +106,7 @@ class ForeignTable:
     def _named(self, names: tuple[str, ...], among: Sequence[str], what: str) -> str:
         found = _called(names, among)
         if found is None:
-            raise self._refusal(f"no column that is {what} among {shown(self.header)}")
+            raise self._refusal(f"no column that is {what} among {quoted(self.header)}")
         return found
 
     def _cells(self, name: str) -> list[str]:

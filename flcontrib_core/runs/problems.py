@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from flcontrib_core.errors import Problem, RunLogError
@@ -94,6 +94,16 @@ def shown(value: object, limit: int = 120) -> str:
     else:
         text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def quoted(names: Sequence[str], most: int = 12) -> str:
+    """Names from the file, each as ``shown``, and how many more there are; or that there is none.
+
+    >>> quoted(["b", "a"]), quoted("abc", 2), quoted([])
+    ('"b", "a"', '"a", "b" and 1 more', 'none')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(shown(name) for name in names[:most]) or "none") + more
 
 
 def span(numbers: list[int]) -> str:

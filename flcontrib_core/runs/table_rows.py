@@ -25,7 +25,7 @@ from flcontrib_core.runs.limits import (
 )
 from flcontrib_core.runs.manifest import id_fault, normal
 from flcontrib_core.runs.parquet import parquet_text
-from flcontrib_core.runs.problems import Findings, problem, refusal, shown, table_place
+from flcontrib_core.runs.problems import Findings, problem, quoted, refusal, shown, table_place
 from flcontrib_core.runs.table_records import Record, read_records
 from flcontrib_core.vocabulary import HARM_IS_UP, HELP_IS_UP, LOWER_IS_BETTER, BoolArray, FloatArray, IntArray
 
@@ -166,9 +166,7 @@ class TableRows:
         self._epochs: dict[str, int] = {}
 
     def _unknown(self, expected: str) -> RunLogError:
-        few = self.columns[: MAX_TABLE_UTILITIES + 2]
-        more = f" and {len(self.columns) - len(few)} more" if len(few) < len(self.columns) else ""
-        return refusal("E_TABLE", self.name, f"columns {shown(few)}{more}", expected)
+        return refusal("E_TABLE", self.name, f"columns {quoted(self.columns, MAX_TABLE_UTILITIES + 2)}", expected)
 
     def _bound(self, rows: int) -> None:
         if rows > MAX_TABLE_ROWS or rows * len(self.columns) > MAX_TABLE_CELLS:
