@@ -20,7 +20,7 @@ from flcontrib_core.errors import Problem
 from flcontrib_core.execution.apart import CeilingReached, call_apart
 from flcontrib_core.execution.limits import ProcessLimits
 from flcontrib_core.history.input_scale import PROPORTIONATE, normalises_batches, scale_of_inputs
-from flcontrib_core.history.step_checks import INITIAL_MODEL, likeness, rule, slope
+from flcontrib_core.history.step_checks import INITIAL_MODEL, UNEXPLAINED, likeness, rule, slope
 from flcontrib_core.history.trajectory import WalkStep, evaluator_for, walk
 from flcontrib_core.history.updates_only import lacking_part
 from flcontrib_core.runs.bundle import is_table, read_run_log
@@ -183,6 +183,7 @@ class _Walked:
         self._slope: tuple[float, float] | None = None
         self._scale: float | None = None
         self._rules: dict[int, str] = {}
+        self._with_global = 0
         initial = run.initial()
         self.end = initial
         self.large = initial.nbytes >= LARGE
@@ -214,6 +215,7 @@ class _Walked:
         if self._alike is None:
             self._alike = likeness(updates, step.start)
         if step.data.global_model is not None:
+            self._with_global += 1
             found = rule(step, mean, updates)
             if found is not None:
                 self._rules[step.record.epoch] = found
@@ -255,12 +257,12 @@ class _Walked:
 
     def rule_warnings(self) -> list[Problem]:
         """What would make the updates add up to the stored server models."""
-        counted = Counter(self._rules.values())
+        rules = {epoch: rule for epoch, rule in self._rules.items() if rule is not UNEXPLAINED}
+        if list(self._rules.items()) == [(1, UNEXPLAINED)] and self._with_global > 1:
+            rules = {1: INITIAL_MODEL}  # what follows the first stored model adds up: it alone has another start
         problems = []
-        for named, times in counted.most_common(3):
-            epochs = [epoch for epoch, own in self._rules.items() if own == named]
-            if named == INITIAL_MODEL and times != len(self._rules):
-                continue
+        for named, _ in Counter(rules.values()).most_common(3):
+            epochs = [epoch for epoch, own in rules.items() if own == named]
             problems.append(problem("W_AGGREGATE_RULE", epochs_named(epochs), named))
         return problems
 

@@ -11,6 +11,7 @@ SAME = 1e-3
 """Relative distance below which a rule explains the server's step."""
 MOST_SOLVED = 64
 """Participants up to which weights are solved for, and who are compared with each other."""
+UNEXPLAINED = "no rule that is tried here"
 INITIAL_MODEL = "the stored server model follows from another initial model than the log's"
 
 
@@ -40,7 +41,8 @@ def slope(step: WalkStep, down: FloatArray) -> tuple[float, float]:
 
 
 def rule(step: WalkStep, mean: FloatArray, updates: Float32Array) -> str | None:
-    """Which rule leads from the updates to the stored server model, where the weighted mean does not?"""
+    """Which rule leads from the updates to the stored server model, where the weighted mean does not? None where it
+    does, ``UNEXPLAINED`` where none of those tried here does."""
     assert step.data.global_model is not None
     server = step.data.global_model.astype(np.float64)
     moved = server - step.start
@@ -66,4 +68,4 @@ def rule(step: WalkStep, mean: FloatArray, updates: Float32Array) -> str | None:
         weights = np.linalg.lstsq(wide @ wide.T, wide @ moved, rcond=None)[0]
         if fits(weights @ wide, moved) and weights.min() > -SAME:
             return "other weights than the data sizes: the stored server model is another weighted sum of the updates"
-    return INITIAL_MODEL if step.record.epoch == 1 else None
+    return UNEXPLAINED

@@ -185,6 +185,7 @@ def test_a_truth_that_the_verdicts_contradict_is_told() -> None:
     label = DishonestTruth(run.client_ids[1], ((2, 5),), "flip", None)
     (told,) = audit(replace(run, truth=Truth((label,))), settings).warnings
     assert (told.code, told.clients) == ("W_TRUTH", (run.client_ids[1],))
+    assert told.found == f'truth names "{run.client_ids[1]}", the verdicts none'
 
 
 def test_models_in_place_of_updates(federation: Federation, tmp_path: Path) -> None:
@@ -255,6 +256,19 @@ def test_a_wrong_initial_model(federation: Federation, tmp_path: Path) -> None:
     (rule,) = [w for w in meaning.warnings if w.code == "W_AGGREGATE_RULE"]
     assert "another initial model" in rule.found
     assert rule.where == "epoch 1"
+
+
+def test_a_server_that_steps_by_a_rule_of_its_own_is_not_told_of_another_initial_model(
+    federation: Federation, tmp_path: Path
+) -> None:
+    """An adaptive server's step has lengths of its own, in the first epoch as in the others."""
+
+    def adaptive(trained: dict[str, np.ndarray], before: np.ndarray) -> np.ndarray:
+        step = sum(SIZES[c] / 1200 * trained[c] for c in SIZES) - before
+        return np.asarray(before + 0.01 * step / (np.abs(step) + 1e-3), dtype=np.float32)
+
+    meaning = recorded(federation, tmp_path / "run", server=adaptive)
+    assert [w.found for w in meaning.warnings if w.code == "W_AGGREGATE_RULE"] == []
 
 
 @pytest.mark.parametrize(
