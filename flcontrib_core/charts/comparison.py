@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,12 +188,20 @@ class RankFacts:
 
 def rank_facts(reports: list[AuditReport], utility: str, names: tuple[str, ...], also: str | None = None) -> RankFacts:
     """Of many clients those that moved most, and ``also`` the followed one."""
-    ranks = [r.history.ranks(utility, fill_of(r.history)) for r in reports]
-    shared = [(c, tuple(r[c] for r in ranks)) for c in ranks[0] if all(c in r for r in ranks)]
+    each = [r.history.ranks(utility, fill_of(r.history)) for r in reports]
+    common = [c for c in each[0] if all(c in r for r in each)]
+    ranks = [_among(common, r) for r in each]
+    shared = [(c, tuple(r[c] for r in ranks)) for c in common]
     moved = sum(len(set(places)) > 1 for _, places in shared)
     far = sorted(shared, key=lambda row: (row[0] != also, min(row[1]) - max(row[1]), row[1][0]))[:MOST_CLIENTS]
     rows = sorted(far, key=lambda row: row[1][0])
     return RankFacts(names, tuple(rows), moved, len(shared) - len(rows), client_styles(reports[0]))
+
+
+def _among(clients: list[str], ranks: Mapping[str, int]) -> dict[str, int]:
+    """Places among these alone: of two runs with other clients beside them, places in each would not compare."""
+    places = np.sort([ranks[c] for c in clients])
+    return {c: 1 + int(np.searchsorted(places, ranks[c])) for c in clients}
 
 
 def rank_alt(facts: RankFacts) -> str:

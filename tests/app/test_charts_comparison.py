@@ -114,6 +114,17 @@ def test_of_many_clients_those_that_moved_most_are_drawn() -> None:
     assert max(heights) <= MOST_CLIENTS, "places among the shown, not ranks among all"
 
 
+def test_places_of_two_runs_are_among_the_clients_they_share() -> None:
+    base = pair()[0]
+    few = made_report(made_history(clients=4, epochs=6, seed=1, with_channels=False))
+    shared = set(few.history.client_ids)
+    assert shared < set(base.history.client_ids)
+    for reports in ([base, few], [few, base]):
+        places = rank_facts(reports, "loss", NAMES).rows
+        assert {client for client, _ in places} == shared
+        assert [sorted(p[k] for _, p in places) for k in (0, 1)] == [[1, 2, 3, 4], [1, 2, 3, 4]]
+
+
 def test_clients_of_one_result_only_have_no_rank_to_compare() -> None:
     base, other = pair()
     renamed = tuple(f"other-{i}" for i in range(8))

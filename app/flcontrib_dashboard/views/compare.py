@@ -39,6 +39,9 @@ from flcontrib_dashboard import client_table, controls, selection, state
 MOST_LOOKED_AT = 12
 """Results that are opened to find one worth comparing with."""
 MOST_COMPARED = 3
+SEVERAL_RUNS = (
+    "Several runs: equal ids are taken for the same client, and places count only clients that are in all of them."
+)
 SHORT_NAME = 20
 """Letters of a run's name in a list: what tells results of one run apart must stay in sight."""
 
@@ -287,6 +290,8 @@ def board(
     for title, report in zip(titles, reports, strict=True):
         if (filled := filled_in(report.history)) is not None:
             st.caption(controls.text_of(f"{title}: {filled}"))
+    if len({r.run_digest for r in results}) > 1:
+        st.caption(SEVERAL_RUNS)
     key = (tuple(r.digest for r in results), utility)
     who = following.client
     pictures = Pictures(
