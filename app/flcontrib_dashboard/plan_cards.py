@@ -151,12 +151,12 @@ def error_words(run: Planned, plan: Schedule) -> str:
 def blind(plan: Schedule) -> None:
     controls.card_title("Blind spots")
     if plan.unseen_clients:
-        names = ", ".join(plan.unseen_clients[:6])
+        names = numbers.listing([numbers.named(client) for client in plan.unseen_clients], 6)
         st.markdown(f"Never seen: **{controls.text_of(names)}**")
     else:
         st.text("No client is left without a computed epoch.")
     longest = ", ".join(
-        f"**{controls.text_of(numbers.named(spot.client))}** in epochs {numbers.window(spot.first, spot.last)}"
+        f"**{controls.text_of(numbers.named(spot.client))}** in {numbers.span((spot.first, spot.last))}"
         for spot in plan.blind_spots[:2]
     )
     if longest:

@@ -38,7 +38,7 @@ def window_words(deviating: DeviatingWindow) -> str:
     """'epochs 12–20 (0.97); starts in 12–13, ends in 20'."""
     starts = _within("start", deviating.window[0], deviating.first_within)
     ends = _within("end", deviating.window[1], deviating.last_within)
-    return f"epochs {_span(deviating.window)} ({numbers.probability(deviating.probability)}); {starts}, {ends}"
+    return f"{numbers.span(deviating.window)} ({numbers.probability(deviating.probability)}); {starts}, {ends}"
 
 
 def _within(side: str, at: int, within: tuple[int, int] | None) -> str:

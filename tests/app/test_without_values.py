@@ -68,6 +68,12 @@ BARE = {
 }
 
 
+def test_the_page_of_an_epoch_without_values_does_not_speak_of_their_sum(unvalued: Filled) -> None:
+    said = words(opened_without(unvalued, "epoch", epoch="2"))
+    assert "Shapley values were not asked for" in said
+    assert "the values add up" not in said
+
+
 @pytest.mark.parametrize("view", PAGES)
 def test_page_of_a_log_of_updates_alone(filled: Filled, view: str) -> None:
     shown = opened(filled.folder, view, filled.runs["bare"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,8 @@ def test_a_window_has_the_credible_intervals_of_its_two_ends() -> None:
     assert found.first_within == (2, 3)
     assert found.last_within == (5, 6)
     assert window_words(found) == "epochs 3–6 (0.80); starts in 2–3, ends in 5–6"
+    alone = replace(found, window=(3, 3), first_within=None, last_within=None)
+    assert window_words(alone) == "epoch 3 (0.80); open at its start, open at its end"
 
 
 def test_a_window_at_the_edge_is_open_there() -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.reports import state_names
-from flcontrib_core.words import EFFICIENCY, epoch_headline, numbers, remark_line
+from flcontrib_core.words import EFFICIENCY, epoch_headline, numbers, remark_line, without_values
 from flcontrib_dashboard import client_table, controls, selection, state
 
 
@@ -30,6 +30,9 @@ def increments(report: AuditReport, epoch: int) -> None:
     """What the model gained, and whether the values add up to it."""
     history = report.history
     controls.card_title("What the model gained")
+    if (lacking := without_values(history)) is not None:
+        st.caption(controls.text_of(lacking))
+        return
     columns: dict[str, list[Any]] = {"Per epoch": ["Gain"]}
     if history.computed[epoch]:
         columns["Per epoch"] += ["Sum of the values", "Gap", "Server's own share"]
@@ -45,7 +48,7 @@ def increments(report: AuditReport, epoch: int) -> None:
         rest = ["0" if gap < numbers.ROUNDING else f"{gap:.1e}", numbers.signed(sign * share, 4)]
         columns[name] = [*figures, *rest][: len(columns["Per epoch"])]
     controls.table(columns)
-    st.caption(f"Help is up. {EFFICIENCY}")
+    st.caption(f"Help is up. {EFFICIENCY}" if history.computed[epoch] else "Help is up. Its values were not computed.")
 
 
 def clients(shown: state.Shown, epoch: int) -> None:
