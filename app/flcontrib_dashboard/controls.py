@@ -24,7 +24,7 @@ from flcontrib_core.charts import (
 from flcontrib_core.detection import Alert
 from flcontrib_core.history import NoValues
 from flcontrib_core.reports import csv_safe, file_name
-from flcontrib_core.words import computed_badge, numbers, without_values, wording
+from flcontrib_core.words import computed_badge, is_growing, numbers, without_values, wording
 from flcontrib_core.workspace import RECORDING, RunEntry
 from flcontrib_dashboard import accounts, job_progress, live, selection, state
 from flcontrib_dashboard.addresses import page_file
@@ -72,7 +72,7 @@ def badges_of(shown: state.Shown) -> list[tuple[str, str]]:
     marks.append(
         (numbers.several(warnings, "remark") + " on the log", "orange") if warnings else ("Log consistent", "gray")
     )
-    badge = computed_badge(history)
+    badge = computed_badge(history, is_growing(shown.report))
     marks.append((badge[0].upper() + badge[1:], "gray" if history.without_values is None else "orange"))
     if any(history.server_moved(u) for u in history.utilities):
         marks.append(("The server has a share of its own", "orange"))

@@ -49,12 +49,14 @@ def without_values(history: ContributionHistory) -> str | None:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def computed_badge(history: ContributionHistory) -> str:
-    """'12 of 30 epochs computed', or why no value is there."""
+def computed_badge(history: ContributionHistory, growing: bool = False) -> str:
+    """'12 of 30 epochs computed', or why no value is there; of a ``growing`` run more epochs may be there already."""
     if history.without_values is not None:
         return _NO_VALUES_BADGE[history.without_values]
     done = int(history.computed[1:].sum())
-    return f"{done} of {history.epoch_count} epochs computed"
+    return (
+        f"{several(done, 'epoch')} computed so far" if growing else f"{done} of {history.epoch_count} epochs computed"
+    )
 
 
 def history_remarks(history: ContributionHistory) -> list[str]:

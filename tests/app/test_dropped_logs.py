@@ -47,6 +47,7 @@ def test_nothing_that_needs_the_log_can_be_asked_for(dropped: tuple[Path, RunEnt
     evidence = opened(folder, "alerts", run, client="client-03", window="5-8")
     assert wording.LOG_NOT_KEPT in words(evidence)
     assert "Ask them" not in [t.label for t in evidence.toggle]
+    assert "Removes what was computed from it." in words(opened(folder, "report", run)), "there is no stored log"
 
 
 def test_an_extract_is_written_without_the_updates_and_says_so(

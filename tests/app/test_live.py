@@ -27,6 +27,7 @@ def test_a_recording_is_followed_on_every_page_and_its_link_survives_its_end() -
         overview = opened(folder / "workspace", "overview", entry)
         assert title(overview).startswith("After 12 epochs: 1 of 6 clients stands out")
         assert "No recorder is at work in its folder" in words(overview)
+        assert "epochs computed so far" in words(overview), "more may be in the folder: it is not 'all of so many'"
         assert "when the run has ended" in words(opened(folder / "workspace", "alerts", entry, client="client-03"))
         for view, said in (("report", "final numbers only"), ("scheduler", "every other")):
             assert said in words(opened(folder / "workspace", view, entry)), view

@@ -125,7 +125,8 @@ def for_one_client(shown: state.Shown) -> None:
 
 def deletion(shown: state.Shown) -> None:
     controls.card_title("Delete this run")
-    st.caption("Removes the stored log and what was computed from it. The audit log keeps that it was here.")
+    removed = "the stored log and what was computed from it" if shown.entry.available else "what was computed from it"
+    st.caption(f"Removes {removed}. The audit log keeps that it was here.")
     run_choice.delete_run(shown.entry, "report")
 
 
