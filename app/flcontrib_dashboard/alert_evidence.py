@@ -29,7 +29,7 @@ from flcontrib_core.words import (
     counter_evidence,
     engineer_line,
     how_sure,
-    manager_line,
+    meaning_line,
     note_line,
     numbers,
     verdict_name,
@@ -254,7 +254,7 @@ def show(shown: state.Shown, alert: Alert) -> None:
         st.badge(how_sure(alert).capitalize(), color="gray")
         deciding.state_badge(state.reviews(shown.entry).state(alert))
     st.title(controls.title_of(alert_title(alert)))
-    st.markdown(controls.text_of(manager_line(alert)))
+    st.markdown(controls.text_of(meaning_line(alert)))
     st.caption(f"{controls.text_of(engineer_line(alert))} {OBSERVED_ONLY}")
     following = selection.follow_bar(report)
     wide, side = st.columns([1.75, 1], gap="small")  # two rows: a phone shows reasons and objections right below

@@ -33,7 +33,7 @@ from flcontrib_core.words import (
     counter_evidence,
     engineer_line,
     headline,
-    manager_line,
+    meaning_line,
     stands_on,
     values_behind,
     verdict_name,
@@ -154,7 +154,7 @@ def alert_card(
     declared = f"<h3>{DECLARED}</h3>{bullets([note_line(note) for note in notes])}" if notes else ""
     return (
         f'<div class="card"><h3>{markup(alert_title(alert))}</h3><div class="badges">{"".join(badges)}</div>'
-        f"{paragraph(manager_line(alert))}{paragraph(engineer_line(alert), 'second')}"
+        f"{paragraph(meaning_line(alert))}{paragraph(engineer_line(alert), 'second')}"
         f'<div class="pair"><div><h3>What was observed</h3>{bullets(why(alert))}</div>'
         f"<div><h3>What speaks against it</h3>{bullets(counter_evidence(alert))}</div></div>"
         f"{paragraph(' '.join(context(alert)), 'second small')}{declared}{drawn(chart)}{channels}</div>"

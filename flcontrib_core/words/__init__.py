@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.readers import channel_meaning as channel_meaning
     from flcontrib_core.words.readers import engineer_line as engineer_line
     from flcontrib_core.words.readers import manager_line as manager_line
+    from flcontrib_core.words.readers import meaning_line as meaning_line
     from flcontrib_core.words.remarks import computed_badge as computed_badge
     from flcontrib_core.words.remarks import history_remarks as history_remarks
     from flcontrib_core.words.remarks import remark_line as remark_line

@@ -19,10 +19,12 @@ from flcontrib_core.detection.findings import Alert, ClientVerdict
 from flcontrib_core.detection.objections import Objection
 from flcontrib_core.detection.reasons import ExactFact, IdleFact, Reason
 from flcontrib_core.tagged import Others
-from flcontrib_core.words.fact_terms import ALTERNATIVES, CAUSES, UNAVAILABLE, VALUES_UNKNOWN
+from flcontrib_core.words.fact_terms import ALTERNATIVES, UNAVAILABLE, VALUES_UNKNOWN
 from flcontrib_core.words.false_alarms import false_alarm_sentence
+from flcontrib_core.words.lookalikes import lookalike
 from flcontrib_core.words.numbers import (
     credited,
+    digits_for,
     epoch_list,
     interval,
     listing,
@@ -32,19 +34,33 @@ from flcontrib_core.words.numbers import (
     share,
     signed,
     span,
+    spread,
 )
 
 WEAKENING_COVERAGE = 0.75
+QUESTIONS_NOT_COUNTED = "A question such as this one accuses nobody: honest runs that raise one are not counted there."
 
 
 def why(alert: Alert) -> list[str]:
     """What speaks for an alert, a sentence each.
 
-    A value that did no harm is an objection; beside other reasons it is not told as one of them.
+    A value that did no harm is an objection, and beside other reasons not told as one of them; nor is a difference
+    that the digits do not show.
     """
     helped = any(isinstance(fact, o.NotHarmfulOnAverage) for fact in alert.evidence_against)
-    speaking = [fact for fact in alert.evidence_for if not (helped and isinstance(fact, r.ValueInWindow))]
+    speaking = [
+        fact
+        for fact in alert.evidence_for
+        if not (helped and isinstance(fact, r.ValueInWindow)) and not _shows_no_difference(fact)
+    ]
     return sentences(speaking or alert.evidence_for, alert.client)
+
+
+def _shows_no_difference(fact: Reason) -> bool:
+    """Inside as outside, in the digits that are told: its channel speaks of what the others did meanwhile."""
+    if isinstance(fact, r.DirectionChanged):
+        return plain(fact.inside, 2) == plain(fact.outside, 2)
+    return isinstance(fact, r.SizeChanged | r.SpreadChanged) and _times(fact.ratio) == _times(1.0)
 
 
 def counter_evidence(alert: Alert) -> list[str]:
@@ -53,8 +69,10 @@ def counter_evidence(alert: Alert) -> list[str]:
 
 
 def context(alert: Alert) -> list[str]:
-    """What it rests on: how robust it is, how often honest runs alert."""
-    return sentences(alert.context, alert.client)
+    """What it rests on: how robust it is, how often honest runs accuse somebody; questions are not counted there."""
+    said = sentences(alert.context, alert.client)
+    counted = any(isinstance(fact, o.FalseAlarmRate) and fact.runs for fact in alert.context)
+    return [*said, QUESTIONS_NOT_COUNTED] if counted and not alert.accuses else said
 
 
 def verdict_reason(verdict: ClientVerdict) -> str:
@@ -82,20 +100,18 @@ def _reason(fact: Reason, client: str) -> str:
         case r.ValueInWindow():
             return _value(fact, client)
         case r.MarginLowered():
-            rest = "" if fact.outside is None else f", outside {signed(fact.outside, 2)}"
+            rest = "" if fact.outside is None else f", outside {_beside_interval(fact.outside, fact.inside, 2)}"
             return f"Its own step alone changes the mean margin by {interval(fact.inside, fact.half_width, 2)}{rest}."
         case r.StepWorse():
-            usual, half = signed(fact.usual), plain(fact.half_width, 3)
+            digits = max(3, digits_for(fact.own, fact.usual))
+            own, usual = signed(fact.own, digits), signed(fact.usual, digits)
             return (
-                f"Its own step alone changes the validation loss by {signed(fact.own)}, the usual other participant's "
-                f"by {usual} (their difference to within {half})."
+                f"Its own step alone changes the validation loss by {own}, the usual other participant's by {usual} "
+                f"(their difference to within {spread(fact.half_width, digits)})."
             )
         case r.ClassSuffers():
-            inside = interval(fact.inside, fact.half_width, 2)
-            return (
-                f"Its own step alone changes the margin of class {fact.class_index} by {inside}, "
-                f"outside {signed(fact.outside, 2)}."
-            )
+            inside, outside = interval(fact.inside, fact.half_width, 2), _beside_interval(fact.outside, fact.inside, 2)
+            return f"Its own step alone changes the margin of class {fact.class_index} by {inside}, outside {outside}."
         case r.DirectionChanged():
             to = "of its updates to its own others" if fact.channel == OWN_DIRECTION else "to the other participants"
             return f"The mean cosine {to} is {plain(fact.inside, 2)} inside, {plain(fact.outside, 2)} outside."
@@ -192,7 +208,8 @@ def _value(fact: r.ValueInWindow, client: str) -> str:
     amount = signed(-fact.mean_inside)
     if fact.half_width is not None:
         amount = interval(-fact.mean_inside, fact.half_width)
-    rest = "" if fact.mean_outside is None else f", outside {signed(-fact.mean_outside)} (first epochs left out)"
+    outside = None if fact.mean_outside is None else _beside_interval(-fact.mean_outside, fact.mean_inside)
+    rest = "" if outside is None else f", outside {outside} (first epochs left out)"
     verb = "is" if fact.harmful == 1 else "are"
     harmful = f"{fact.harmful} of {several(fact.computed, 'computed epoch')} {verb} harmful"
     return (
@@ -207,8 +224,8 @@ def _objection(fact: Objection, client: str) -> str:
             there = f"{fact.computed} of {several(fact.participated, 'participation')} there have a value"
             return f"Not computed: {epoch_list(fact.epochs, 6)}. {there}."
         case o.FewComputed():
-            number = f"Only {fact.computed}" if fact.computed else "None"
-            return f"{number} of its epochs there {'is' if fact.computed == 1 else 'are'} computed."
+            known = f"in only {several(fact.computed, 'epoch')}" if fact.computed else "in no epoch"
+            return f"Its value there is known {known}."
         case o.ValuesUnknown():
             return VALUES_UNKNOWN[fact.reason]
         case o.OthersMovedToo():
@@ -249,37 +266,7 @@ def _objection(fact: Objection, client: str) -> str:
         case o.StillGrowing():
             return "Provisional: the run was still growing. Read it again when it has ended."
         case _:
-            return _lookalike(fact)
-
-
-def _lookalike(
-    fact: o.LooksLikeLowQuality
-    | o.AskFirst
-    | o.OtherCausesLookTheSame
-    | o.OrdinaryCauses
-    | o.BrokenClientLooksTheSame
-    | o.SharedWorkLooksTheSame
-    | o.SourceUnknown,
-) -> str:
-    """What else looks like this."""
-    match fact:
-        case o.LooksLikeLowQuality():
-            return "A client whose data is of low quality looks the same; the log cannot tell the two apart."
-        case o.AskFirst():
-            return "An honest change of the client's data looks like this: ask before anything else."
-        case o.OtherCausesLookTheSame():
-            return "New data, a new label scheme or a broken pipeline look the same from outside."
-        case o.OrdinaryCauses():
-            causes = listing([CAUSES[c] for c in fact.causes], len(CAUSES))
-            return f"No clear harm was measured. Ordinary causes of such a change: {causes}. Ask before anything else."
-        case o.BrokenClientLooksTheSame():
-            return "A broken or restarted client that sends an old or empty result looks the same."
-        case o.SharedWorkLooksTheSame():
-            return "Sites that share their rows, a machine or the seed of their software look the same."
-        case o.SourceUnknown():
-            return "One of them may have been copied without knowing, and the log cannot tell which: ask them all."
-        case _:
-            assert_never(fact)
+            return lookalike(fact)
 
 
 def _rest(fact: o.Context | f.Quiet | f.Remark, client: str) -> str:
@@ -335,6 +322,11 @@ def others(clients: Others) -> str:
     if clients.names:
         return listing([named(name) for name in clients.names])
     return "another client" if clients.count == 1 else f"{clients.count} other clients"
+
+
+def _beside_interval(value: float, inside: float, digits: int = 3) -> str:
+    """A number in the digits of the one it is compared with."""
+    return signed(value, max(digits, digits_for(inside)))
 
 
 def _times(ratio: float) -> str:

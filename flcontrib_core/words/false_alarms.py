@@ -1,4 +1,4 @@
-"""How often honest runs alert, in words."""
+"""How often honest runs accuse somebody, in words."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from flcontrib_core.words.numbers import percent, window
 
 
 def false_alarm_sentence(rate: o.FalseAlarmRate) -> str:
-    """The honest-run rate of a threshold with its upper bound: '0 of 144 honest simulated runs alert …'."""
+    """The honest-run rate of a threshold with its upper bound: '0 of 144 honest simulated runs accuse …'."""
     if not rate.runs or rate.upper is None:
         return (
-            "How often honest runs alert at this setting is not known: the calibration holds no comparable honest runs."
+            "How often honest runs accuse a client at this setting is not known: the calibration holds no comparable "
+            "honest runs."
         )
     return f"{false_alarm_counts(rate)} ({false_alarm_runs(rate)})."
 
 
 def false_alarm_counts(rate: o.FalseAlarmRate) -> str:
-    """'0 of 144 honest simulated runs alert at this setting, at most 2.5% with 95% confidence'."""
+    """'0 of 144 honest simulated runs accuse a client at this setting, at most 2.5% with 95% confidence'.
+
+    A run counts where somebody is accused; changes that only ask are not among these.
+    """
     bound = "" if rate.upper is None else f", at most {percent(rate.upper)} with 95% confidence"
-    return f"{rate.alerting} of {rate.runs} honest simulated runs alert at this setting{bound}"
+    return f"{rate.alerting} of {rate.runs} honest simulated runs accuse a client at this setting{bound}"
 
 
 def false_alarm_runs(rate: o.FalseAlarmRate) -> str:

@@ -84,28 +84,32 @@ def stands_on(report: AuditReport) -> str | None:
 def headline(report: AuditReport, above: float | None = None, reviews: Reviews = NO_REVIEWS) -> str:
     """'2 of 8 clients changed during this run. Strongest: client-03, epochs 12–20, probability 0.99'.
 
-    Only alerts that accuse and were not dismissed are counted; what was dismissed is said beside it. ``above``: only
-    those with a larger score, where the reader asked for a stricter preset.
+    Only alerts that accuse and were not dismissed are counted; who else is to be asked, and what was dismissed, is
+    said beside it. ``above``: only alerts with a larger score, where the reader asked for a stricter preset.
     """
     alerts = alerts_above(report, above)
     clients = len(report.history.client_ids)
     standing = reviews.standing(alerts)
     accusing = [a for a in standing if a.accuses]
-    said = _accused(accusing, clients, reviews) if accusing else _nobody(standing, report, len(alerts))
+    said = _accused(standing, clients, reviews) if accusing else _nobody(standing, report, len(alerts))
     dismissed = len(alerts) - len(standing)
     after = f". {numbers.several(dismissed, 'alert')} dismissed" if dismissed and standing else ""
     return f"{in_doubt(report)}{so_far(report)}{said}{after}"
 
 
-def _accused(alerts: Sequence[Alert], clients: int, reviews: Reviews) -> str:
-    marked = len({a.client for a in alerts})
-    verb = "stands out" if marked == 1 else "stand out"
-    if all(a.verdict is VerdictKind.POISONING_WINDOW for a in alerts):
+def _accused(standing: Sequence[Alert], clients: int, reviews: Reviews) -> str:
+    alerts = [a for a in standing if a.accuses]
+    marked = {a.client for a in alerts}
+    asked = len({a.client for a in standing} - marked)
+    verb = "stands out" if len(marked) == 1 else "stand out"
+    if not asked and all(a.verdict is VerdictKind.POISONING_WINDOW for a in alerts):
         verb = "changed"
-    subject = f"{numbers.count(marked)} of {numbers.several(clients, 'client')}"
+    subject = f"{numbers.count(len(marked))} of {numbers.several(clients, 'client')}"
     state = reviews.state(alerts[0])
     decided = "" if state is AlertState.NEW else f", {state.value}"
-    return f"{subject} {verb} during this run. Strongest: {alert_line(alerts[0])}{decided}"
+    raises = "raises" if asked == 1 else "raise"
+    also = f". {numbers.several(asked, 'other')} {raises} a question, not an accusation" if asked else ""
+    return f"{subject} {verb} during this run. Strongest: {alert_line(alerts[0])}{decided}{also}"
 
 
 def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
@@ -156,7 +160,7 @@ def quiet_badge(report: AuditReport) -> str:
 
 
 def quiet_sentence(report: AuditReport) -> str:
-    """What can be said of everybody else, and how often honest runs alert at this setting where that is known."""
+    """What can be said of everybody else, and how often honest runs accuse somebody at this setting, where known."""
     detection = report.detection
     marked = {a.client for a in detection.alerts}
     rest = [c for c in detection.clients if c.client not in marked]
@@ -181,10 +185,11 @@ def shift_words(shift: float) -> str:
 
 
 def rate_lines(rates: Iterable[PresetRate]) -> list[str]:
-    """'Default: 17 of 832 honest simulated runs alert …', a line per preset."""
+    """'Default: 17 of 832 honest simulated runs accuse …', a line per preset."""
     with_runs = [r for r in rates if r.rate.runs]
     if not with_runs:
-        return ["How often honest runs alert is not known: the shipped calibration holds no comparable honest run."]
+        unknown = "the shipped calibration holds no comparable honest run"
+        return [f"How often honest runs accuse a client is not known: {unknown}."]
     return [f"{r.preset.capitalize()}: {false_alarm_counts(r.rate)} ({false_alarm_runs(r.rate)})." for r in with_runs]
 
 

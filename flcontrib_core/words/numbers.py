@@ -19,14 +19,16 @@ NO_VALUE = "–"
 
 
 ROUNDING = 1e-15
+SMALLEST_DECIMAL = 1e-5
+"""What is smaller is written with its power of ten."""
 
 
 def signed(value: float | None, digits: int = 3) -> str:
     """+0.078, −0.064, 0, or 'not computed'. A value too small for the digits is not called 0: it gets two of its own,
     unless it is what rounding leaves of a difference of numbers around one.
 
-    >>> signed(-0.0781), signed(0.0), signed(0.00004), signed(-3.7e-17), signed(None)
-    ('−0.078', '0', '+4.0e−05', '0', 'not computed')
+    >>> signed(-0.0781), signed(0.0), signed(0.00042), signed(-3.7e-17), signed(None)
+    ('−0.078', '0', '+0.00042', '0', 'not computed')
     """
     if value is None or value != value:
         return "not computed"
@@ -34,7 +36,8 @@ def signed(value: float | None, digits: int = 3) -> str:
         return "0"
     text = f"{abs(value):.{digits}f}"
     if float(text) == 0:
-        text = f"{abs(value):.1e}".replace("-", MINUS)
+        small = abs(value) < SMALLEST_DECIMAL
+        text = f"{abs(value):.1e}".replace("-", MINUS) if small else f"{abs(value):.{digits_for(value)}f}"
     return ("+" if value > 0 else MINUS) + text
 
 
@@ -55,11 +58,21 @@ def half_width(standard_error: float, digits: int = 3) -> str:
 def interval(value: float, half: float, digits: int = 3) -> str:
     """'−0.062 ± 0.011': a number with the half-width of its 95% interval, in as many digits as both need.
 
-    >>> interval(-0.0621, 0.0108), interval(-0.0621, 0.00004)
-    ('−0.062 ± 0.011', '−0.062 ± < 0.001')
+    >>> interval(-0.0621, 0.0108), interval(-0.0621, 0.00004), interval(-0.0016, 0.0003)
+    ('−0.062 ± 0.011', '−0.062 ± < 0.001', '−0.0016 ± 0.0003')
+    """
+    digits = max(digits, digits_for(value, half))
+    return f"{signed(value, digits)} ± {spread(half, digits)}"
+
+
+def spread(half: float, digits: int = 3) -> str:
+    """A half-width in so many digits; one that is smaller is not called 0.
+
+    >>> spread(0.0162), spread(0.0002)
+    ('0.016', '< 0.001')
     """
     text = f"{half:.{digits}f}"
-    return f"{signed(value, digits)} ± {text if float(text) > 0 or half == 0 else f'< {10**-digits:g}'}"
+    return text if float(text) > 0 or half == 0 else f"< {10**-digits:.{digits}f}"
 
 
 def probability(value: float | None) -> str:
@@ -128,12 +141,14 @@ def epoch_list(epochs: Sequence[int], most: int | None = None) -> str:
 
 
 def named(client: str) -> str:
-    """A client as words speak of it: one whose id has no letter would read as an amount, an epoch or a class.
+    """A client as words speak of it: an id without a letter would read as an amount, an epoch or a class, and one of
+    small letters alone as a word of the sentence.
 
-    >>> named("hospital-a"), named("11")
-    ('hospital-a', 'client 11')
+    >>> named("hospital-a"), named("Oslo"), named("11"), named("loss"), named("all others")
+    ('hospital-a', 'Oslo', 'client 11', 'client loss', 'client all others')
     """
-    return client if any(c.isalpha() for c in client) else f"client {client}"
+    reads_as_text = all(c.islower() or c == " " for c in client) or not any(c.isalpha() for c in client)
+    return f"client {client}" if reads_as_text else client
 
 
 def in_order(clients: Iterable[str]) -> list[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from flcontrib_core.detection import channels as c
 from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.detection.objections import NotBetterWithout, ValuesUnknown, WeighsTooLittle
+from flcontrib_core.detection.objections import FewComputed, NotBetterWithout, ValuesUnknown, WeighsTooLittle
 from flcontrib_core.detection.reasons import ValueInWindow
-from flcontrib_core.words.numbers import credited, percent, signed, span
+from flcontrib_core.words.numbers import credited, digits_for, percent, signed, span
 from flcontrib_core.words.verdicts import alert_title, strongest_channels, values_behind
 
 CHANNELS = {
     c.VALUE: "what the update was worth to the model, averaged over all groups of participants",
     c.MARGIN: "how the client's own step alone moves the model's certainty on the validation set",
-    c.WORST_CLASS: "the same for the class that suffers most",
+    c.WORST_CLASS: "how the client's own step alone moves the model's certainty on the class that suffers most",
     c.OWN_DIRECTION: "how far the update points where the client's other updates point",
     c.PEER_DIRECTION: "how far the update points where the other participants' updates point",
     c.SIZE: "the length of the update",
@@ -41,10 +41,15 @@ IN_THE_EXTRACT = (
 
 def manager_line(alert: Alert) -> str:
     """What happened, without a technical word; how sure that is."""
+    return f"{alert_title(alert)}. {meaning_line(alert)}"
+
+
+def meaning_line(alert: Alert) -> str:
+    """The same where the alert's title stands above it already."""
     sure = "This is a fact about the file, not an estimate."
     if alert.probability is not None:
         sure = f"How sure: {percent(min(alert.probability, 0.99))}{' or more' if alert.probability > 0.99 else ''}."
-    return f"{alert_title(alert)}. {_meaning(alert)} {sure}"
+    return f"{_meaning(alert)} {sure}"
 
 
 def _meaning(alert: Alert) -> str:
@@ -64,12 +69,20 @@ def _meaning(alert: Alert) -> str:
             return "It took part, and the shared model gained nothing from it."
         case VerdictKind.ACTS_TOGETHER:
             return "Its updates are too like those of others to be independent."
-        case _ if any(isinstance(fact, ValuesUnknown) for fact in alert.evidence_against):
-            return "Whether the shared model was harmed cannot be measured in this log; ask the client what changed."
-        case _ if any(isinstance(fact, WeighsTooLittle) for fact in alert.evidence_against):
-            return "Harm was measured, but too little speaks for it to name anybody; ask the client what changed."
         case _:
-            return "No harm to the shared model was measured; ask the client what changed."
+            return f"{_harm_of_a_question(alert)}; ask the client what changed."
+
+
+def _harm_of_a_question(alert: Alert) -> str:
+    """What is known of harm where nobody is accused: that it weighs too little, or cannot be known, is not none."""
+    against = alert.evidence_against
+    if any(isinstance(fact, WeighsTooLittle) for fact in against):
+        return "Harm was measured, but all that was measured weighs too little to accuse"
+    if any(isinstance(fact, ValuesUnknown) and not fact.reason.measurable for fact in against):
+        return "Whether the shared model was harmed cannot be measured in this log"
+    if any(isinstance(fact, FewComputed) and not fact.computed for fact in against):
+        return "No value was computed there that could show harm"
+    return "No harm to the shared model was measured"
 
 
 def engineer_line(alert: Alert) -> str:
@@ -78,8 +91,9 @@ def engineer_line(alert: Alert) -> str:
     value = alert.reason(ValueInWindow)
     if value is not None:
         name = credited(value.utility, value.lower_is_better)
-        outside = "" if value.mean_outside is None else f" against {signed(-value.mean_outside)} outside"
-        parts.append(f"{name} per epoch {signed(-value.mean_inside)} in {span(value.window)}{outside}")
+        digits = max(3, digits_for(value.mean_inside))
+        outside = "" if value.mean_outside is None else f" against {signed(-value.mean_outside, digits)} outside"
+        parts.append(f"{name} per epoch {signed(-value.mean_inside, digits)} in {span(value.window)}{outside}")
     speaking = strongest_channels(alert, most=3)
     if speaking:
         parts.append(f"strongest channels: {speaking}")

@@ -46,7 +46,7 @@ def test_stricter_preset_hides_weaker_alerts() -> None:
 def test_rates_of_presets_in_words() -> None:
     known = PresetRate("strict", 2.0, FalseAlarmRate(17, 832, 0.0325, (4, 16), False))
     assert rate_lines([known]) == [
-        "Strict: 17 of 832 honest simulated runs alert at this setting, at most 3.2% with 95% confidence "
+        "Strict: 17 of 832 honest simulated runs accuse a client at this setting, at most 3.2% with 95% confidence "
         "(4–16 clients, similar participation)."
     ]
     nothing = FalseAlarmRate(0, 0, None, None, False)

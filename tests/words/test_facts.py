@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.codec import pack, unpack
+from flcontrib_core.detection import objections as o
+from flcontrib_core.detection import reasons as r
 from flcontrib_core.detection.facts import FACTS, Fact, fact_from_json
+from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.detection.reasons import ExpertScore
 from flcontrib_core.reports.as_json import audit_json
 from flcontrib_core.tagged import Others
-from flcontrib_core.words import sentence
+from flcontrib_core.words import context, sentence, sentences, why
+from flcontrib_core.words.facts import QUESTIONS_NOT_COUNTED
 from tests.words.made_facts import examples, full_report
 
 THEM = ("another-one", "client-1", "notes")
@@ -106,3 +110,37 @@ def _texts(value: object) -> list[str]:
     if isinstance(value, list):
         return [text for inner in value for text in _texts(inner)]
     return [value] if isinstance(value, str) else []
+
+
+def test_a_change_that_the_digits_do_not_show_is_no_reason() -> None:
+    alert = next(a for a in full_report().detection.alerts if a.verdict is VerdictKind.BEHAVIOUR_CHANGED)
+    seen = (r.DirectionChanged("peer direction", 0.41, 0.62, 9.0), r.SizeChanged(1.7, 2.0))
+    unseen = (r.DirectionChanged("own direction", 0.641, 0.639, 3.0), r.SizeChanged(1.004, 2.0))
+    assert why(replace(alert, evidence_for=(*unseen, *seen))) == sentences(seen, alert.client)
+    assert why(replace(alert, evidence_for=unseen)), "an alert without a reason would not say what was seen"
+
+
+def test_small_numbers_are_told_in_as_many_digits_as_those_beside_them() -> None:
+    value = r.ValueInWindow((10, 22), "loss", True, 0.0016, -0.00042, 0.00028, 6, 6)
+    step = r.StepWorse(0.0041, -0.0031, 0.00004)
+    assert sentences([value, step], "client-26") == [
+        "client-26 contributed −0.0016 ± 0.0003 of loss reduction per epoch inside epochs 10–22, outside +0.0004 "
+        "(first epochs left out). 6 of 6 computed epochs are harmful.",
+        "Its own step alone changes the validation loss by +0.0041, the usual other participant's by −0.0031 "
+        "(their difference to within < 0.0001).",
+    ]
+
+
+def test_whoever_took_part_in_few_epochs_is_not_told_that_a_budget_left_them_out() -> None:
+    said = sentences([o.FewComputed(2), o.FewComputed(1), o.FewComputed(0)], "a")
+    told = ("in only 2 epochs", "in only 1 epoch", "in no epoch")
+    assert said == [f"Its value there is known {known}." for known in told]
+
+
+def test_honest_runs_are_counted_for_accusations_and_a_question_says_so() -> None:
+    alerts = full_report().detection.alerts
+    accusing, question = (next(a for a in alerts if a.accuses is accuses) for accuses in (True, False))
+    counted = "2 of 144 honest simulated runs accuse a client at this setting"
+    assert any(counted in line for line in context(accusing))
+    assert QUESTIONS_NOT_COUNTED not in context(accusing)
+    assert QUESTIONS_NOT_COUNTED in context(question)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, VerdictKind
+from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, Alert, VerdictKind
 from flcontrib_core.detection.objections import Objection, WeighsTooLittle
 from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import headline, quiet_badge, quiet_sentence, strongest_channels, values_behind
@@ -62,6 +62,21 @@ def test_harm_over_the_whole_run_is_said_and_accuses_nobody() -> None:
     changed = only(VerdictKind.BEHAVIOUR_CHANGED).detection.alerts[:1]
     both = replace(report, detection=replace(report.detection, alerts=(*report.detection.alerts, *changed)))
     assert headline(both).startswith(f"{said}; 1 more changed. Ask first about: ")
+
+
+def test_who_changed_without_being_accused_is_not_left_out_of_the_count() -> None:
+    report = full_report()
+    window = next(a for a in report.detection.alerts if a.verdict is VerdictKind.POISONING_WINDOW)
+    asked = next(a for a in report.detection.alerts if a.verdict is VerdictKind.BEHAVIOUR_CHANGED)
+
+    def with_alerts(*alerts: Alert) -> str:
+        return headline(replace(report, detection=replace(report.detection, alerts=alerts)))
+
+    assert with_alerts(window).startswith("1 of 18 clients changed during this run. Strongest")
+    both = with_alerts(window, asked)
+    assert both.startswith("1 of 18 clients stands out during this run. Strongest")
+    assert both.endswith(". 1 other raises a question, not an accusation")
+    assert with_alerts(window, replace(asked, client=window.client)) == with_alerts(window)
 
 
 def test_no_value_in_the_window_is_not_called_no_harm() -> None:

@@ -8,14 +8,30 @@ import pytest
 
 from flcontrib_core.detection.channels import CHANNEL_NAMES
 from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.detection.objections import NotBetterWithout, NotHarmfulOnAverage, ValuesUnknown, WeighsTooLittle
+from flcontrib_core.detection.objections import (
+    FewComputed,
+    NotBetterWithout,
+    NotHarmfulOnAverage,
+    OrdinaryCause,
+    OrdinaryCauses,
+    ValuesUnknown,
+    WeighsTooLittle,
+)
 from flcontrib_core.detection.reasons import ValueInWindow
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.reports.html import html_report
 from flcontrib_core.reports.page import policy, print_style
 from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.sections import Seal
-from flcontrib_core.words import channel_meaning, engineer_line, manager_line, why
+from flcontrib_core.words import (
+    alert_title,
+    channel_meaning,
+    counter_evidence,
+    engineer_line,
+    manager_line,
+    meaning_line,
+    why,
+)
 from flcontrib_core.words.facts import sentences
 from flcontrib_core.words.readers import IN_THE_REPORT, NOT_MEANT
 from tests.reports.test_html import Reader
@@ -30,15 +46,10 @@ def test_the_manager_s_line_needs_no_dictionary_and_accuses_nobody(alert: Alert)
     said = manager_line(alert)
     assert not [word for word in TECHNICAL if word.lower() in said.lower()]
     assert not [word for word in ("dishonest", "guilty", "malicious", "attacker") if word in said.lower()]
-    unknown = any(isinstance(f, ValuesUnknown) for f in alert.evidence_against)
+    kinds = (ValuesUnknown, WeighsTooLittle)
+    said_else = any(isinstance(f, kinds) for f in alert.evidence_against)
     measured = alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL or alert.accuses
-    assert ("No harm" in said) == (not measured and not unknown)
-
-
-def test_harm_that_weighs_too_little_is_not_called_none() -> None:
-    asked = next(a for a in ALERTS if a.verdict is VerdictKind.BEHAVIOUR_CHANGED)
-    said = manager_line(replace(asked, evidence_against=(WeighsTooLittle(-1.0, 0.5, ()),)))
-    assert "Harm was measured, but too little speaks for it" in said
+    assert ("No harm" in said) == (not measured and not said_else)
 
 
 def test_the_engineer_s_line_has_the_values_and_the_channels() -> None:
@@ -102,3 +113,30 @@ def test_where_harm_cannot_be_measured_nobody_is_told_that_none_was() -> None:
     unknown = manager_line(replace(changed, evidence_against=(ValuesUnknown(NoValues.NO_MODEL),)))
     assert "No harm" not in unknown
     assert "cannot be measured in this log" in unknown
+    asked = manager_line(replace(changed, evidence_against=(ValuesUnknown(NoValues.NOT_ASKED),)))
+    assert "No harm to the shared model was measured" in asked, "its own step was measured"
+
+
+def test_harm_that_weighs_too_little_is_not_called_none_in_any_sentence_of_the_alert() -> None:
+    changed = next(a for a in ALERTS if a.verdict is VerdictKind.BEHAVIOUR_CHANGED)
+    causes = OrdinaryCauses((OrdinaryCause.NEW_DATA,))
+    light = replace(changed, evidence_against=(causes, WeighsTooLittle(1.2, 1.7, ())))
+    said = " ".join([manager_line(light), *counter_evidence(light)])
+    assert "Harm was measured, but all that was measured weighs too little to accuse" in said
+    assert "No harm" not in said
+    assert "No clear harm" not in said
+
+
+def test_no_value_in_the_window_is_told_as_that() -> None:
+    changed = next(a for a in ALERTS if a.verdict is VerdictKind.BEHAVIOUR_CHANGED)
+    assert "No value was computed there" in manager_line(replace(changed, evidence_against=(FewComputed(0),)))
+    assert "No harm" in manager_line(replace(changed, evidence_against=(FewComputed(2),)))
+
+
+def test_the_line_under_a_title_does_not_repeat_it() -> None:
+    for alert in ALERTS:
+        assert manager_line(alert) == f"{alert_title(alert)}. {meaning_line(alert)}"
+
+
+def test_no_channel_is_explained_by_the_one_above_it() -> None:
+    assert not [name for name in CHANNEL_NAMES if channel_meaning(name).startswith("the same")]

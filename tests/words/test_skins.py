@@ -47,7 +47,7 @@ def said_of(alert: Alert) -> list[str]:
 
 def readers_of(alert: Alert) -> list[str]:
     """The line for who answers for the federation, and the one for who trains the model."""
-    return [visible(words.manager_line(alert)), visible(words.engineer_line(alert))]
+    return [visible(words.meaning_line(alert)), visible(words.engineer_line(alert))]
 
 
 def terminal(report: AuditReport, capsys: pytest.CaptureFixture[str]) -> str:
@@ -198,7 +198,7 @@ def test_a_decision_changes_every_skin_in_the_same_words(capsys: pytest.CaptureF
     said = words.headline(report, reviews=reviews)
     before = len({a.client for a in report.detection.alerts if a.accuses})
     assert said.startswith(f"{before - 1} of 18 clients")
-    assert said.endswith(", confirmed. 1 alert dismissed")
+    assert said.endswith(", confirmed. 4 others raise a question, not an accusation. 1 alert dismissed")
     print_audit(report, reviews)
     printed = capsys.readouterr().out
     record = Record("2026-11-17T13:00:00+00:00", "grace", "11:" + "ab" * 32, reviews)
