@@ -12,6 +12,7 @@ instead of cut at the far end.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -208,9 +209,15 @@ def _raw_channels(
         rows = np.where(took_part & np.isfinite(cells[epochs]), cells[epochs], np.nan)
         channels[name] = rows
         if np.isnan(rows).all():
-            needs_model = name in (MARGIN, WORST_CLASS)
-            unavailable[name] = Unavailable.NO_MODEL if needs_model else Unavailable.NOT_RECORDED
+            unavailable[name] = _why_empty(name, unavailable)
     return channels, unavailable
+
+
+def _why_empty(name: str, unavailable: Collection[str]) -> Unavailable:
+    """Why nothing was observed of this channel, those before it being looked at."""
+    if name == WORST_CLASS and MARGIN not in unavailable:
+        return Unavailable.NO_GROUPS
+    return Unavailable.NO_MODEL if name in (MARGIN, WORST_CLASS) else Unavailable.NOT_RECORDED
 
 
 def _class_scores(raw: RawChannels | None, epochs: IntArray, took_part: BoolArray) -> FloatArray:

@@ -71,6 +71,8 @@ class WindowNumbers:
     solo_loss: float | None
     """Mean change of the validation loss by the client's own step alone; None where it was not evaluated."""
     run_solo_loss: float
+    classes: bool
+    """Whether rows have classes"""
     """Median over the whole run of what any client's step alone does to the validation loss, in absolute terms."""
     solo_half_width: float | None
     solo_excess: float | None
@@ -124,7 +126,7 @@ class WindowNumbers:
         usual = self.solo_loss - excess
         if excess <= max(half, MATERIAL * abs(usual), NEXT_TO_NOTHING * self.run_solo_loss):
             return None
-        return StepWorse(self.solo_loss, usual, half)
+        return StepWorse(self.solo_loss, usual, half, self.classes)
 
     @property
     def harmful_once(self) -> bool:
@@ -211,7 +213,7 @@ def _solo(history: ContributionHistory, inside: BoolArray, client: int) -> dict[
             "mean_margin",
             "mean_margin_half_width",
         )
-        return {**dict.fromkeys(names), "run_solo_loss": 0.0}
+        return {**dict.fromkeys(names), "run_solo_loss": 0.0, "classes": True}
     beyond = (own - others_quantile(raw.solo_loss[inside], 0.5)[:, client])[seen]
     beyond = beyond[np.isfinite(beyond)]
     margins = raw.solo_margin[inside, client][seen]
@@ -221,6 +223,7 @@ def _solo(history: ContributionHistory, inside: BoolArray, client: int) -> dict[
         "solo_excess": float(beyond.mean()) if len(beyond) else None,
         "solo_excess_half_width": _half_width(beyond),
         "run_solo_loss": float(np.nanmedian(np.abs(raw.solo_loss))),
+        "classes": raw.has_classes,
         "mean_margin": float(margins.mean()),
         "mean_margin_half_width": _half_width(margins),
     }
@@ -255,7 +258,8 @@ def _margin(history: ContributionHistory, inside: BoolArray, outside: BoolArray,
     half = _half_width(within)
     if half is None or within.mean() + half >= 0:
         return None
-    return MarginLowered(float(within.mean()), float(beyond.mean()) if len(beyond) else None, half)
+    usual = float(beyond.mean()) if len(beyond) else None
+    return MarginLowered(float(within.mean()), usual, half, history.channels.has_classes)
 
 
 def _worst_class(

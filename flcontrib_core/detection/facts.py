@@ -55,6 +55,8 @@ class Unavailable(StrEnum):
     NO_VALUES = "no-values"
     NO_UPDATES = "no-updates"
     NO_MODEL = "no-model"
+    NO_GROUPS = "no-groups"
+    """what is measured knows neither classes nor groups of rows"""
     NOT_RECORDED = "not-recorded"
     NO_PEERS = "no-peers"
     LEFT_OUT = "left-out"

@@ -43,6 +43,8 @@ class MarginLowered(Tagged, tag="margin-lowered"):
     inside: float
     outside: float | None
     half_width: float
+    classes: bool = True
+    """Whether rows have classes; else the loss of the rows, or the first metric, stands for the margin, turned."""
 
 
 class StepWorse(Tagged, tag="step-worse"):
@@ -52,6 +54,8 @@ class StepWorse(Tagged, tag="step-worse"):
     usual: float
     half_width: float
     """of the 95 % interval of their difference"""
+    classes: bool = True
+    """Whether rows have classes; else the first metric may stand for the loss, turned so that a rise is harm."""
 
 
 class ClassSuffers(Tagged, tag="class-suffers"):

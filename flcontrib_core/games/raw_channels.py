@@ -47,3 +47,8 @@ class RawChannels:
     """Largest cosine to another participant's update of the same epoch. None = not recorded."""
     twin_of: IntArray | None = None
     """(T + 1, clients) 1 + position of that participant, 0 = none. None = not recorded."""
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether rows have classes; else their loss, or the first metric, stands for loss and margin."""
+        return bool(self.solo_class_margin.shape[2])

@@ -30,6 +30,7 @@ UNAVAILABLE = {
     Unavailable.NO_VALUES: "no epoch of this run has computed values",
     Unavailable.NO_UPDATES: "it needs the clients' updates, and a table of contributions has none",
     Unavailable.NO_MODEL: "it needs a model and a validation set",
+    Unavailable.NO_GROUPS: "what is measured here knows neither classes nor groups of rows",
     Unavailable.NOT_RECORDED: "it was not recorded in this run",
     Unavailable.NO_PEERS: "no epoch after the second has two participants with this observation",
     Unavailable.LEFT_OUT: "it was left out to test a finding",

@@ -38,6 +38,7 @@ from flcontrib_core.words.numbers import (
 )
 
 WEAKENING_COVERAGE = 0.75
+_WITHOUT_CLASSES = "the model on the validation rows (by their loss, or by the first metric where there is none)"
 QUESTIONS_NOT_COUNTED = "A question such as this one accuses nobody: honest runs that raise one are not counted there."
 
 
@@ -100,13 +101,18 @@ def _reason(fact: Reason, client: str) -> str:
         case r.ValueInWindow():
             return _value(fact, client)
         case r.MarginLowered():
-            rest = "" if fact.outside is None else f", outside {_beside_interval(fact.outside, fact.inside, 2)}"
-            return f"Its own step alone changes the mean margin by {interval(fact.inside, fact.half_width, 2)}{rest}."
+            # Without classes harm stands there with the other sign, and is told as harm.
+            sign, what = (1, "changes the mean margin") if fact.classes else (-1, f"worsens {_WITHOUT_CLASSES}")
+            inside = interval(sign * fact.inside, fact.half_width, 2)
+            usual = sign * (fact.outside or 0.0)
+            rest = "" if fact.outside is None else f", outside {_beside_interval(usual, fact.inside, 2)}"
+            return f"Its own step alone {what} by {inside}{rest}."
         case r.StepWorse():
             digits = max(3, digits_for(fact.own, fact.usual))
             own, usual = signed(fact.own, digits), signed(fact.usual, digits)
+            what = "changes the validation loss" if fact.classes else f"worsens {_WITHOUT_CLASSES}"
             return (
-                f"Its own step alone changes the validation loss by {own}, the usual other participant's by {usual} "
+                f"Its own step alone {what} by {own}, the usual other participant's by {usual} "
                 f"(their difference to within {spread(fact.half_width, digits)})."
             )
         case r.ClassSuffers():

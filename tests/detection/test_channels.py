@@ -14,6 +14,7 @@ from flcontrib_core.detection.channels import (
     OWN_DIRECTION,
     SIZE,
     VALUE,
+    WORST_CLASS,
     others_quantile,
     standardise,
 )
@@ -100,6 +101,14 @@ def test_a_run_without_a_model_has_no_margin() -> None:
     nothing = np.full_like(history.channels.solo_margin, np.nan)
     blind = replace(history.channels, solo_margin=nothing, solo_worst_class=nothing)
     assert standardise(replace(history, channels=blind)).unavailable[MARGIN] is Unavailable.NO_MODEL
+
+
+def test_a_task_without_classes_or_groups_says_that_and_not_that_the_model_is_missing() -> None:
+    history = made_history()
+    assert history.channels is not None
+    nothing = np.full_like(history.channels.solo_worst_class, np.nan)
+    ungrouped = replace(history, channels=replace(history.channels, solo_worst_class=nothing))
+    assert standardise(ungrouped).unavailable == {WORST_CLASS: Unavailable.NO_GROUPS}
 
 
 def test_accuracy_is_turned_so_that_harm_is_up() -> None:

@@ -131,6 +131,16 @@ def test_small_numbers_are_told_in_as_many_digits_as_those_beside_them() -> None
     ]
 
 
+def test_without_classes_a_step_is_told_by_what_it_worsens() -> None:
+    model = "the model on the validation rows (by their loss, or by the first metric where there is none)"
+    margin, step = r.MarginLowered(-0.52, 0.19, 0.08, classes=False), r.StepWorse(0.41, -0.02, 0.11, classes=False)
+    assert sentences([margin, step], "a") == [
+        f"Its own step alone worsens {model} by +0.52 ± 0.08, outside −0.19.",
+        f"Its own step alone worsens {model} by +0.410, the usual other participant's by −0.020 "
+        "(their difference to within 0.110).",
+    ]
+
+
 def test_whoever_took_part_in_few_epochs_is_not_told_that_a_budget_left_them_out() -> None:
     said = sentences([o.FewComputed(2), o.FewComputed(1), o.FewComputed(0)], "a")
     told = ("in only 2 epochs", "in only 1 epoch", "in no epoch")
