@@ -33,6 +33,10 @@ SPREAD = "spread"
 ECHO = "echo"
 CHANNEL_NAMES = (VALUE, MARGIN, WORST_CLASS, OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD, ECHO)
 
+_OF_UPDATES = frozenset((OWN_DIRECTION, PEER_DIRECTION, SIZE, SPREAD, ECHO))
+_ROUNDING = 1e-5
+"""Cells of a channel that differ by no more are the same number."""
+
 SKIPPED_FIRST_EPOCHS = 2
 """The first steps of a training are unlike all others, for every client."""
 MAD_TO_DEVIATION = 1.4826
@@ -166,6 +170,10 @@ def standardise(history: ContributionHistory, utility: str | None = None) -> Cha
             size_deviation = scaled.deviation
         if np.isnan(scores[c]).all():
             unavailable[channel] = Unavailable.NO_PEERS
+        elif channel in _OF_UPDATES and np.nanmax(cells) - np.nanmin(cells) <= _ROUNDING:
+            # No change could have been seen, so that none was seen must not speak for anybody.
+            unavailable[channel] = Unavailable.CONSTANT
+            scores[c], levels[c], extra[c] = np.nan, np.nan, 0.0
     return Channels(
         history.client_ids,
         epochs,

@@ -17,6 +17,7 @@ from flcontrib_core.detection.channels import (
     others_quantile,
     value_utility,
 )
+from flcontrib_core.detection.facts import Unavailable
 from flcontrib_core.detection.reasons import ClassSuffers, MarginLowered, StepWorse, Window
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.remarks import NoValues
@@ -71,9 +72,9 @@ class WindowNumbers:
     solo_loss: float | None
     """Mean change of the validation loss by the client's own step alone; None where it was not evaluated."""
     run_solo_loss: float
-    classes: bool
-    """Whether rows have classes"""
     """Median over the whole run of what any client's step alone does to the validation loss, in absolute terms."""
+    classes: bool
+    """Whether rows have classes; else the first metric may stand for the loss, and for the margin."""
     solo_half_width: float | None
     solo_excess: float | None
     """Mean over the window of what its own step does to the loss beyond the usual other participant's."""
@@ -183,7 +184,7 @@ def window_numbers(
         touches_start=bool(window[0] <= channels.epochs[min(SKIPPED_FIRST_EPOCHS, len(channels.epochs) - 1)]),
         touches_end=bool(window[1] >= channels.epochs[-1]),
         better_without=_better_without(history, utility, inside, client),
-        movements=_movements(history, inside, outside, client),
+        movements=_movements(history, channels, inside, outside, client),
         validation_rows=None if history.channels is None else history.channels.validation_rows or None,
         without_values=history.without_values,
         usual_value=_usual_value(history, utility, inside, client),
@@ -288,7 +289,7 @@ def _better_without(history: ContributionHistory, utility: str, inside: BoolArra
 
 
 def _movements(
-    history: ContributionHistory, inside: BoolArray, outside: BoolArray, client: int
+    history: ContributionHistory, channels: Channels, inside: BoolArray, outside: BoolArray, client: int
 ) -> dict[str, tuple[float, float]]:
     raw = history.channels
     if raw is None:
@@ -301,6 +302,8 @@ def _movements(
     }
     means = {}
     for name, cells in observed.items():
+        if channels.unavailable.get(name) is Unavailable.CONSTANT:
+            continue
         within, beyond = _finite(cells, inside, outside, client)
         if len(within) and len(beyond):
             means[name] = float(within.mean()), float(beyond.mean())

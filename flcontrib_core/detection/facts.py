@@ -58,6 +58,8 @@ class Unavailable(StrEnum):
     NO_GROUPS = "no-groups"
     """what is measured knows neither classes nor groups of rows"""
     NOT_RECORDED = "not-recorded"
+    CONSTANT = "constant"
+    """the same for everybody all the time, as where updates have one form by construction"""
     NO_PEERS = "no-peers"
     LEFT_OUT = "left-out"
     """on purpose, to test a finding"""

@@ -32,6 +32,7 @@ UNAVAILABLE = {
     Unavailable.NO_MODEL: "it needs a model and a validation set",
     Unavailable.NO_GROUPS: "what is measured here knows neither classes nor groups of rows",
     Unavailable.NOT_RECORDED: "it was not recorded in this run",
+    Unavailable.CONSTANT: "it is the same for everybody in every epoch, and so tells nobody apart",
     Unavailable.NO_PEERS: "no epoch after the second has two participants with this observation",
     Unavailable.LEFT_OUT: "it was left out to test a finding",
 }

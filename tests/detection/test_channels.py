@@ -12,6 +12,7 @@ from flcontrib_core.detection.channels import (
     CLIP,
     MARGIN,
     OWN_DIRECTION,
+    PEER_DIRECTION,
     SIZE,
     VALUE,
     WORST_CLASS,
@@ -109,6 +110,16 @@ def test_a_task_without_classes_or_groups_says_that_and_not_that_the_model_is_mi
     nothing = np.full_like(history.channels.solo_worst_class, np.nan)
     ungrouped = replace(history, channels=replace(history.channels, solo_worst_class=nothing))
     assert standardise(ungrouped).unavailable == {WORST_CLASS: Unavailable.NO_GROUPS}
+
+
+def test_what_is_the_same_for_everybody_all_the_time_tells_nobody_apart() -> None:
+    """Bagged trees: each update puts one tree in, so all have one length and no direction in common."""
+    history = made_history()
+    assert history.channels is not None
+    ones = np.where(history.participated, 1.0, np.nan)
+    channels = standardise(replace(history, channels=replace(history.channels, norm=ones, peer_cosine=0.0 * ones)))
+    assert channels.unavailable == dict.fromkeys((PEER_DIRECTION, SIZE), Unavailable.CONSTANT)
+    assert np.isnan(channels.of(SIZE)).all()
 
 
 def test_accuracy_is_turned_so_that_harm_is_up() -> None:
