@@ -54,6 +54,8 @@ class Adapters(nn.Module):
         self.down = nn.ModuleList(nn.Linear(width, rank, bias=False) for _ in range(layers))
         self.up = nn.ModuleList(nn.Linear(rank, width, bias=False) for _ in range(layers))
         self.head = nn.Linear(width, 4)
+        for layer in (self.first, *self.base):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # a body whose signal reaches the head
         for step in self.up.parameters():
             nn.init.zeros_(step)
 
@@ -137,7 +139,7 @@ CASES: dict[str, Case] = {
     "ResNet with BatchNorm": Case(ResNet, images, F.cross_entropy, lambda y: (y + 1) % 5, rate=0.1),
     "U-Net, Dice": Case(UNet, discs, F.cross_entropy, lambda y: 1 - y, "segmentation", 0.05, 16),
     "LoRA on 20 million frozen": Case(
-        Adapters, table(4, 32), F.cross_entropy, lambda y: (y + 1) % 4, rate=0.02, rows=24,
+        Adapters, table(4, 32), F.cross_entropy, lambda y: (y + 1) % 4, rate=0.002, rows=24,
         trained=lambda name: name.startswith(("down", "up", "head")),
     ),
 }  # fmt: skip

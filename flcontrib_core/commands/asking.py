@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flcontrib_core.commands.assessing import JSON, RUN, open_run
-from flcontrib_core.commands.keeping import keep_asked
+from flcontrib_core.commands.keeping import keep_asked, keep_in_workspace
 from flcontrib_core.commands.printing import print_json, say, table
 from flcontrib_core.errors import SettingsError
 
@@ -108,12 +108,11 @@ def tell(run: Path, work: Path, out: Path | None, report: Path | None, workspace
     keep_asked(run, progress, {"workspace": workspace})
     if progress.history is not None:
         _write(log, progress.history, out, report)
+        _keep(run, log, progress.history, {"workspace": workspace})
     _show(progress, as_json)
 
 
 def _write(log: Any, history: Any, out: Path | None, report: Path | None) -> None:
-    from flcontrib_core.auditing import AuditSettings, report_on
-    from flcontrib_core.history.settings import AssessSettings
     from flcontrib_core.reports.tables import write_history_tables
     from flcontrib_core.reports.twin import write_report
     from flcontrib_core.vocabulary import FillPolicy
@@ -122,6 +121,19 @@ def _write(log: Any, history: Any, out: Path | None, report: Path | None) -> Non
         for path in write_history_tables(history, out, FillPolicy.EQUAL, log.warnings):
             click.echo(f"wrote {path}", err=True)
     if report is not None:
-        settings = AuditSettings(AssessSettings(utilities=history.utilities))
-        for path in write_report(report_on(log, history, settings, {"executor": "answers from elsewhere"}), report):
+        for path in write_report(_report_on(log, history), report):
             click.echo(f"wrote {path}", err=True)
+
+
+def _keep(run: Path, log: Any, history: Any, options: dict[str, Any]) -> None:
+    """The audit of these values, kept where a workspace was named: its pages show it as any other result."""
+    if options["workspace"]:
+        keep_in_workspace(run, _report_on(log, history), options)
+
+
+def _report_on(log: Any, history: Any) -> Any:
+    from flcontrib_core.auditing import AuditSettings, report_on
+    from flcontrib_core.history.settings import AssessSettings
+
+    settings = AuditSettings(AssessSettings(utilities=history.utilities))
+    return report_on(log, history, settings, {"executor": "answers from elsewhere"})

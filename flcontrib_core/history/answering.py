@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.history.answer_files import Question, WorkFolder
 from flcontrib_core.history.trajectory import WalkStep, walk
-from flcontrib_core.history.voting import cast_votes, register_voter
+from flcontrib_core.history.voting import KEPT_EVERY, cast_votes, register_voter
 from flcontrib_core.runs.encoding import split_flat
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import Float32Array
@@ -22,23 +22,30 @@ Evaluate = Callable[[dict[str, Any]], Mapping[str, float]]
 """A sub-model's parameters by name -> its metrics"""
 
 
-def answer_with(run: RunLog, folder: Path, evaluate: Evaluate) -> int:
+def answer_with(run: RunLog, folder: Path, evaluate: Evaluate, epochs: Container[int] | None = None) -> int:
     """Answers every open question with a function of a sub-model's parameters by name; how many there were.
 
     What anything else that answers has to do too: F(t−1) + Σ w · Δ for the weights of each line (the stored global
     model for a line with ``"of": "global"``), evaluate it, and write the metrics into ``answer``.
+
+    ``epochs``: only the questions of these, so that several processes, or the tasks of an array job, share the work
+    without writing into one file: ``epochs=range(1 + task, 1 + run.epoch_count, tasks)``. A kill loses the last few
+    answers at most.
     """
     work = WorkFolder(folder)
     metrics, _ = work.metrics(run.digest)
     count = 0
     for step in walk(run):
+        if epochs is not None and step.record.epoch not in epochs:
+            continue
         questions = work.questions(step.record.epoch, tuple(metrics))
-        for position, question in enumerate(questions):
-            if question.answer is None:
-                told = evaluate(_sub_model(run, step, question))
-                questions[position] = replace(question, answer={name: float(told[name]) for name in metrics})
-                count += 1
-        work.write(step.record.epoch, questions)
+        unanswered = [position for position, question in enumerate(questions) if question.answer is None]
+        for done, position in enumerate(unanswered, start=1):
+            told = evaluate(_sub_model(run, step, questions[position]))
+            questions[position] = replace(questions[position], answer={name: float(told[name]) for name in metrics})
+            if done % KEPT_EVERY == 0 or done == len(unanswered):
+                work.write(step.record.epoch, questions)
+        count += len(unanswered)
     return count
 
 

@@ -43,7 +43,7 @@ RELATED, PER_QUESTIONS = 64, 8
 """A voter is compared with mixtures of at most so many others, those closest to it in either direction: one for every
 eight questions, as with few questions mixtures of many would explain anything, and its opposite."""
 KEPT_EVERY = 8
-"""Answers after which a voter's file is written."""
+"""Answers after which they are written down."""
 FEWEST_VOTERS = 4
 """With fewer nobody can say which of them stands apart."""
 

@@ -16,6 +16,9 @@ CHEAP = ("scikit-learn's logistic regression",)
 )
 def test_the_attacker_is_found(tmp_path: Path, name: str) -> None:
     report = audited(name, tmp_path)
+    assert not [w for w in report.warnings if w.code == "W_NO_LEARNING"], (
+        "a federation that learns nothing shows nothing"
+    )
     accused = [alert for alert in report.detection.alerts if alert.accuses]
     assert [alert.client for alert in accused] == [f"site-{ATTACKER}"]
     first, last = accused[0].window

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,8 +25,8 @@ from flcontrib_core.runs import RunLog
 Evaluate = Callable[[dict[str, np.ndarray]], Mapping[str, float]]
 
 
-def simulated(folder: Path, clients: int) -> tuple[RunLog, Evaluate]:
-    fl.simulate(fl.SimulationSettings(clients=clients, epochs=3, hidden=(5,), seed=clients), folder / "run.flrun")
+def simulated(folder: Path, clients: int, epochs: int = 3) -> tuple[RunLog, Evaluate]:
+    fl.simulate(fl.SimulationSettings(clients=clients, epochs=epochs, hidden=(5,), seed=clients), folder / "run.flrun")
     run = fl.read_run_log(folder / "run.flrun")
     assert isinstance(run, RunLog)
     inner = evaluator_for(run, ("loss", "accuracy"))
@@ -58,6 +61,36 @@ def test_the_values_are_those_of_the_direct_way(tmp_path: Path, clients: int) ->
     again = tell(run, work)
     assert again.history is not None
     assert np.array_equal(again.history.values, told.history.values)
+
+
+def test_two_processes_share_the_work_and_go_on_where_they_were_killed(tmp_path: Path) -> None:
+    run, evaluate = simulated(tmp_path, 4, epochs=4)
+    work = tmp_path / "work"
+    ask(run, work)
+
+    def answer(share: int, most: int) -> None:
+        left = iter(range(most))
+
+        def mortal(state: dict[str, np.ndarray]) -> Mapping[str, float]:
+            if next(left, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return evaluate(state)
+
+        answer_with(run, work, mortal, epochs=range(1 + share, 1 + run.epoch_count, 2))
+
+    fork, told = multiprocessing.get_context("fork"), tell(run, work)
+    for most, ended in ((9, -signal.SIGKILL), (100, 0), (100, 0)):
+        processes = [fork.Process(target=answer, args=(share, most)) for share in (0, 1)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        assert [process.exitcode for process in processes] == [ended] * 2
+        told = tell(run, work)
+        assert all(epoch.answered >= 6 for epoch in told.epochs[:2]), "what was answered before a kill is there"
+    assert told.history is not None
+    direct = fl.assess(run, estimator=fitting_estimator(4))
+    np.testing.assert_allclose(told.history.values, direct.values, atol=1e-6)
 
 
 def test_asking_again_changes_nothing_and_lost_lines_are_asked_again(tmp_path: Path) -> None:
@@ -148,16 +181,18 @@ def test_answers_belong_to_their_run(tmp_path: Path) -> None:
 
 def test_the_commands_end_in_values_and_a_report(tmp_path: Path) -> None:
     run, evaluate = simulated(tmp_path, 4)
-    path, work = str(tmp_path / "run.flrun"), str(tmp_path / "work")
+    path, work, kept = str(tmp_path / "run.flrun"), str(tmp_path / "work"), str(tmp_path / "kept")
     asked = CliRunner().invoke(flcontrib, ["ask", path, "-o", work, "--json"])
     assert asked.exit_code == 0, asked.output
     assert json.loads(asked.stdout)["complete"] is False
     while True:
         answer_with(run, Path(work), evaluate)
-        options = ["-o", str(tmp_path / "values"), "--report", str(tmp_path / "report.html"), "--json"]
-        told = CliRunner().invoke(flcontrib, ["tell", path, work, *options])
+        options = ["-o", str(tmp_path / "values"), "--report", str(tmp_path / "report.html"), "--workspace", kept]
+        told = CliRunner().invoke(flcontrib, ["tell", path, work, *options, "--json"])
         assert told.exit_code == 0, told.output
         if json.loads(told.stdout)["complete"]:
             break
     assert (tmp_path / "report.html").stat().st_size > 10_000
     assert list((tmp_path / "values").iterdir())
+    with fl.Workspace(kept) as workspace:
+        assert workspace.latest_result(run.digest, "audit") is not None, "the dashboard shows these values"
