@@ -10,7 +10,7 @@ no start as processes do, and gain as much where the work is linear algebra.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
 
 _spare: ContextVar[int] = ContextVar("spare", default=1)
 
@@ -52,6 +53,11 @@ def lent_threads() -> int:
     return _spare.get()
 
 
+def slices(count: int, width: int) -> list[slice]:
+    """``count`` things cut into slices of ``width``; the last may be shorter."""
+    return [slice(start, min(start + width, count)) for start in range(0, count, width)]
+
+
 def side_by_side(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
     """Each piece once. How the work is cut must not depend on the number of threads, or its last bits would."""
     threads = _spare.get()
@@ -62,3 +68,10 @@ def side_by_side(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, pieces):
             pass
+
+
+def in_order(work: Callable[[Piece], Answer], pieces: Sequence[Piece]) -> list[Answer]:
+    """What ``work`` makes of each piece, found side by side; who adds the answers up does it in this order."""
+    answers: dict[int, Answer] = {}
+    side_by_side(lambda at: answers.update({at: work(pieces[at])}), range(len(pieces)))
+    return [answers[at] for at in range(len(pieces))]

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from flcontrib_core.blas import side_by_side, slices
 from flcontrib_core.shapley.logit_link import LogitLink
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.vocabulary import (
@@ -84,9 +85,11 @@ class LogitView:
         """What the game reads from the logits, a cache's worth of them at a time."""
         step = max(1, _CELLS_IN_CACHE // outputs.shape[1])
         values = np.empty((len(outputs), len(self._oracle.utilities)))
-        for start in range(0, len(outputs), step):
-            some = slice(start, start + step)
+
+        def fill(some: slice) -> None:
             values[some] = self._game.utilities_of_logits(self._link.logits(outputs[some]))
+
+        side_by_side(fill, slices(len(outputs), step))
         return values
 
 

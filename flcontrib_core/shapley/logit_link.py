@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.blas import side_by_side, slices
 from flcontrib_core.vocabulary import Float32Array, FloatArray, LogitTensor
 
 _STEEPEST = 40.0
 """sinh(40) is 1e17: beyond it nothing is predicted."""
+_AT_ONCE = 16
+"""Coalitions that are put on the scale at a time"""
 
 
 def _centred(logits: LogitTensor) -> Float32Array:
@@ -45,8 +48,15 @@ class LogitLink:
 
     def outputs(self, logits: LogitTensor) -> FloatArray:
         """(coalitions, rows, classes) -> (coalitions, columns), float64; class by class, as logits are read."""
-        centred = _centred(logits).transpose(0, 2, 1).astype(np.float64, order="C")
-        return np.arcsinh(centred.reshape(len(logits), -1) / self.scale)
+        outputs = np.empty((len(logits), self.classes if self.classes != 2 else 1, logits.shape[1]))
+
+        def fill(some: slice) -> None:
+            outputs[some] = _centred(logits[some]).transpose(0, 2, 1)
+            outputs[some] /= self.scale
+            np.arcsinh(outputs[some], out=outputs[some])
+
+        side_by_side(fill, slices(len(logits), _AT_ONCE))
+        return outputs.reshape(len(logits), -1)
 
     def logits(self, outputs: Float32Array | FloatArray) -> LogitTensor:
         """(coalitions, columns) -> centred logits (coalitions, rows, classes), float32."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
+from flcontrib_core.blas import in_order, side_by_side
 from flcontrib_core.shapley.coalitions import coalitions_of_size
 from flcontrib_core.shapley.oracle import coalition_keys
 from flcontrib_core.shapley.simplex_features import SimplexFeatures
@@ -118,11 +118,14 @@ class ShapleySample:
         coalitions = np.concatenate(more)
         values = self._predict(coalitions)
         bounds = np.cumsum([0, *(len(some) for some in more)]).tolist()
-        for stratum, (start, stop) in enumerate(pairwise(bounds)):
-            if start < stop:
-                some = slice(start, stop)
+
+        def join(stratum: int) -> None:
+            some = slice(bounds[stratum], bounds[stratum + 1])
+            if some.start < some.stop:
                 features = self._features.values(self._weights(coalitions[some]))
                 self._strata[stratum] = self._strata[stratum].joined(_Drawn(coalitions[some], values[some], features))
+
+        side_by_side(join, range(len(more)))
 
     def _further(self, size: int, planned: int) -> CoalitionMatrix:
         """What to ask about next of one size. A size that is taken whole keeps what it has, each coalition once."""
@@ -140,20 +143,26 @@ class ShapleySample:
         """(players, utilities) values and their sampling errors. Efficient to rounding: values sum to predict(N)."""
         players = self.players
         # What all coalitions of a size share cancels between members and others: every stratum is centred.
-        strata = [drawn.centred() for drawn in self._strata]
+        strata = in_order(_Drawn.centred, self._strata)
         coefficients = _least_squares(strata, players)
-        estimate = self._of_features.T @ coefficients
-        variance = np.zeros_like(estimate)
-        for size, drawn in enumerate(strata, start=1):
+
+        def left_over(drawn: _Drawn) -> tuple[PlayerByUtility, PlayerByUtility]:
+            """What the features leave of one size, and its variance."""
             left = drawn.values - drawn.features @ coefficients
             count = len(drawn.coalitions)
             with_player = drawn.coalitions.sum(axis=0)[:, None]
             without = count - with_player
             held = drawn.coalitions.T.astype(np.float64) @ left
-            estimate += (held / with_player - (left.sum(axis=0) - held) / without) / players
-            share_unseen = 1.0 - count / math.comb(players, size)
+            share_unseen = 1.0 - count / math.comb(players, int(drawn.coalitions[0].sum()))
             spread = (left**2).mean(axis=0) * share_unseen
-            variance += spread * (1 / with_player + 1 / without) / players**2
+            mean = (held / with_player - (left.sum(axis=0) - held) / without) / players
+            return mean, spread * (1 / with_player + 1 / without) / players**2
+
+        estimate = self._of_features.T @ coefficients
+        variance = np.zeros_like(estimate)
+        for mean, uncertain in in_order(left_over, strata):
+            estimate += mean
+            variance += uncertain
         estimate += (self._whole - estimate.sum(axis=0)) / players
         return estimate, np.sqrt(variance)
 
@@ -204,12 +213,17 @@ def sampled_shapley(
 def _least_squares(strata: list[_Drawn], players: int) -> FloatArray:
     """(features, utilities) coefficients by normal equations with a trace of ridge: features may be collinear."""
     count, utilities = strata[0].features.shape[1], strata[0].values.shape[1]
-    normal, target, rows = np.zeros((count, count)), np.zeros((count, utilities)), 0
-    for size, drawn in enumerate(strata, start=1):
+    normal, target = np.zeros((count, count)), np.zeros((count, utilities))
+    rows = sum(len(drawn.coalitions) for drawn in strata)
+
+    def products(drawn: _Drawn) -> tuple[FloatArray, FloatArray]:
+        size = int(drawn.coalitions[0].sum())
         weight = (1 / size + 1 / (players - size)) / len(drawn.coalitions)
-        normal += weight * (drawn.features.T @ drawn.features)
-        target += weight * (drawn.features.T @ drawn.values)
-        rows += len(drawn.coalitions)
+        return weight * (drawn.features.T @ drawn.features), weight * (drawn.features.T @ drawn.values)
+
+    for of_features, of_values in in_order(products, strata):
+        normal += of_features
+        target += of_values
     scale = np.sqrt(np.diag(normal) / rows)
     scale[scale == 0] = 1.0
     normal /= np.outer(scale, scale)

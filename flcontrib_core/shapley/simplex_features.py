@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flcontrib_core.blas import side_by_side
 from flcontrib_core.vocabulary import CoalitionWeights, FloatArray
 
 _STEP = 0.3
@@ -161,13 +162,17 @@ class AdaptiveFeatures:
         values = np.empty((directions.shape[1], len(self.shares)))
         outside = at.second[:, None] * at.slope
         change = at.second[:, None] * at.member_slope - outside
-        for row, b in enumerate(directions.T):
+
+        def fill(row: int) -> None:
+            b = directions[:, row]
             pulled = at.ratio * b
             alone = at.ratio * (b**2 * self.shares)
             sums = pulled.sum(axis=1, keepdims=True)
             holding = alone + 2.0 * pulled * (sums - pulled)  # the terms that need player k
             total = alone.sum(axis=1) + sums[:, 0] ** 2 - (pulled**2).sum(axis=1)
             values[row] = total @ outside + np.einsum("tk,tk->k", change, holding)
+
+        side_by_side(fill, range(len(values)))
         return values
 
 

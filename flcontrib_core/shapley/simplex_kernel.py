@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from flcontrib_core.blas import side_by_side
+from flcontrib_core.blas import side_by_side, slices
 from flcontrib_core.vocabulary import BoolArray, CoalitionWeights, Float32Array, FloatArray
 
 LENGTHS = 2.0 ** np.arange(-2.0, 3.25, 0.5)
@@ -144,11 +144,20 @@ class Regression:
     def __init__(self, points: SimplexPoints, outputs: FloatArray, kernel: Kernel | None = None) -> None:
         """``outputs`` (coalitions, columns); the kernel is chosen here unless given."""
         self.points = points
-        self.centre = outputs.mean(axis=0)
-        self._centred = outputs - self.centre
-        self._centred32: Float32Array = self._centred.astype(np.float32)
-        low, high = outputs.min(axis=0), outputs.max(axis=0)
-        self._low, self._high = low - _OVERSHOOT * (high - low), high + _OVERSHOOT * (high - low)
+        width = outputs.shape[1]
+        self.centre, self._low, self._high = (np.empty(width) for _ in range(3))
+        self._centred = np.empty(outputs.shape)
+        self._centred32: Float32Array = np.empty(outputs.shape, dtype=np.float32)
+
+        def fill(columns: slice) -> None:
+            some = outputs[:, columns]
+            self.centre[columns] = some.mean(axis=0)
+            self._centred[:, columns] = some - self.centre[columns]
+            self._centred32[:, columns] = self._centred[:, columns]
+            low, high = some.min(axis=0), some.max(axis=0)
+            self._low[columns], self._high[columns] = low - _OVERSHOOT * (high - low), high + _OVERSHOOT * (high - low)
+
+        side_by_side(fill, slices(width, _COLUMNS))
         self.kernel = kernel or choose_kernel(points, self._centred)
         covariance = similarity(points, points, self.kernel.length)
         covariance[np.diag_indices_from(covariance)] += self.kernel.noise
@@ -186,8 +195,7 @@ class Regression:
             predicted = self._centred[:, columns] - correction + self.centre[columns]
             np.clip(predicted, self._low[columns], self._high[columns], out=left_out[:, columns])
 
-        width = left_out.shape[1]
-        side_by_side(fill, [slice(start, start + _COLUMNS) for start in range(0, width, _COLUMNS)])
+        side_by_side(fill, slices(left_out.shape[1], _COLUMNS))
         return np.asarray(left_out)
 
     def posterior(self, points: SimplexPoints) -> FloatArray:

@@ -149,9 +149,14 @@ def _most_uncertain(
     factor[: len(points)] = root @ similarity(points, pool, kernel.length)
     variance = pool.self_similarity() - np.einsum("ij,ij->j", factor[: len(points)], factor[: len(points)])
     open_rows = left[sizes] > 0
+    places = np.arange(len(pool))
     picked: list[int] = []
     for rank in range(len(points), len(points) + picks):
-        if not open_rows.any():
+        if 2 * np.count_nonzero(open_rows) < len(open_rows):  # the arithmetic is that of the rows still to choose from
+            keep = np.flatnonzero(open_rows)
+            factor, pool = np.ascontiguousarray(factor[:, keep]), pool.rows(keep)
+            variance, sizes, places, open_rows = variance[keep], sizes[keep], places[keep], open_rows[keep]
+        if not len(open_rows):
             break
         row = int(np.where(open_rows, variance, -np.inf).argmax())
         own = similarity(pool.rows(slice(row, row + 1)), pool, kernel.length)[0]
@@ -159,7 +164,7 @@ def _most_uncertain(
         own /= math.sqrt(max(float(variance[row]), 0.0) + noise)
         factor[rank] = own
         variance -= own**2
-        picked.append(row)
+        picked.append(int(places[row]))
         left[sizes[row]] -= 1
         open_rows[row] = False
         if left[sizes[row]] == 0:

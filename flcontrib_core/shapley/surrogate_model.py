@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.blas import side_by_side
+from flcontrib_core.blas import side_by_side, slices
 from flcontrib_core.shapley.game_views import GameView
 from flcontrib_core.shapley.simplex_kernel import Regression, SimplexPoints, points_of
 from flcontrib_core.shapley.surrogate_design import Stratum
@@ -91,7 +91,7 @@ class SurrogateModel:
                 parts = [regression.predict(points) for regression in fitted.regressions]
                 values[some] = self.view.utilities(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
 
-            side_by_side(fill, [rows[start : start + step] for start in range(0, len(rows), step)])
+            side_by_side(fill, [rows[some] for some in slices(len(rows), step)])
         return values
 
     def leave_one_out(self) -> UtilityMatrix:
