@@ -146,7 +146,7 @@ class Regression:
         self.points = points
         width = outputs.shape[1]
         self.centre, self._low, self._high = (np.empty(width) for _ in range(3))
-        self._centred = np.empty(outputs.shape)
+        self._centred: FloatArray = np.empty(outputs.shape)
         self._centred32: Float32Array = np.empty(outputs.shape, dtype=np.float32)
 
         def fill(columns: slice) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flcontrib_core.blas import side_by_side, slices
 from flcontrib_core.shapley.coalitions import coalitions_of_size, random_coalitions_of_size
 from flcontrib_core.shapley.oracle import coalition_keys
 from flcontrib_core.shapley.simplex_kernel import Kernel, SimplexPoints, points_of, similarity
@@ -21,6 +22,8 @@ from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, CoalitionWeigh
 
 _CANDIDATES = 8192
 _FEWEST_PER_SIZE, _MOST_PER_SIZE = 64, 1024
+_COLUMNS = 2048
+"""Candidates that are looked at in one piece"""
 _LEAST_NOISE = 1e-6
 """Keeps the greedy choice from chasing rounding errors where the regression interpolates."""
 
@@ -150,18 +153,26 @@ def _most_uncertain(
     variance = pool.self_similarity() - np.einsum("ij,ij->j", factor[: len(points)], factor[: len(points)])
     open_rows = left[sizes] > 0
     places = np.arange(len(pool))
+    parts = [(some, pool.rows(some)) for some in slices(len(pool), _COLUMNS)]
     picked: list[int] = []
     for rank in range(len(points), len(points) + picks):
         if 2 * np.count_nonzero(open_rows) < len(open_rows):  # the arithmetic is that of the rows still to choose from
             keep = np.flatnonzero(open_rows)
             factor, pool = np.ascontiguousarray(factor[:, keep]), pool.rows(keep)
             variance, sizes, places, open_rows = variance[keep], sizes[keep], places[keep], open_rows[keep]
+            parts = [(some, pool.rows(some)) for some in slices(len(pool), _COLUMNS)]
         if not len(open_rows):
             break
         row = int(np.where(open_rows, variance, -np.inf).argmax())
-        own = similarity(pool.rows(slice(row, row + 1)), pool, kernel.length)[0]
-        own -= factor[:rank, row] @ factor[:rank]
-        own /= math.sqrt(max(float(variance[row]), 0.0) + noise)
+        chosen, before = pool.rows(slice(row, row + 1)), factor[:rank, row].copy()
+        scale = math.sqrt(max(float(variance[row]), 0.0) + noise)
+        own = np.empty(len(pool))
+
+        def extend(part: tuple[slice, SimplexPoints]) -> None:
+            some, candidates = part
+            own[some] = (similarity(chosen, candidates, kernel.length)[0] - before @ factor[:rank, some]) / scale
+
+        side_by_side(extend, parts)
         factor[rank] = own
         variance -= own**2
         picked.append(int(places[row]))

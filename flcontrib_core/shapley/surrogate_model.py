@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,11 +15,13 @@ from flcontrib_core.shapley.surrogate_design import Stratum
 from flcontrib_core.vocabulary import (
     BoolArray,
     CoalitionMatrix,
+    Float32Array,
     FloatArray,
     IntArray,
     UtilityMatrix,
 )
 
+Outputs = TypeVar("Outputs", Float32Array, FloatArray)
 _CELLS_AT_ONCE = 1 << 22
 """Predicted outputs held at a time (16 MiB of float32): 2^16 coalitions × rows × classes never exist at once."""
 
@@ -89,7 +92,7 @@ class SurrogateModel:
             def fill(some: IntArray, fitted: FittedStratum = fitted) -> None:
                 points = self.points(coalitions[some], fitted.factor)
                 parts = [regression.predict(points) for regression in fitted.regressions]
-                values[some] = self.view.utilities(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
+                values[some] = self.view.utilities(_joined(parts))
 
             side_by_side(fill, [rows[some] for some in slices(len(rows), step)])
         return values
@@ -98,6 +101,10 @@ class SurrogateModel:
         """(evaluated, utilities) what each was predicted to have without its own evaluation; NaN where not fitted."""
         values = np.full_like(self.evidence.values, np.nan)
         for fitted in self.strata:
-            outputs = np.concatenate([regression.leave_one_out() for regression in fitted.regressions], axis=1)
-            values[fitted.rows] = self.view.utilities(outputs)
+            values[fitted.rows] = self.view.utilities(_joined([one.leave_one_out() for one in fitted.regressions]))
         return values
+
+
+def _joined(blocks: list[Outputs]) -> Outputs:
+    """(coalitions, columns) of all blocks; logits are one block, and large."""
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
