@@ -27,7 +27,7 @@ from flcontrib_core.detection.review import (
 from flcontrib_core.errors import SettingsError, WorkspaceError
 from flcontrib_core.provenance import canonical_json, digest_of
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
-from flcontrib_core.workspace.index import Index
+from flcontrib_core.workspace.index import Index, conditions
 
 _LONGEST_NAME = 200
 _LONGEST_TEXT = 4000
@@ -139,7 +139,8 @@ class AlertBook:
 
     def list(self, run_digest: str | None = None) -> tuple[AlertEntry, ...]:
         """Alerts of the runs that are here, in the order in which they were last raised."""
-        here = self._index.read("SELECT digest FROM runs WHERE ?1 IS NULL OR digest = ?1", (run_digest,))
+        where, given = conditions(digest=run_digest)
+        here = self._index.read(f"SELECT digest FROM runs WHERE {where}", given)
         digests = {row["digest"] for row in here}
         steps = [_step(entry) for kind in StepKind for entry in self._log.entries(kind.value, run_digest)]
         history: dict[str, list[ReviewStep]] = {}

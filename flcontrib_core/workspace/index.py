@@ -222,3 +222,13 @@ def _identity(path: Path, content: bool = False) -> object:
     except FileNotFoundError:
         return None
     return (status.st_dev, status.st_ino, *((status.st_size, status.st_mtime_ns) if content else ()))
+
+
+def conditions(**columns: str | None) -> tuple[str, tuple[str, ...]]:
+    """What follows WHERE for the columns that are given, and its parameters.
+
+    SQLite finds rows of one run by an index where it is asked for ``run = ?``, and reads every entry of its log where
+    it is asked for ``? IS NULL OR run = ?``.
+    """
+    given = {name: value for name, value in columns.items() if value is not None}
+    return " AND ".join(f"{name} = ?" for name in given) or "TRUE", tuple(given.values())

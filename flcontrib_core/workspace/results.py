@@ -16,7 +16,7 @@ from flcontrib_core.provenance import digest_of, provenance, software_version
 from flcontrib_core.workspace.audit_log import AuditLog, LogEntry
 from flcontrib_core.workspace.cache import report_damage
 from flcontrib_core.workspace.faults import DamagedObject, storage_faults
-from flcontrib_core.workspace.index import Index
+from flcontrib_core.workspace.index import Index, conditions
 from flcontrib_core.workspace.objects import ObjectStore, pack_record, unpack_record
 
 TYPES: Mapping[str, str] = {
@@ -130,11 +130,8 @@ class StoredResults:
 
     def results(self, run_digest: str | None = None, kind: str | None = None) -> tuple[ResultEntry, ...]:
         """Results of the runs that are here, newest first."""
-        rows = self._index.read(
-            "SELECT entry, hash FROM results WHERE (?1 IS NULL OR run = ?1) AND (?2 IS NULL OR kind = ?2) "
-            "ORDER BY sequence DESC",
-            (run_digest, kind),
-        )
+        where, given = conditions(run=run_digest, kind=kind)
+        rows = self._index.read(f"SELECT entry, hash FROM results WHERE {where} ORDER BY sequence DESC", given)
         names, pins = self._labels(run_digest)
         listed = (self._result(LogEntry.of(row)) for row in rows)
         return tuple(
@@ -165,10 +162,10 @@ class StoredResults:
         """Names by run and object, and the pinned object of each run; the last word of each holds."""
         names: dict[tuple[str, str], str] = {}
         pins: dict[str, str | None] = {}
+        where, given = conditions(subject=run_digest)
         rows = self._index.read(
-            "SELECT entry, hash FROM standing WHERE kind IN (?1, ?2) AND (?3 IS NULL OR subject = ?3) "
-            "ORDER BY sequence",
-            (_NAMED, _PINNED, run_digest),
+            f"SELECT entry, hash FROM standing WHERE kind IN (?, ?) AND {where} ORDER BY sequence",
+            (_NAMED, _PINNED, *given),
         )
         for said in map(LogEntry.of, rows):
             if said.kind == _NAMED:

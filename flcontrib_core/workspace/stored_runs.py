@@ -39,7 +39,7 @@ from flcontrib_core.workspace.import_run import (
     read_run,
     zip_run,
 )
-from flcontrib_core.workspace.index import Index
+from flcontrib_core.workspace.index import Index, conditions
 from flcontrib_core.workspace.index_file import Transaction
 from flcontrib_core.workspace.objects import ObjectStore
 from flcontrib_core.workspace.removals import LATEST_DROP, DeletedRun, decide_removal, in_use
@@ -192,10 +192,8 @@ class StoredRuns:
         return renamed
 
     def _descriptions(self, digest: str | None = None) -> dict[str, RunDescription]:
-        rows = self._index.read(
-            "SELECT entry, hash FROM standing WHERE kind = ?1 AND (?2 IS NULL OR subject = ?2) ORDER BY sequence",
-            (DESCRIBED, digest),
-        )
+        where, given = conditions(kind=DESCRIBED, subject=digest)
+        rows = self._index.read(f"SELECT entry, hash FROM standing WHERE {where} ORDER BY sequence", given)
         descriptions: dict[str, RunDescription] = {}
         for entry in map(LogEntry.of, rows):
             descriptions[entry.subject] = descriptions.get(entry.subject, RunDescription()).followed_by(entry)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -102,3 +105,25 @@ def test_demonstration_refuses_a_folder_of_somebody_else(tmp_path: Path) -> None
     link.symlink_to(tmp_path / "data" / "demo")
     with pytest.raises(WorkspaceError, match="not a folder of yours alone"):
         own_folder(link)
+
+
+def test_what_is_asked_of_one_run_does_not_read_the_entries_of_all(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = workspace.add_run(TABLE).digest
+    result = workspace.store_result(run, FULL, "note", {"a": 1})
+    asked: list[tuple[str, Sequence[object]]] = []
+    read = workspace._index.read
+
+    def noting(statement: str, parameters: Sequence[object] = ()) -> list[sqlite3.Row]:
+        asked.append((statement, parameters))
+        return read(statement, parameters)
+
+    monkeypatch.setattr(workspace._index, "read", noting)
+    assert workspace.default_result(run, "note") == workspace.latest_result(run, "note") == result
+    assert workspace.find_run(run) is not None
+    assert workspace.alerts.list(run) == ()
+    assert len(asked) > 5
+    for statement, parameters in asked:
+        steps = [row["detail"] for row in read(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+        assert not [step for step in steps if re.match(r"SCAN (log|noted|added|results|named)\b", step)], statement
