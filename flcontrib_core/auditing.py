@@ -18,6 +18,7 @@ from flcontrib_core.detection.change_points import ChangePointSettings
 from flcontrib_core.detection.findings import Alert, Detection
 from flcontrib_core.detection.separation import GroupingSettings
 from flcontrib_core.errors import MissingPart, Problem, RunLogError, SettingsError
+from flcontrib_core.execution.engine import Execution
 from flcontrib_core.history.assess import Computing, assess_contributions
 from flcontrib_core.history.axioms import AxiomCheck, check_axioms
 from flcontrib_core.history.checkpoints import digest_of
@@ -112,7 +113,8 @@ def audit(
     require_memory(run, reading=True)
     lacking = lacking_part(run) if evaluator is None else None
     if lacking is not None and isinstance(run, RunLog):
-        alone = history_of_updates(run, settings.assess, lacking, on_progress)
+        threads = Execution(computing.get("workers", 1)).processes
+        alone = history_of_updates(run, settings.assess, lacking, on_progress, threads=threads)
         return _with_meaning(run, report_on(run, alone, settings))
     if evaluator is None and isinstance(run, RunLog):
         evaluator = evaluator_for(run, settings.assess.utilities, device=computing.get("device", "cpu"))
@@ -252,7 +254,8 @@ class LiveAudit:
             how = Computing(growth=self._growth, **computing(run))
             history = assess_contributions(run, settings, on_progress=on_progress, **how)
         else:
-            history = history_of_updates(run, settings, lacking, on_progress)
+            threads = Execution(computing(run).get("workers", 1)).processes
+            history = history_of_updates(run, settings, lacking, on_progress, threads=threads, growth=self._growth)
         verdicts, new = self._reader.detect(history)
         return LiveLook(run, history, epochs_before + 1, verdicts, new)
 

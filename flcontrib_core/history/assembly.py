@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -39,6 +40,9 @@ from flcontrib_core.vocabulary import (
     StateArray,
     UtilityMatrix,
 )
+
+if TYPE_CHECKING:
+    from flcontrib_core.games.observations import EpochObservation
 
 
 class ModelValues(Protocol):
@@ -294,12 +298,16 @@ def _table_answer(t: int, utilities: UtilityMatrix, players: int, chosen: bool, 
 def _channels(
     run: RunLog, answers: dict[int, EpochAnswer], settings: AssessSettings, growth: Growth | None
 ) -> RawChannels | None:
-    """The cheap observations of all epochs, with the ones that compare epochs (own direction, repeats)."""
+    """The cheap observations of all epochs; None where nobody asked for them."""
     if not settings.observe:
         return None
+    return channels_of(run, {t: a.observation for t, a in answers.items() if a.observation is not None}, growth)
+
+
+def channels_of(run: RunLog, seen: Mapping[int, EpochObservation], growth: Growth | None) -> RawChannels:
+    """Observations side by side, with the ones that compare epochs (own direction, repeats)."""
     from flcontrib_core.games.assembled_channels import ShorterRun, assemble_channels
 
-    seen = {t: a.observation for t, a in answers.items() if a.observation is not None}
     if growth is None:
         return assemble_channels(run, seen)
     digests = run.epoch_digests()

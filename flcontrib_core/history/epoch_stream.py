@@ -6,7 +6,7 @@ here, step by step, and placed where they reach it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,8 @@ from flcontrib_core.vocabulary import FillPolicy, FloatArray, WeightMode
 if TYPE_CHECKING:
     from flcontrib_core.games.assembled_channels import ShorterRun
     from flcontrib_core.games.evaluator import Evaluator
+    from flcontrib_core.games.observations import EpochObservation
+    from flcontrib_core.history.trajectory import Passed
 
 
 @dataclass
@@ -60,6 +62,25 @@ class Growth:
     """What the initial model is worth, by the run's base digest"""
     channels: tuple[str, ShorterRun] | None = None
     """The observations side by side, with the digest of the run they are of"""
+    observed: Observed | None = None
+    """Of a log that is read by its updates alone"""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen of a log's updates until an epoch, and where the walk through it stands."""
+
+    digest: str
+    """Of the run until then"""
+    seed: int
+    """Of the sketches"""
+    passed: Passed
+    observations: Mapping[int, EpochObservation]
+
+    def holds(self, run: RunLog, seed: int) -> bool:
+        """Is this the beginning of the same run, seen the same way?"""
+        digests = run.epoch_digests()
+        return self.seed == seed and self.passed.epoch < len(digests) and digests[self.passed.epoch] == self.digest
 
 
 class EpochStream:

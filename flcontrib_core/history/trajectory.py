@@ -38,17 +38,38 @@ class WalkStep:
     """F(t): the stored global model, else the rebuilt weighted mean"""
 
 
-def walk(run: RunLog) -> Iterator[WalkStep]:
-    """Each epoch with its starting model, one at a time; eq. (fl_naive)."""
-    start = run.initial()
-    last_step: Float32Array | None = None
-    for record in run.epochs:
+@dataclass(frozen=True)
+class Passed:
+    """Where a walk stands after an epoch, for one that goes on from there."""
+
+    epoch: int
+    model: Float32Array
+    """F(t)"""
+    last_step: Float32Array | None
+    """F(t) − F(t−1)"""
+
+    @classmethod
+    def after(cls, step: WalkStep) -> Passed:
+        """Behind this epoch."""
+        return cls(step.record.epoch, step.end, _difference(step.end, step.start))
+
+
+def walk(run: RunLog, since: Passed | None = None) -> Iterator[WalkStep]:
+    """Each epoch with its starting model, one at a time; eq. (fl_naive). ``since``: behind an epoch of the same run."""
+    start = run.initial() if since is None else since.model
+    last_step = None if since is None else since.last_step
+    for record in run.epochs[0 if since is None else since.epoch :]:
         data = run.epoch_data(record.epoch)
         end = model_after(start, record, data)
         yield WalkStep(record, start, last_step, data, end)
         last_step = None  # before the next one: three large models at a time are one too many
-        last_step = np.subtract(end, start, out=room(len(end)))
+        last_step = _difference(end, start)
         start = end
+
+
+def _difference(end: Float32Array, start: Float32Array) -> Float32Array:
+    step: Float32Array = room(len(end))
+    return np.subtract(end, start, out=step)
 
 
 def model_after(start: Float32Array, record: EpochRecord, data: EpochData) -> Float32Array:

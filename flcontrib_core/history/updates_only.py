@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flcontrib_core.blas import spare_threads
+from flcontrib_core.history.assembly import channels_of
 from flcontrib_core.history.contribution_history import ContributionHistory, cell_states
+from flcontrib_core.history.epoch_stream import Growth, Observed
 from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues, remarks_of_log
 from flcontrib_core.history.settings import AssessSettings
-from flcontrib_core.history.trajectory import walk
+from flcontrib_core.history.trajectory import Passed, walk
 from flcontrib_core.runs.run_log import Run, RunLog
 from flcontrib_core.runs.tasks import TARGETS
 from flcontrib_core.vocabulary import CellState, OnProgress, no_progress
@@ -36,30 +39,49 @@ def lacking_part(run: Run) -> NoValues | None:
 
 
 def history_of_updates(
-    run: RunLog, settings: AssessSettings, lacking: NoValues, on_progress: OnProgress = no_progress
+    run: RunLog,
+    settings: AssessSettings,
+    lacking: NoValues,
+    on_progress: OnProgress = no_progress,
+    *,
+    threads: int = 1,
+    growth: Growth | None = None,
 ) -> ContributionHistory:
     """The channels of the updates alone; every value, also the initial model's, is not computed.
 
-    Costs one walk through the log and evaluates nothing. One epoch's updates are in memory at a time.
+    Costs one walk through the log and evaluates nothing. One epoch's updates are in memory at a time. ``threads`` share
+    what is looked at in each; ``growth``: what the last look at a growing log left, so that this one reads what is new.
     """
     from flcontrib_core.games.observations import observe_updates
 
     began = time.perf_counter()
-    observations = {}
-    for step in walk(run):
-        t = step.record.epoch
-        if step.record.participants:
-            updates = np.ascontiguousarray(step.data.updates)
-            observations[t] = observe_updates(updates, t, step.last_step, settings.seed)
-        on_progress(t, run.epoch_count, f"epoch {t}")
-    return replace(history_of_observations(run, settings, lacking, observations), seconds=time.perf_counter() - began)
+    before = None if growth is None else growth.observed
+    if before is not None and not before.holds(run, settings.seed):
+        before = None
+    observations = dict(before.observations) if before else {}
+    step = None
+    with spare_threads(threads):
+        for step in walk(run, before.passed if before else None):
+            t = step.record.epoch
+            if step.record.participants:
+                updates = np.ascontiguousarray(step.data.updates)
+                observations[t] = observe_updates(updates, t, step.last_step, settings.seed)
+            on_progress(t, run.epoch_count, f"epoch {t}")
+    if growth is not None and step is not None:
+        passed = Passed.after(step)
+        growth.observed = Observed(run.epoch_digests()[passed.epoch], settings.seed, passed, observations)
+    history = history_of_observations(run, settings, lacking, observations, growth)
+    return replace(history, seconds=time.perf_counter() - began)
 
 
 def history_of_observations(
-    run: RunLog, settings: AssessSettings, lacking: NoValues, observations: Mapping[int, EpochObservation]
+    run: RunLog,
+    settings: AssessSettings,
+    lacking: NoValues,
+    observations: Mapping[int, EpochObservation],
+    growth: Growth | None = None,
 ) -> ContributionHistory:
     """The same from what was observed of each epoch before."""
-    from flcontrib_core.games.assembled_channels import assemble_channels
     from flcontrib_core.games.utilities import lower_of, utilities_of
 
     names, rows = utilities_of(run.task, settings.utilities), run.epoch_count + 1
@@ -82,6 +104,6 @@ def history_of_observations(
         estimator=("initial", *("not measurable" if e.participants else empty for e in run.epochs)),
         lower_is_better=lower_of(run.task, names),
         remarks=(EpochRemark((), WithoutValues(lacking)), *remarks_of_log(run)),
-        channels=assemble_channels(run, observations),
+        channels=channels_of(run, observations, growth),
         settings=settings.record(),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -164,15 +165,11 @@ def _most_uncertain(
         if not len(open_rows):
             break
         row = int(np.where(open_rows, variance, -np.inf).argmax())
-        chosen, before = pool.rows(slice(row, row + 1)), factor[:rank, row].copy()
         scale = math.sqrt(max(float(variance[row]), 0.0) + noise)
         own = np.empty(len(pool))
-
-        def extend(part: tuple[slice, SimplexPoints]) -> None:
-            some, candidates = part
-            own[some] = (similarity(chosen, candidates, kernel.length)[0] - before @ factor[:rank, some]) / scale
-
+        extend = partial(_fill_row, own, factor[:rank], row, pool.rows(slice(row, row + 1)), kernel.length)
         side_by_side(extend, parts)
+        own /= scale
         factor[rank] = own
         variance -= own**2
         picked.append(int(places[row]))
@@ -181,3 +178,16 @@ def _most_uncertain(
         if left[sizes[row]] == 0:
             open_rows &= sizes != sizes[row]
     return np.array(picked, dtype=np.int64)
+
+
+def _fill_row(
+    own: FloatArray,
+    factor: FloatArray,
+    row: int,
+    chosen: SimplexPoints,
+    length: float,
+    part: tuple[slice, SimplexPoints],
+) -> None:
+    """Some columns of the next row of the factor, not yet divided by its pivot."""
+    some, candidates = part
+    own[some] = similarity(chosen, candidates, length)[0] - factor[:, row].copy() @ factor[:, some]

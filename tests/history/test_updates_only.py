@@ -19,14 +19,18 @@ from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.detection.presets import preset_rates
 from flcontrib_core.errors import MissingPart
 from flcontrib_core.history import AssessSettings, NoValues, assess_contributions, lacking_part, price_of
+from flcontrib_core.history.epoch_stream import Growth
+from flcontrib_core.history.updates_only import history_of_updates
 from flcontrib_core.laboratory.corpus_calibration import of_updates
 from flcontrib_core.reports.as_json import audit_json
 from flcontrib_core.reports.extract import write_extract
 from flcontrib_core.reports.tables import write_history_tables
 from flcontrib_core.reports.twin import write_report
 from flcontrib_core.reports.verify import verify_report
-from flcontrib_core.runs.run_log import Run
+from flcontrib_core.runs.epoch_source import BundleSource
+from flcontrib_core.runs.run_log import EpochData, EpochRecord, Run, RunLog
 from flcontrib_core.words import counter_evidence, headline
+from tests.history.test_rolling import differences
 
 PARTS = {NoValues.NO_MODEL: "model.json", NoValues.NO_VALIDATION: "validation.safetensors"}
 
@@ -128,3 +132,24 @@ def test_the_calibration_of_updates_alone_carries_no_earlier_one_of_its_kind() -
     own = shipped_calibration().updates_alone
     assert own is not None
     assert own.updates_alone is None
+
+
+def test_a_look_at_a_growing_log_reads_what_is_new(bare: tuple[NoValues, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    reason, run = bare
+    assert isinstance(run, RunLog)
+    settings, growth, read = AssessSettings(), Growth(), list[int]()
+    shorter, longer = replace(run, epochs=run.epochs[:4]), replace(run, epochs=run.epochs[:6])
+    history_of_updates(shorter, settings, reason, growth=growth)
+    kept = BundleSource.epoch
+
+    def noting(source: BundleSource, record: EpochRecord) -> EpochData:
+        read.append(record.epoch)
+        return kept(source, record)
+
+    monkeypatch.setattr(BundleSource, "epoch", noting)
+    grown = history_of_updates(longer, settings, reason, threads=2, growth=growth)
+    assert set(read) == {5, 6}
+    assert not differences(grown, history_of_updates(longer, settings, reason))
+    read.clear()
+    history_of_updates(replace(longer, base_digest="another run"), settings, reason, growth=growth)
+    assert set(read) == {1, 2, 3, 4, 5, 6}
