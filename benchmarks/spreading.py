@@ -1,6 +1,7 @@
 """What do more workers gain, on this machine's processes and on Ray, and what does it cost whoever gives the work out?
 
-One epoch of 100 participants is cut into parts; a log of many epochs is given out epoch by epoch. Each assessment runs
+One epoch of 100 participants is cut into parts; a log of many epochs is given out epoch by epoch, as is the job of a
+dashboard (where ``FLCONTRIB_DATA`` names the folder of data sets). Each assessment runs
 in a process of its own, its workers' start included, and must have the bits of the others. On a machine that others use
 too, the wall clock says little, so that the gain is also told by CPU time: one process's against that of the longest
 chain, the giver's and the busiest worker's together (as if neither ever worked while the other did); of work that the
@@ -23,13 +24,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psutil
 
 from benchmarks.measurement import Measurement
 from benchmarks.scale import Case, record
 from flcontrib_core.execution.children import child_environment, python_command
+
+if TYPE_CHECKING:
+    from flcontrib_core.history.contribution_history import ContributionHistory
 
 _MiB = 1 << 20
 ONE_EPOCH = Case("one epoch of 100 participants", (784, 256, 128, 10), 1000, 100, 100, 1)
@@ -54,7 +58,7 @@ def run(scale: str) -> list[Measurement]:
     """``small`` takes a shorter log for the comparison with Ray."""
     busy = f"load average {os.getloadavg()[0]:.1f} before"
     log = LARGE_LOG if scale == "full" else SMALL_LOG
-    measured = _memory()
+    measured = _memory() + _dashboard(50 if scale == "full" else 8, busy)
     with tempfile.TemporaryDirectory() as folder:
         record(ONE_EPOCH, Path(folder))
         one, two = (_assessed(folder, "local", workers) for workers in (1, 2))
@@ -65,6 +69,20 @@ def run(scale: str) -> list[Measurement]:
         measured += _gain(f"{log.name}: two workers", one, two, None, busy)
         measured += _gain(f"{log.name}: Ray beside two local processes", two, ray, 0.9, busy)
     return measured
+
+
+def _dashboard(epochs: int, busy: str) -> list[Measurement]:
+    """The job of a dashboard, with a workspace's memory, on a run of Adult; nothing where the data set is not here."""
+    if not Path(os.environ.get("FLCONTRIB_DATA", "missing")).is_dir():
+        return [Measurement("dashboard audit: data sets found", 0.0, note="left out: FLCONTRIB_DATA names no folder")]
+    from flcontrib_core.laboratory.simulation.settings import paper_settings
+    from flcontrib_core.laboratory.simulation.simulated_run import simulate
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings = paper_settings("adult", clients=64, epochs=epochs, seed=0, train_rows=8000, validation_rows=128)
+        simulate(settings, Path(folder) / "run")
+        one, two = (_assessed(folder, "local", workers, "job") for workers in (1, 2))
+    return _gain(f"dashboard audit of 64 Adult clients, {epochs} epochs: two workers", one, two, 1.8, busy)
 
 
 def _memory() -> list[Measurement]:
@@ -121,6 +139,23 @@ class _Noted(ThreadPoolExecutor):
         return sum(sum(taken) - max(sum(taken) / threads, *taken) for threads, taken in cls.pools if taken)
 
 
+def _job(folder: Path, workers: int, on_epoch: Callable[[object], None]) -> Callable[[], ContributionHistory]:
+    """What a job of a workspace does, its result read back at the end."""
+    from flcontrib_core.auditing import AuditSettings
+    from flcontrib_core.execution.engine import Execution
+    from flcontrib_core.workspace import Workspace, audit_in_workspace, stored_report
+
+    workspace = Workspace(folder / f"workspace-{workers}")
+    digest = workspace.add_run(folder / "run").digest
+    workspace.preferences.set_execution(Execution(workers))
+
+    def work() -> ContributionHistory:
+        entry = audit_in_workspace(workspace, digest, AuditSettings().record(), lambda *progress: on_epoch(progress))
+        return stored_report(workspace, entry).history
+
+    return work
+
+
 def main(folder: str, engine: str, workers: str, values: str) -> None:
     """One assessment; prints its figures as JSON."""
     import torch  # noqa: F401
@@ -140,9 +175,13 @@ def main(folder: str, engine: str, workers: str, values: str) -> None:
             with suppress(psutil.NoSuchProcess):
                 spent[worker.pid] = sum(worker.cpu_times()[:2])
 
+    def assess() -> ContributionHistory:
+        settings = AssessSettings(values=values == "yes")
+        return assess_contributions(run, settings, engine=engine, workers=int(workers), on_epoch=note_workers)
+
+    work = _job(Path(folder), int(workers), note_workers) if values == "job" else assess
     began, before = time.perf_counter(), time.process_time()
-    settings = AssessSettings(values=values == "yes")
-    history = assess_contributions(run, settings, engine=engine, workers=int(workers), on_epoch=note_workers)
+    history = work()
     seconds, own = time.perf_counter() - began, time.process_time() - before
     told = Told(
         seconds,
