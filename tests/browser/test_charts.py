@@ -19,7 +19,7 @@ TICKS = "key => [...document.querySelectorAll(`.st-key-${key} .xtick text`)].map
 
 
 def still(page: Page) -> None:
-    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
 
 
 def live(page: Page, key: str) -> Locator:
@@ -49,9 +49,9 @@ def test_chart_is_there_before_plotly_and_stays_where_it_is(served: Served, brow
 
     page.route("**/drawing/**", hold)
     page.goto(served.url(""))
-    chart = page.locator(".st-key-cumulative .chart")
-    label = chart.get_by_text("Epoch", exact=True)
-    expect(chart.locator(".still .room")).to_be_visible()
+    chart = page.locator(".st-key-cumulative .chart").last
+    label = chart.get_by_text("Epoch", exact=True).last
+    expect(chart.locator(".still .room").last).to_be_visible()
     expect(label).to_be_visible()
     assert page.evaluate("window.Plotly") is None
     still(page)
@@ -84,7 +84,7 @@ def test_mouse_zooms_pans_and_resets_the_epochs(served: Served, open_page: Opene
     ticks = page.evaluate(TICKS, "heat")
     assert all(t.isdigit() and zoomed[0] <= int(t) <= zoomed[1] for t in ticks if t in ticks[:4])
     chart.hover()
-    chart.locator('.modebar-btn[data-attr="dragmode"][data-val="pan"]').click()
+    chart.locator('.modebar-btn[data-attr="dragmode"][data-val="pan"]').last.click()
     page.mouse.move(x + 0.7 * width, y + 0.5 * height)
     page.mouse.down()
     page.mouse.move(x + 0.5 * width, y + 0.5 * height, steps=8)
@@ -93,7 +93,7 @@ def test_mouse_zooms_pans_and_resets_the_epochs(served: Served, open_page: Opene
     panned = page.evaluate(RANGE, "heat")
     assert panned[1] <= whole[1] + 1e-6, "not beyond the run"
     chart.hover()
-    chart.locator('.modebar-btn[data-attr="zoom"][data-val="reset"]').click()
+    chart.locator('.modebar-btn[data-attr="zoom"][data-val="reset"]').last.click()
     page.wait_for_function(f"([key, whole]) => Math.abs(({RANGE})(key)[0] - whole[0]) < 1e-6", arg=["heat", whole])
     assert page.evaluate(RANGE, "heat") == pytest.approx(whole)
 
@@ -113,7 +113,7 @@ def test_zoom_stays_when_the_picture_changes_and_goes_with_another_run(served: S
     still(page)
     expect(page.get_by_text("Accuracy gain credited").last).to_be_visible()
     assert page.evaluate(RANGE, "cumulative") == pytest.approx(zoomed)
-    page.get_by_role("combobox", name="Run").click()
+    page.get_by_role("combobox", name="Run").last.click()
     page.get_by_role("option", name="Contribution").first.click()
     expect(page).to_have_url(re.compile(served.filled.runs["table"].digest[:16]))
     page.wait_for_function(f"key => Math.abs(({RANGE})(key)[0]) < 1e-6", arg="cumulative")
@@ -126,7 +126,7 @@ def test_finger_scrolls_the_page_until_a_tool_is_chosen(served: Served, browser:
     page.goto(served.url("contributions"))
     chart = live(page, "heat")
     assert page.evaluate("document.querySelector('.st-key-heat .js-plotly-plot').layout.dragmode") is False
-    tool = chart.locator('.modebar-btn[data-attr="dragmode"][data-val="zoom"]')
+    tool = chart.locator('.modebar-btn[data-attr="dragmode"][data-val="zoom"]').last
     expect(tool).to_be_visible()
     x, y, width, height = place(chart)
     tool.tap()

@@ -25,7 +25,7 @@ def give(page: Page, case: Case, path: Path, folder: Path) -> None:
         return  # the browser's own dialog does not offer it
     name = f"case-{path.parent.name}{path.suffix}"
     shutil.copyfile(path, folder / name)
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(folder / name)
+    page.get_by_test_id("stFileUploaderDropzoneInput").last.set_input_files(folder / name)
     if case.code:
         expect(page.get_by_text(f"{name} was refused").last).to_be_visible()
         expect(page.get_by_test_id("stMain").get_by_text(case.code, exact=True).first).to_be_visible()

@@ -45,7 +45,7 @@ def sheet(browser: Browser) -> Page:
 
 def ink(page: Page, place: str) -> np.ndarray:
     """How dark each small field of the place is, blurred so that a pixel's shift does not count."""
-    image = Image.open(io.BytesIO(page.locator(place).screenshot())).convert("L").filter(ImageFilter.BoxBlur(6))
+    image = Image.open(io.BytesIO(page.locator(place).last.screenshot())).convert("L").filter(ImageFilter.BoxBlur(6))
     return np.asarray(image, dtype=float)
 
 

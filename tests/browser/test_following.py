@@ -14,7 +14,7 @@ expect.set_options(timeout=MILLISECONDS)
 
 
 def still(page: Page) -> None:
-    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
 
 
 def click_mark(page: Page, mark: Locator) -> None:
@@ -42,12 +42,12 @@ def test_clicked_client_is_followed_over_pages_and_links(served: Served, open_pa
     name = followed(page).input_value()
     run = served.filled.runs["table"].digest[:16]
     for link in ("Contributions", "Change points", "Clusters"):
-        page.get_by_role("link", name=link).click()
+        page.get_by_role("link", name=link).last.click()
         expect(page).to_have_url(re.compile(rf"run={run}.*client=|client=.*run={run}"))
         expect(followed(page)).to_have_value(name)
     copied = open_page(page.url)
     expect(followed(copied)).to_have_value(name)
-    copied.get_by_role("button", name="Clear", exact=True).click()
+    copied.get_by_role("button", name="Clear", exact=True).last.click()
     expect(copied).not_to_have_url(re.compile("client="))
     expect(followed(copied)).to_have_value("")
 
@@ -68,7 +68,7 @@ def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener
     cells = page.locator(".st-key-heat .scatterlayer path.point")
     click_mark(page, cells.last)
     expect(page).to_have_url(re.compile("client=client-06"))
-    page.locator(".st-key-follow-window").get_by_text("Epochs 5–8").click()
+    page.locator(".st-key-follow-window").get_by_text("Epochs 5–8").last.click()
     expect(page).to_have_url(re.compile("window=5-8"))
     page.reload()
     expect(followed(page)).to_have_value("client-06")
@@ -77,11 +77,11 @@ def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener
 
 def test_boxed_epochs_are_followed_and_the_tool_stays_chosen(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("contributions"))
-    chart = page.locator(".st-key-heat")
+    chart = page.locator(".st-key-heat").last
     expect(chart.locator(".main-svg").first).to_be_visible()
     still(page)
     chart.hover()
-    chart.locator('.modebar-btn[data-attr="dragmode"][data-val="select"]').click()
+    chart.locator('.modebar-btn[data-attr="dragmode"][data-val="select"]').last.click()
     cells = chart.locator(".nsewdrag").first.bounding_box()
     assert cells is not None
     left, top = cells["x"] + cells["width"] * 0.3, cells["y"] + cells["height"] * 0.2
@@ -90,5 +90,5 @@ def test_boxed_epochs_are_followed_and_the_tool_stays_chosen(served: Served, ope
     page.mouse.move(left + cells["width"] * 0.3, top + cells["height"] * 0.5, steps=8)
     page.mouse.up()
     expect(page).to_have_url(re.compile(r"window=\d+-\d+"))
-    expect(page.get_by_role("button", name="Clear", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Clear", exact=True).last).to_be_visible()
     assert page.evaluate("document.querySelector('.st-key-heat .js-plotly-plot').layout.dragmode") == "select"

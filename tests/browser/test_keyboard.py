@@ -37,7 +37,7 @@ FOCUSED = """() => {
 
 def tab_to(page: Page, name: str) -> None:
     """Presses Tab until what has the focus is called so."""
-    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
     seen: list[str] = []
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")

@@ -27,11 +27,11 @@ def test_a_growing_recording_is_followed_and_its_alert_settles(
 
     recorded(3)
     page = open_page(served.url("upload"))
-    page.get_by_text("Larger than 200 MB").click()
-    page.get_by_role("textbox", name="A path on the server").fill(str(folder))
+    page.get_by_text("Larger than 200 MB").last.click()
+    page.get_by_role("textbox", name="A path on the server").last.fill(str(folder))
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Follow it while it grows").click()
-    title = page.get_by_role("heading", level=1)
+    page.get_by_role("button", name="Follow it while it grows").last.click()
+    title = page.get_by_role("heading", level=1).last
     expect(title).to_contain_text("After 3 epochs: ")
     main = page.get_by_test_id("stMain")
     recorded(9)
@@ -40,11 +40,11 @@ def test_a_growing_recording_is_followed_and_its_alert_settles(
     expect(main.get_by_text("See the evidence").first).to_be_visible()
     recorded(12)
     expect(title).to_contain_text("After 12 epochs: ")
-    page.get_by_role("button", name="The training has ended").click()
+    page.get_by_role("button", name="The training has ended").last.click()
     expect(title).to_have_text(
         "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–\u20608, a fact about the file"
     )
     expect(main.get_by_text("Provisional", exact=True)).to_have_count(0)
-    page.get_by_role("link", name="Alerts", exact=True).click()
+    page.get_by_role("link", name="Alerts", exact=True).last.click()
     expect(main.get_by_text("Told while it was being recorded").last).to_be_visible()
     expect(main.get_by_text("told after epoch 9; it stands, epochs 5–8").last).to_be_visible()

@@ -24,7 +24,7 @@ NEW = SimulationSettings(
 def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_page: Opener, tmp_path: Path) -> None:
     """By keyboard: k and γ are moved, all three charts are drawn, nothing is computed; then exactly that is."""
     page = open_page(served.url("upload"))
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(make_tiny_log(tmp_path / "new.flrun", NEW))
+    page.get_by_test_id("stFileUploaderDropzoneInput").last.set_input_files(make_tiny_log(tmp_path / "new.flrun", NEW))
     expect(page.get_by_text("Ready: Never seen before").last).to_be_visible()
     with Workspace(served.filled.folder) as workspace:
         arrived = next(r for r in workspace.runs() if r.name == NEW.name).digest[:16]
@@ -37,11 +37,11 @@ def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_
         page.keyboard.press("ArrowLeft")
         expect(title).to_contain_text(f"Computing {budget} of 18 epochs")
     for chart in ("Chosen epochs over the model's movement", "Exposure per client", "Cost against fairness"):
-        expect(page.get_by_role("heading", name=chart)).to_be_visible()
+        expect(page.get_by_role("heading", name=chart).last).to_be_visible()
     expect(
         page.get_by_text(re.compile("point(s)? of exposure|fairness changes nothing|covers as much")).last
     ).to_be_visible()
-    button = page.get_by_role("button", name="Compute these 15 epochs")
+    button = page.get_by_role("button", name="Compute these 15 epochs").last
     with Workspace(served.filled.folder) as workspace:
         run = next(r for r in workspace.runs() if r.name == NEW.name)
         assert workspace.results(run.digest, "audit") == ()
@@ -64,10 +64,10 @@ def test_two_pages_are_two_presses_of_back(served: Served, open_page: Opener) ->
     for budget in (8, 9):
         page.keyboard.press("ArrowRight")
         expect(page).to_have_url(re.compile(rf"[?&]k={budget}(&|$)"))
-    page.get_by_role("link", name="Contributions").click()
+    page.get_by_role("link", name="Contributions").last.click()
     expect(page.get_by_role("heading", level=1).last).to_contain_text("contributed most")
     expect(page).to_have_url(re.compile(r"contributions\?.*run="))
-    page.get_by_role("link", name="Alerts").click()
+    page.get_by_role("link", name="Alerts").last.click()
     expect(page).to_have_url(re.compile(r"alerts\?.*run="))
     page.go_back()
     expect(page).to_have_url(re.compile("/contributions"))
@@ -81,16 +81,16 @@ def test_link_to_a_run_that_is_not_here_says_so(served: Served, open_page: Opene
     page = open_page(f"{served.address}/alerts?run=0123456789abcdef")
     heading = page.get_by_role("heading", level=1).last
     expect(heading).to_have_text("This link names a run that is not in this workspace")
-    page.get_by_role("link", name=re.compile("^Six clients")).click()
+    page.get_by_role("link", name=re.compile("^Six clients")).last.click()
     expect(heading).to_contain_text("1 of 6 clients stands out")
 
 
 def test_the_drawer_of_a_phone_closes_when_a_page_is_opened(served: Served, open_page: Opener) -> None:
     page = open_page(served.url(), width=375)
     expect(page.get_by_role("heading", level=1).last).to_contain_text("of 6 clients")
-    page.get_by_test_id("stExpandSidebarButton").click()
-    drawer = page.get_by_test_id("stSidebar")
+    page.get_by_test_id("stExpandSidebarButton").last.click()
+    drawer = page.get_by_test_id("stSidebar").last
     expect(drawer).to_be_in_viewport()
-    drawer.get_by_role("link", name="Contributions").click()
+    drawer.get_by_role("link", name="Contributions").last.click()
     expect(page).to_have_url(re.compile("/contributions"))
     expect(drawer).not_to_be_in_viewport()

@@ -46,7 +46,7 @@ EVIDENCE = {"client": "client-03", "window": "5-8"}
 def settled(page: Page, words: str) -> None:
     """Until the page's own heading stands and no script runs any more."""
     expect(page.get_by_role("heading", level=1).last).to_contain_text(words)
-    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
 
 
 def serious_findings(page: Page) -> list[str]:
@@ -66,7 +66,7 @@ def serious_findings(page: Page) -> list[str]:
 
 def saved(page: Page, name: str) -> tuple[Download, bytes]:
     with page.expect_download() as waiting:
-        page.get_by_role("button", name=name, exact=True).click()
+        page.get_by_role("button", name=name, exact=True).last.click()
     return waiting.value, waiting.value.path().read_bytes()
 
 
@@ -120,7 +120,7 @@ def test_chart_says_so_when_its_script_does_not_come(served: Served, browser: Br
     page.route("**/drawing/**", lambda route: route.abort())
     page.goto(served.url(""))
     expect(page.get_by_test_id("chart").first).to_contain_text("Plotly did not load")
-    expect(page.get_by_test_id("chart").first.locator(".room")).to_be_visible()
+    expect(page.get_by_test_id("chart").first.locator(".room").last).to_be_visible()
     page.get_by_text("Show as table").first.click()
     expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
     context.close()
@@ -131,14 +131,14 @@ def test_hostile_names_stay_text(served: Served, open_page: Opener, view: str) -
     """No element comes out of a name; what would run, pop up or be fetched is caught by the witness."""
     page = open_page(served.url(view, run="hostile"))
     expect(page.get_by_role("heading", level=1).last).to_be_visible()
-    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')).to_be_attached()
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
     page.mouse.move(700, 500)
     assert page.locator('img[src="x"], img[src*="outside"], [onerror], [onmouseover]').count() == 0
     hosts = page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.host)")
     assert set(hosts) <= {urlsplit(served.address).netloc}, "a name may stand in a link's query, never lead elsewhere"
     assert "alert(" not in " ".join(page.locator("script:not([src])").all_inner_texts())
     if view == "":
-        shown = page.get_by_test_id("stMain").inner_text().replace("\u2060", "")
+        shown = page.get_by_test_id("stMain").last.inner_text().replace("\u2060", "")
         assert HOSTILE[1] in shown
         assert HOSTILE[2] in shown
 
@@ -161,10 +161,10 @@ def test_machine_and_small_screen_find_nothing_to_object(
     if view in CHARTED:
         expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     assert serious_findings(page) == []
-    background = page.get_by_test_id("stApp").evaluate("e => getComputedStyle(e).backgroundColor")
+    background = page.get_by_test_id("stApp").last.evaluate("e => getComputedStyle(e).backgroundColor")
     assert background == ("rgb(15, 18, 24)" if theme == "dark" else "rgb(255, 255, 255)")
     page.set_viewport_size({"width": 375, "height": WIDE["height"]})
     for inner in ("html", '[data-testid="stMain"]', '[data-testid="stMainBlockContainer"]'):
-        expect(page.locator(inner)).to_have_js_property("clientWidth", 375)
-        wide = page.locator(inner).evaluate("e => e.scrollWidth - e.clientWidth")
+        expect(page.locator(inner).last).to_have_js_property("clientWidth", 375)
+        wide = page.locator(inner).last.evaluate("e => e.scrollWidth - e.clientWidth")
         assert wide <= 0, f"{inner} of {view or 'overview'} is {wide} px too wide"

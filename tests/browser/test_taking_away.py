@@ -17,14 +17,14 @@ expect.set_options(timeout=MILLISECONDS)
 
 def saved(page: Page, name: str) -> bytes:
     with page.expect_download() as waiting:
-        page.get_by_role("button", name=name, exact=True).click()
+        page.get_by_role("button", name=name, exact=True).last.click()
     return waiting.value.path().read_bytes()
 
 
 def choose(page: Page, label: str, name: str) -> None:
     """Takes one entry of a list; a page that is still being drawn may close the list that was opened first."""
-    box = page.get_by_role("combobox", name=label, exact=True)
-    option = page.get_by_role("option", name=name, exact=True)
+    box = page.get_by_role("combobox", name=label, exact=True).last
+    option = page.get_by_role("option", name=name, exact=True).last
 
     def opened() -> bool:
         box.click()  # the list opens on a click, not on a text that a script puts there

@@ -35,10 +35,10 @@ def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_p
         tmp_path / "other.flrun", replace(TINY, name="Another tiny run", epochs=6, seed=7, more_attacks=())
     )
     page = open_page(served.url("upload"))
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(log)
+    page.get_by_test_id("stFileUploaderDropzoneInput").last.set_input_files(log)
     expect(page.get_by_text("Ready: Another tiny run").last).to_be_visible()
-    expect(page.get_by_test_id("stMetric").filter(has_text="Evaluations")).to_contain_text(re.compile(r"\d"))
-    page.get_by_role("button", name=re.compile("^Compute")).click()
+    expect(page.get_by_test_id("stMetric").filter(has_text="Evaluations").last).to_contain_text(re.compile(r"\d"))
+    page.get_by_role("button", name=re.compile("^Compute")).last.click()
     wait_for_result(served, "Another tiny run")
     expect(page.get_by_role("heading", level=1).last).to_have_text(
         re.compile("of 6 clients stands? out|None of the 6 clients|of 6 clients changed")
@@ -48,12 +48,12 @@ def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_p
 
 def test_broken_log_shows_all_faults_and_the_page_lives(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("upload"))
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(ROOT / "sample_runs" / "broken.flrun")
+    page.get_by_test_id("stFileUploaderDropzoneInput").last.set_input_files(ROOT / "sample_runs" / "broken.flrun")
     expect(page.get_by_text("broken.flrun was refused: 6 problems").last).to_be_visible()
     said = page.get_by_test_id("stMain")
     for code in ("E_CLIENT_SIZE", "E_NONFINITE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER", "E_LABEL"):
         expect(said.get_by_text(code, exact=True).first).to_be_visible()
-    page.get_by_role("link", name="Help").click()
+    page.get_by_role("link", name="Help").last.click()
     expect(page.get_by_role("heading", level=1).last).to_have_text(re.compile("What the words mean"))
     with Workspace(served.filled.folder) as workspace:
         assert "A recording that went wrong" not in [r.name for r in workspace.runs()]
@@ -66,9 +66,9 @@ def test_table_from_upload_to_result(served: Served, open_page: Opener, tmp_path
         rows.writerow(["epoch", "client", "loss"])
         rows.writerows([t + 1, f"c{i}", f"{values[t, i]:.6f}"] for t in range(10) for i in range(5))
     page = open_page(served.url("upload"))
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "five-clients.csv")
+    page.get_by_test_id("stFileUploaderDropzoneInput").last.set_input_files(tmp_path / "five-clients.csv")
     expect(page.get_by_text("Ready: five-clients").last).to_be_visible()
-    page.get_by_role("button", name=re.compile("^Compute")).click()
+    page.get_by_role("button", name=re.compile("^Compute")).last.click()
     wait_for_result(served, "five-clients")
     expect(page.get_by_role("heading", level=1).last).to_have_text(re.compile("of (the )?5 clients"))
 
@@ -100,9 +100,9 @@ def test_alert_to_evidence_to_decision(served: Served, open_page: Opener) -> Non
     expect(page.get_by_role("heading", level=1).last).to_have_text(EVIDENCE)
     expect(page.get_by_text("What speaks against it").last).to_be_visible()
     page.get_by_role("radio", name="Acknowledged").or_(page.get_by_role("button", name="Acknowledged")).first.click()
-    page.get_by_label("Your name").fill("Grace")
-    page.get_by_label("Reason").fill("asked the client")
-    page.get_by_role("button", name="Record the decision").click()
+    page.get_by_label("Your name").last.fill("Grace")
+    page.get_by_label("Reason").last.fill("asked the client")
+    page.get_by_role("button", name="Record the decision").last.click()
     expect(page.get_by_text("Acknowledged by Grace: asked the client").last).to_be_visible()
     page.reload()
     expect(page.get_by_text("Acknowledged by Grace: asked the client").last).to_be_visible()
@@ -112,7 +112,7 @@ def test_alert_to_evidence_to_decision(served: Served, open_page: Opener) -> Non
 
 def test_arrow_key_moves_the_budget_and_the_link(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("scheduler"))
-    title = page.get_by_role("heading", level=1)
+    title = page.get_by_role("heading", level=1).last
     expect(title).to_contain_text("Computing 7 of 12 epochs")
     page.get_by_role("slider").first.focus()
     for budget in (8, 9):

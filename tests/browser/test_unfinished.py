@@ -97,7 +97,7 @@ def test_results_appear_as_epochs_finish_without_a_reload(browser: Browser) -> N
             shows(page, "After 1 of 12 epochs: ")
             expect(page.get_by_text("Provisional").first).to_be_visible()
             expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
-        side = overview.get_by_test_id("stSidebar")
+        side = overview.get_by_test_id("stSidebar").last
         side.evaluate("e => { e.dataset.seen = 'the same element' }")
         work.let(2)
         shows(overview, "After 2 of 12 epochs: ")
@@ -133,14 +133,14 @@ def test_cancel_and_resume_by_their_buttons(browser: Browser) -> None:
         page, other = opened(browser, work.url("jobs")), opened(browser, work.url("jobs"))
         for reader in (page, other):
             shows(reader, "1 job at work")
-        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Cancel").last.click()
         for reader in (page, other):
             shows(reader, "No job is running")
             expect(reader.get_by_text("cancelled; finished epochs are kept").last).to_be_visible()
-        other.get_by_role("button", name="Resume").click()
+        other.get_by_role("button", name="Resume").last.click()
         work.ends()
         for reader in (page, other):
-            expect(reader.get_by_role("link", name="Open the result")).to_be_visible()
-        page.get_by_role("link", name="Open the result").click()
+            expect(reader.get_by_role("link", name="Open the result").last).to_be_visible()
+        page.get_by_role("link", name="Open the result").last.click()
         shows(page, FINAL)
         expect(page.get_by_text(TINY_NAME).first).to_be_visible()
