@@ -24,12 +24,17 @@ from flcontrib_core.history import (
     budget_error,
 )
 from flcontrib_core.scheduling import Schedule
-from flcontrib_core.words import numbers
+from flcontrib_core.words import (
+    blind_spot_lines,
+    enough_lines,
+    method_words,
+    numbers,
+    proof_words,
+    unseen_words,
+)
 from flcontrib_core.workspace import proof_question
 from flcontrib_dashboard import accounts, controls, job_progress, state
 from flcontrib_dashboard.plan_answer import Answer, Planned
-
-METHODS = {"anytime": "search", "enumeration": "trying every choice"}
 
 
 def chosen_epochs(answer: Answer, following: Following) -> None:
@@ -82,9 +87,8 @@ def trade_off(answer: Answer) -> None:
 def how_good(answer: Answer) -> None:
     """How the epochs were found, how far from the best they can be, and what leaving the others out costs."""
     plan = answer.plan
-    proof = "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.3f} below the best possible"
     st.caption(
-        f"Found by {METHODS.get(plan.method, plan.method)}; {proof}. The two-sided program is not more accurate than "
+        f"Found by {method_words(plan)}; {proof_words(plan)}. The two-sided program is not more accurate than "
         "taking the epochs of largest movement: it buys fairness."
     )
     if not plan.proved_optimal and answer.run.measurement is not None:
@@ -150,19 +154,8 @@ def error_words(run: Planned, plan: Schedule) -> str:
 
 def blind(plan: Schedule) -> None:
     controls.card_title("Blind spots")
-    if plan.unseen_clients:
-        names = numbers.listing([numbers.named(client) for client in plan.unseen_clients], 6)
-        st.markdown(f"Never seen: **{controls.text_of(names)}**")
-    else:
-        st.text("No client is left without a computed epoch.")
-    longest = ", ".join(
-        f"**{controls.text_of(numbers.named(spot.client))}** in {numbers.span((spot.first, spot.last))}"
-        for spot in plan.blind_spots[:2]
-    )
-    if longest:
-        st.markdown(f"Longest stretches without one: {longest}.")
-    if plan.smallest_k_without_blind_clients is not None:
-        st.markdown(f"**k = {plan.smallest_k_without_blind_clients}** is the smallest budget that sees every client.")
+    for line in (unseen_words(plan), *blind_spot_lines(plan, 2), *enough_lines(plan)):
+        st.text(line)
     if len(plan.chosen) < 0.75 * plan.epoch_count:
         st.warning(
             "Budgets below 75% weaken detection. The cheap channels still run in every epoch.",

@@ -167,7 +167,8 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
     """Which epochs are worth computing under a budget, and how fair is that?"""
     from flcontrib_core.history.trajectory import scheduling_problem
     from flcontrib_core.scheduling.choose import choose_epochs, schedule_json
-    from flcontrib_core.words.numbers import named
+    from flcontrib_core.words import blind_spot_lines, enough_lines, method_words, proof_words, unseen_words
+    from flcontrib_core.words.numbers import several, share
 
     settings = settings_from(options)
     progress = ProgressLine()
@@ -186,20 +187,16 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
         click.echo(f"computing {len(plan.chosen)} of {plan.epoch_count} epochs: {', '.join(map(str, plan.chosen))}")
     else:
         click.echo("the schedule is empty: under these settings every epoch takes away more than it adds")
-    proof = "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.4f} below the optimum"
-    click.echo(f"objective {plan.objective:.4f} ({plan.method}, {proof}); covers {plan.coverage:.0%} of the movement")
+    found = f"{method_words(plan)}, {proof_words(plan)}"
+    click.echo(f"objective {plan.objective:.4f} ({found}); covers {share(plan.coverage)} of the movement")
     if plan.unused_budget:
-        click.echo(f"{plan.unused_budget} epochs of the budget are left unused")
+        click.echo(f"left unused: {several(plan.unused_budget, 'epoch')} of the budget")
     if plan.predicted_evaluations is not None:
         click.echo(f"predicted evaluations: {plan.predicted_evaluations}")
-    rows = [[c, "never took part" if e is None else f"{e:.0%}"] for c, e in plan.exposure.items()]
+    rows = [[c, "never took part" if e is None else share(e)] for c, e in plan.exposure.items()]
     click.echo(table(["client", "share of its epochs computed"], rows))
-    if plan.unseen_clients:
-        click.echo(f"never seen: {', '.join(plan.unseen_clients)}")
-    if plan.smallest_k_without_blind_clients is not None:
-        click.echo(f"k = {plan.smallest_k_without_blind_clients} is the smallest budget that sees every client")
-    for spot in plan.blind_spots[:5]:
-        say(f"blind spot: {named(spot.client)}, epochs {spot.first}–{spot.last} ({spot.missed} participations)")
+    for line in (unseen_words(plan), *blind_spot_lines(plan, 5), *enough_lines(plan)):
+        say(line)
 
 
 @click.command(cls=SectionedCommand, epilog="Example: flcontrib audit sample_runs/two-poisoned.flrun")

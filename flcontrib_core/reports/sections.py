@@ -13,16 +13,20 @@ from flcontrib_core.reports.page import bullets, command, drawn, facts_list, fla
 from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.tables import AXIOMS, axioms_table
 from flcontrib_core.words import (
+    blind_spot_lines,
     credited,
+    enough_lines,
     history_remarks,
+    method_words,
     methods,
+    proof_words,
     sentences,
     total_status,
     verdict_name,
     verdict_reason,
     worst_status,
 )
-from flcontrib_core.words.numbers import count, named, probability, several, share, signed
+from flcontrib_core.words.numbers import count, probability, share, signed
 
 MOST_TABLE_ROWS = 200
 
@@ -91,17 +95,14 @@ def schedule_section(report: AuditReport) -> str:
         return ""
     exposure = [e for e in plan.exposure.values() if e is not None]
     how_many = f"{'at most' if plan.at_most else 'exactly'} {plan.k}"
-    spots = [
-        f"{named(s.client)}, epochs {s.first}–{s.last}: {several(s.missed, 'participation')} without a value"
-        for s in plan.blind_spots[:10]
-    ]
+    spots = [*blind_spot_lines(plan, 10), *enough_lines(plan)]
     return section(
         "Which epochs were computed",
         facts_list(
             [
                 ("chosen", ", ".join(map(str, plan.chosen))),
-                ("how", f"{plan.fairness}, γ = {plan.gamma:g}, {how_many}, {plan.method}"),
-                ("quality", "proved optimal" if plan.proved_optimal else f"at most {plan.gap:.4f} below the best"),
+                ("how", f"{plan.fairness}, γ = {plan.gamma:g}, {how_many}, {method_words(plan)}"),
+                ("quality", proof_words(plan)),
                 ("coverage", f"{share(plan.coverage)} of the model's movement"),
                 (
                     "exposure",

@@ -48,10 +48,15 @@ if TYPE_CHECKING:
     from flcontrib_core.words.places import EFFICIENCY as EFFICIENCY
     from flcontrib_core.words.places import client_headline as client_headline
     from flcontrib_core.words.places import epoch_headline as epoch_headline
+    from flcontrib_core.words.planning import blind_spot_lines as blind_spot_lines
+    from flcontrib_core.words.planning import enough_lines as enough_lines
     from flcontrib_core.words.planning import idle_reason as idle_reason
+    from flcontrib_core.words.planning import method_words as method_words
     from flcontrib_core.words.planning import plan_title as plan_title
     from flcontrib_core.words.planning import price_notes as price_notes
+    from flcontrib_core.words.planning import proof_words as proof_words
     from flcontrib_core.words.planning import trade_sentence as trade_sentence
+    from flcontrib_core.words.planning import unseen_words as unseen_words
     from flcontrib_core.words.problems import ProblemGroup as ProblemGroup
     from flcontrib_core.words.problems import problem_groups as problem_groups
     from flcontrib_core.words.readers import IN_THE_EXTRACT as IN_THE_EXTRACT

@@ -92,6 +92,45 @@ def plan_title(schedule: Schedule) -> str:
     return f"{sentence}; every client is seen in {seen} its epochs"
 
 
+def proof_words(schedule: Schedule) -> str:
+    """How sure it is that no other epochs are better."""
+    if schedule.proved_optimal:
+        return "proved optimal"
+    return f"at most {numbers.plain(schedule.gap, numbers.digits_for(schedule.gap))} below the best"
+
+
+def method_words(schedule: Schedule) -> str:
+    """How the epochs were found."""
+    return {"anytime": "search", "enumeration": "trying every choice"}.get(schedule.method, schedule.method)
+
+
+def unseen_words(schedule: Schedule) -> str:
+    """The clients without a single computed epoch."""
+    if not schedule.unseen_clients:
+        return "No client is left without a computed epoch."
+    return f"Never seen: {numbers.listing([numbers.named(client) for client in schedule.unseen_clients], 6)}."
+
+
+def blind_spot_lines(schedule: Schedule, most: int) -> list[str]:
+    """The longest stretches in which a client took part and nothing was computed."""
+    return [
+        f"{numbers.named(spot.client)}, {numbers.span((spot.first, spot.last))}: "
+        f"{several(spot.missed, 'participation')} without a value"
+        for spot in schedule.blind_spots[:most]
+    ]
+
+
+def enough_lines(schedule: Schedule) -> list[str]:
+    """Which budgets would see every client, and leave no blind spot; a searched schedule's may not be the smallest."""
+    everybody, everywhere = schedule.smallest_k_without_blind_clients, schedule.smallest_k_without_blind_spots
+    which = "is enough" if schedule.smallest_k_by_search else "is the smallest budget"
+    though = "; found by search, so a smaller one may do" if schedule.smallest_k_by_search else ""
+    if everybody is not None and everybody == everywhere:
+        return [f"k = {everybody} {which} to see every client and leave no blind spot{though}."]
+    lines = [] if everybody is None else [f"k = {everybody} {which} to see every client{though}."]
+    return lines if everywhere is None else [*lines, f"k = {everywhere} {which} to leave no blind spot{though}."]
+
+
 def plan_criterion(schedule: Schedule) -> str:
     """By which measure these epochs were chosen, how sure it is that none are better, and what they cost."""
     how_many = "at most" if schedule.at_most else "exactly"
@@ -99,7 +138,7 @@ def plan_criterion(schedule: Schedule) -> str:
     if schedule.lowest_exposure is not None:
         lowest, highest = numbers.share(schedule.lowest_exposure), numbers.share(schedule.highest_exposure)
         parts.append(f"exposure {lowest} to {highest}, gap {schedule.exposure_gap:.2f}")
-    parts.append("proved optimal" if schedule.proved_optimal else f"at most {schedule.gap:.3f} below the best")
+    parts.append(proof_words(schedule))
     if schedule.unused_budget:
         parts.append(f"{schedule.unused_budget} of the budget unused")
     if schedule.predicted_evaluations is not None:
