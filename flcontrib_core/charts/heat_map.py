@@ -127,8 +127,9 @@ def heat_map_alt(facts: HeatMapFacts) -> str:
     """How many cells are computed, harmful and not computed."""
     harmful = int(facts.harms(facts.values).sum())
     computed, skipped = (int((facts.state == s).sum()) for s in (CellState.COMPUTED, CellState.NOT_COMPUTED))
+    clients, epochs = numbers.several(len(facts.clients), "client"), numbers.several(facts.values.shape[1], "epoch")
     return (
-        f"{facts.axis} of {len(facts.clients)} clients in {facts.values.shape[1]} epochs: "
+        f"{facts.axis} of {clients} in {epochs}: "
         f"{computed} computed cells, {harmful} of them harmful, {skipped} not computed."
     )
 

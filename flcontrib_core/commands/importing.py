@@ -56,6 +56,7 @@ def import_(source: Path, target: Path | None, dry_run: bool, as_json: bool, **o
             print_json({"run": None, "digest": None, "understood": understood, "warnings": []})
         return
     from flcontrib_core.runs import check_run_log
+    from flcontrib_core.words.numbers import several
 
     checked = check_run_log(target)
     if not checked.ok:  # it stands there as the files have it: --nonfinite absent may still read it
@@ -66,7 +67,7 @@ def import_(source: Path, target: Path | None, dry_run: bool, as_json: bool, **o
         return
     for problem in checked.warnings:
         click.echo(f"warning {problem.sentence()}", err=True)
-    click.echo(f"{target}: {len(checked.clients)} clients, {checked.epochs} epochs")
+    click.echo(f"{target}: {several(len(checked.clients), 'client')}, {several(checked.epochs, 'epoch')}")
     click.echo(f"digest {checked.digest}")
 
 

@@ -212,6 +212,7 @@ def verify(report: Path, run: Path, public_key: str | None, frozen: str | None, 
     """
     from flcontrib_core.reports.signature import check_signature
     from flcontrib_core.reports.verify import cells_at, read_report_or_page, recorded_reading, verify_report
+    from flcontrib_core.words.numbers import several
 
     content, page = read_report_or_page(report, lambda: cells_at(run))
     progress = ProgressLine()
@@ -226,9 +227,9 @@ def verify(report: Path, run: Path, public_key: str | None, frozen: str | None, 
         return 0 if answer.equal and trusted else 1
     how = "to the last bit" if answer.bit_equal else "within the stated tolerance (another platform)"
     if answer.equal:
-        say(f"equal: {len(answer.epochs_replayed)} epochs computed again, every number agrees {how}")
+        say(f"equal: {several(len(answer.epochs_replayed), 'epoch')} computed again, every number agrees {how}")
     else:
-        say(f"differs in {len(answer.differences)} places")
+        say(f"differs in {several(len(answer.differences), 'place')}")
     say(*(f"  {difference.sentence()}" for difference in answer.differences))
     say(f"cannot be computed again: {', '.join(answer.unverified)}")
     say(f"signature: {signed.state}" + (f", key {signed.public_key}" if signed.public_key else ""))

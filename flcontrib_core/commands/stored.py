@@ -176,7 +176,7 @@ def drop_logs(days: int, dry_run: bool, by: str, workspace: Path | None, as_json
     Results, alerts, decisions and reports stay. A run without a result that can be read, or that is being computed,
     keeps its log. Each drop is in the audit log; added again, a run is what it was.
     """
-    from flcontrib_core.words.numbers import size
+    from flcontrib_core.words.numbers import several, size
     from flcontrib_core.workspace import Workspace
 
     with Workspace(workspace) as opened:
@@ -192,7 +192,7 @@ def drop_logs(days: int, dry_run: bool, by: str, workspace: Path | None, as_json
     for old in old_logs:
         say(f"{old.entry.name}: " + (f"stays, {old.stays}" if old.stays else f"{verb}, {size(old.bytes_freed)}"))
     gone = [old for old in old_logs if not old.stays]
-    click.echo(f"{len(gone)} logs {verb}, {size(sum(old.bytes_freed for old in gone))}")
+    click.echo(f"{several(len(gone), 'log')} {verb}, {size(sum(old.bytes_freed for old in gone))}")
 
 
 @runs.command("rm", epilog="Example: flcontrib runs rm 409cc87e")
