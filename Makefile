@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # the tests start many Python processes; without compiled modules each one compiles what it imports again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: mutants demo test test-slow lint coverage browser frameworks shapiq bench paper docs wheel lock sbom clean help
+.PHONY: mutants demo test suite test-slow lint style types coverage browser frameworks shapiq bench paper docs wheel lock sbom clean help
 
 help:
 	@echo "make demo       set up and open the dashboard on the sample runs"
@@ -57,13 +57,21 @@ demo: $(STAMP)
 browser: $(STAMP)
 	$(BIN)/python tests/browser/provide_browser.py
 
-lint: $(STAMP)
+lint: style types
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(STAMP)
 	$(BIN)/mypy
 
-test: $(STAMP) browser frameworks lint
+suite: $(STAMP)
 	$(BIN)/pytest -m "not slow" -n $(JOBS) --maxfail 20
+
+# the type checker is one long process: before the tests it would leave the other cores idle
+test: $(STAMP) browser frameworks style
+	$(MAKE) --no-print-directory --jobs 2 types suite
 
 test-slow: $(STAMP) browser frameworks
 	$(BIN)/pytest -m slow
