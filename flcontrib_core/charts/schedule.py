@@ -76,15 +76,15 @@ def schedule_facts(schedule: Schedule, alerts: Sequence[tuple[str, int, int]] = 
 def schedule_alt(facts: ScheduleFacts) -> str:
     """How many epochs are chosen, what they hold, and which are skipped."""
     covered = float(facts.share[facts.chosen].sum())
-    spoken = (
+    text = (
         f"{int(facts.chosen.sum())} of {facts.epochs} epochs are chosen; "
         f"they hold {numbers.share(covered)} of the movement. "
         f"Skipped: {', '.join(map(str, np.flatnonzero(~facts.chosen) + 1)) or 'none'}."
     )
     for what, rails in (("Alert", facts.alerts), ("Blind", facts.blind)):
         for client, first, last in rails:
-            spoken += f" {what}: {numbers.named(client)}, epochs {first} to {last}."
-    return spoken
+            text += f" {what}: {numbers.named(client)}, epochs {first} to {last}."
+    return text
 
 
 def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:

@@ -43,10 +43,10 @@ def faint_windows(reading: Reading) -> tuple[FoundWindow, ...]:
     nothing_weighed = reading.channels.values_alone or reading.channels.updates_alone
     if reading.online or nothing_weighed or reading.calibration.scorecard is None:
         return ()
-    told = {window.client for window in (*search.windows, *search.reflected)} | reading.persistent()
+    alerting = {window.client for window in (*search.windows, *search.reflected)} | reading.persistent()
     floor = reading.threshold - FAINTEST
     return tuple(
-        w for w in search.strongest if w is not None and floor < w.u <= reading.threshold and w.client not in told
+        w for w in search.strongest if w is not None and floor < w.u <= reading.threshold and w.client not in alerting
     )
 
 

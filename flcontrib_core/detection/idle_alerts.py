@@ -55,10 +55,10 @@ def copied_by_file(reading: Reading, finding: ExactFinding) -> bool:
 
 def alike_alerts(reading: Reading) -> list[Alert]:
     """Copies of a client, groups that act together, and pairs of which nobody can tell who copied whom."""
-    told = {finding.client for finding in reading.alike if finding.role is not AlikeRole.ITSELF}
+    copies = {finding.client for finding in reading.alike if finding.role is not AlikeRole.ITSELF}
     alerts = []
     for finding in reading.alike:
-        if finding.role is not AlikeRole.ITSELF or not told & set(finding.others):
+        if finding.role is not AlikeRole.ITSELF or not copies & set(finding.others):
             alerts.append(_alike_alert(reading, finding))
     return alerts
 

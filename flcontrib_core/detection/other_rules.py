@@ -53,10 +53,10 @@ def peer_opinions(
     """What each rule says of the client in the window (None: the whole run); rules that cannot say are left out."""
     first, last = window or (1, history.epoch_count)
     position = history.client_ids.index(client)
-    told = {rule: _mean(cells[first : last + 1]) for rule, cells in scores.items()}
-    told |= _of_values(history, first, last)
+    levels = {rule: _mean(cells[first : last + 1]) for rule, cells in scores.items()}
+    levels |= _of_values(history, first, last)
     opinions = []
-    for rule, level in told.items():
+    for rule, level in levels.items():
         known = np.isfinite(level)
         if known[position] and known.sum() > 1:
             place = 1 + int((level[known] > level[position]).sum())

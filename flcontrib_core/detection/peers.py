@@ -175,11 +175,11 @@ class _Memory:
             ]
         )
         share = distance / max(float(np.nansum(distance)), TINY) * max(1, int(np.isfinite(distance).sum()))
-        told = []
+        levels = []
         for i, update, mine in zip(seen.clients, seen.updates, share, strict=True):
             self.last[i] = update.copy()
             if np.isfinite(mine):
                 self.suspicion[i].append(float(mine))
             recent = self.suspicion[i][-DETECTOR_WINDOW:]
-            told.append(float(np.mean(recent)) if recent else np.nan)
-        return np.array(told)
+            levels.append(float(np.mean(recent)) if recent else np.nan)
+        return np.array(levels)

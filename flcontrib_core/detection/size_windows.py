@@ -37,11 +37,11 @@ def is_size_reflection(history: ContributionHistory, channels: Channels, search:
         return False
     if _growth(history, channels, search, window) < LEAST_GROWTH:
         return True
-    louder = any(
+    stronger = any(
         w.client != window.client and w.u > window.u and w.start <= window.end and window.start <= w.end + LAG
         for w in search.windows
     )
-    if not louder:
+    if not stronger:
         return False
     rows = np.zeros(len(channels.epochs), dtype=bool)
     rows[window.start : window.end + 1] = True

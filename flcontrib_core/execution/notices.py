@@ -42,7 +42,7 @@ def checked_address(address: str) -> str:
 def tell_command(words: list[str], notice: Mapping[str, Any]) -> str | None:
     """Starts the program with the notice as JSON on its input; what went wrong, None where nothing did."""
     try:
-        told = subprocess.run(
+        ended = subprocess.run(
             words,
             input=json.dumps(notice),
             text=True,
@@ -53,7 +53,7 @@ def tell_command(words: list[str], notice: Mapping[str, Any]) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired) as fault:
         return f"{words[0]} was not told: {fault}"
-    return None if told.returncode == 0 else f"{words[0]} ended with {told.returncode}: {told.stderr.strip()[:200]}"
+    return None if ended.returncode == 0 else f"{words[0]} ended with {ended.returncode}: {ended.stderr.strip()[:200]}"
 
 
 def tell_address(address: str, notice: Mapping[str, Any]) -> str | None:

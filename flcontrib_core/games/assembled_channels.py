@@ -215,10 +215,10 @@ def _sketches(
     sketches: dict[int, list[np.ndarray]] = defaultdict(list)
     for epoch in sorted(t for t in observations if t >= min(since.values())):
         members = run.epochs[epoch - 1].participants
-        wanted = [(r, c) for r, c in enumerate(members) if epoch >= since.get(c, epoch + 1) and moved[epoch, c]]
-        if wanted:
+        cells = [(r, c) for r, c in enumerate(members) if epoch >= since.get(c, epoch + 1) and moved[epoch, c]]
+        if cells:
             seen = observations[epoch].sketch
-            for row, client in wanted:
+            for row, client in cells:
                 sketches[client].append(seen[row])
     return sketches
 

@@ -30,8 +30,8 @@ class Question:
     @property
     def id(self) -> str:
         """The same for the same question, whoever asks it and whenever."""
-        told = json.dumps([self.epoch, sorted(self.weights), self.of_global])
-        return f"{self.epoch}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        identity = json.dumps([self.epoch, sorted(self.weights), self.of_global])
+        return f"{self.epoch}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
     def line(self) -> str:
         """As it stands in the file."""
@@ -54,15 +54,15 @@ class WorkFolder:
         wrong = {name: way for name, way in metrics.items() if way not in DIRECTIONS}
         if wrong or not metrics:
             raise AnswerError(f"metrics {wrong or metrics}: name at least one and which way is better: higher or lower")
-        told = {"run": run_digest, "metrics": metrics, "seed": seed, **({} if voting is None else {"voting": voting})}
+        about = {"run": run_digest, "metrics": metrics, "seed": seed, **({} if voting is None else {"voting": voting})}
         if (self.path / WORK).exists():
-            if self._about() != told:
+            if self._about() != about:
                 raise AnswerError(
                     f"{self.path} holds the questions of another run or other metrics; give a folder of its own"
                 )
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        write_atomic(self.path / WORK, json.dumps(told, indent=1, ensure_ascii=False).encode())
+        write_atomic(self.path / WORK, json.dumps(about, indent=1, ensure_ascii=False).encode())
 
     def metrics(self, run_digest: str) -> tuple[dict[str, str], int]:
         """The metrics with their directions, and the seed; refused where the folder is about another run."""

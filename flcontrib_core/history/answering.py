@@ -41,8 +41,8 @@ def answer_with(run: RunLog, folder: Path, evaluate: Evaluate, epochs: Container
         questions = work.questions(step.record.epoch, tuple(metrics))
         unanswered = [position for position, question in enumerate(questions) if question.answer is None]
         for done, position in enumerate(unanswered, start=1):
-            told = evaluate(_sub_model(run, step, questions[position]))
-            questions[position] = replace(questions[position], answer={name: float(told[name]) for name in metrics})
+            answers = evaluate(_sub_model(run, step, questions[position]))
+            questions[position] = replace(questions[position], answer={name: float(answers[name]) for name in metrics})
             if done % KEPT_EVERY == 0 or done == len(unanswered):
                 work.write(step.record.epoch, questions)
         count += len(unanswered)

@@ -138,8 +138,8 @@ def _refuse_exponential(run: RunLog, settings: AssessSettings, evaluator: Evalua
 
 def _price(run: RunLog, settings: AssessSettings, evaluator: Evaluator, epochs: Collection[int]) -> float | None:
     """Multiply-adds of assessing these epochs if none is known; None where nobody can tell."""
-    wanted = set(epochs)
-    sizes = [len(e.participants) for e in run.epochs if e.epoch in wanted and e.participants]
+    computed = set(epochs)
+    sizes = [len(e.participants) for e in run.epochs if e.epoch in computed and e.participants]
     with suppress(CostRefusal):  # by an epoch that the budget may leave out; the chosen ones are asked again
         prices = {n: epoch_price(evaluator, settings, n) for n in set(sizes)}
         if None not in prices.values():

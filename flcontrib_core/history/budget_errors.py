@@ -37,11 +37,11 @@ def budget_error(
     skipped = (full.participated & ~kept[:, None])[:, :, None]
     partial = replace(full, state=np.where(skipped, np.int8(CellState.NOT_COMPUTED), full.state))
     initial = full.of(utility).values[0]
-    wanted = full.totals(utility, fill) - initial
+    expected = full.totals(utility, fill) - initial
     found = partial.totals(utility, fill) - initial
-    scale = float(np.abs(wanted).sum())
-    relative = float(np.abs(found - wanted).sum()) / scale if scale > 0 else 0.0
-    return BudgetError(relative, _spearman(wanted, found))
+    scale = float(np.abs(expected).sum())
+    relative = float(np.abs(found - expected).sum()) / scale if scale > 0 else 0.0
+    return BudgetError(relative, _spearman(expected, found))
 
 
 def _spearman(one: FloatArray, other: FloatArray) -> float | None:

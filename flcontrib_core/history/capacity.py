@@ -100,7 +100,7 @@ def federation_with(run: RunLog, clients: int, participants: int, epochs: int) -
 
 def capacity(
     measured: RunMeasurement,
-    wanted: FederationSize,
+    size: FederationSize,
     settings: AssessSettings | None = None,
     *,
     within_hours: float = 24.0,
@@ -116,25 +116,25 @@ def capacity(
         raise MissingPart("a table is looked up: nothing of it is evaluated, at no scale")
     probed = max(measured.sizes)  # the largest epoch is the one that was timed
     adds = float(measured.multiply_adds[measured.sizes.index(probed)])
-    wider = wanted.parameters / max(1, measured.parameter_count)
-    adds_there = wanted.multiply_adds or measured.adds_for(wanted.participants) * wider
-    cost = cost_of(settings.estimator, wanted.participants, adds_there, weights=settings.weights)
+    wider = size.parameters / max(1, measured.parameter_count)
+    adds_there = size.multiply_adds or measured.adds_for(size.participants) * wider
+    cost = cost_of(settings.estimator, size.participants, adds_there, weights=settings.weights)
     epoch = (cost.likely + 2) * pace.evaluation_seconds * adds_there / adds
     beside = pace.observation_seconds + pace.preparation_seconds
-    epoch += cost.regressed * pace.regression_seconds + wanted.participants * beside * wider
-    update = 4 * wanted.parameters
-    process = pace.base_bytes + 2 * update * (wanted.participants + 2) + cost.regressed * measured.outputs * 12
+    epoch += cost.regressed * pace.regression_seconds + size.participants * beside * wider
+    update = 4 * size.parameters
+    process = pace.base_bytes + 2 * update * (size.participants + 2) + cost.regressed * measured.outputs * 12
     workers = max(1, min(machine.cores, machine.memory // process))
-    seconds = wanted.epochs * epoch
+    seconds = size.epochs * epoch
     # an epoch can be shared by all workers, so that the number of epochs is no limit
     at_once = seconds / (3600 * workers * EFFICIENCY)
     nodes = max(1, math.ceil(at_once / within_hours), math.ceil(process / machine.memory))
     return Capacity(
-        federation=wanted,
-        evaluations=cost.likely * wanted.epochs,
+        federation=size,
+        evaluations=cost.likely * size.epochs,
         core_hours=seconds / 3600,
-        log_bytes=wanted.epochs * wanted.participants * update + update,
-        result_bytes=KEPT_BYTES * wanted.clients * wanted.epochs * len(settings.utilities),
+        log_bytes=size.epochs * size.participants * update + update,
+        result_bytes=KEPT_BYTES * size.clients * size.epochs * len(settings.utilities),
         process_bytes=process,
         workers_per_node=workers,
         nodes=nodes,

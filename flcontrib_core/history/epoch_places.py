@@ -74,17 +74,17 @@ class Anchor:
         assert start is not None
         return cls(digests[t - 1], t, start, before)
 
-    def holds(self, digests: Sequence[str], wanted: set[int]) -> bool:
+    def holds(self, digests: Sequence[str], epochs: set[int]) -> bool:
         """Is this the same run, and is nothing before the epoch asked for?"""
         return (
             self.epoch < len(digests)
             and digests[self.epoch - 1] == self.digest
-            and min(wanted, default=0) >= self.epoch
+            and min(epochs, default=0) >= self.epoch
         )
 
 
 def epoch_places(
-    run: RunLog, engine: Engine, wanted: set[int], ends: bool, since: Anchor | None = None
+    run: RunLog, engine: Engine, epochs: set[int], ends: bool, since: Anchor | None = None
 ) -> Iterator[EpochPlaces]:
     """The places of the wanted epochs in their order; with ``ends`` also of the models that have to be rebuilt.
 
@@ -98,17 +98,17 @@ def epoch_places(
     if since is not None:
         start = _again(since.start, engine)
         before = None if since.before is None else _again(since.before, engine)
-    for record in run.epochs[since.epoch - 1 if since else 0 : max(wanted, default=0)]:
+    for record in run.epochs[since.epoch - 1 if since else 0 : max(epochs, default=0)]:
         t = record.epoch
         rebuilt = bool(record.participants) and not record.has_global
-        data = run.epoch_data(t) if not mapped and (rebuilt or wanted & {t, t + 1, t + 2}) else None
+        data = run.epoch_data(t) if not mapped and (rebuilt or epochs & {t, t + 1, t + 2}) else None
         end = _stored_model(record, data, start, engine)
         if end is None and ends:
             end = _rebuilt_model(run, record, data, start, engine)
-        if t in wanted:
+        if t in epochs:
             updates = engine.place(np.ascontiguousarray(data.updates)) if brought and data is not None else None
             yield EpochPlaces(record, start, before, end, updates)
-            if t == max(wanted):
+            if t == max(epochs):
                 return
         before = None  # a large model at a time: this one is not needed for the next
         if end is None:

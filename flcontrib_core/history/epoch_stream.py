@@ -157,9 +157,9 @@ class EpochStream:
         shared = self._shared(todo, engine)
         # With weights over all clients the model of everybody is not the one the epoch ended in.
         over_all = self.settings.weights is WeightMode.FIXED_ALL
-        wanted, anchor = {record.epoch for record in todo}, self.growth.anchor
-        since = anchor if anchor is not None and anchor.holds(self.keys.digests, wanted) else None
-        for places in epoch_places(self.run, engine, wanted, ends=over_all, since=since):
+        epochs, anchor = {record.epoch for record in todo}, self.growth.anchor
+        since = anchor if anchor is not None and anchor.holds(self.keys.digests, epochs) else None
+        for places in epoch_places(self.run, engine, epochs, ends=over_all, since=since):
             record, self._last = places.record, places
             task = replace(
                 task_of(self.run, places),

@@ -35,9 +35,9 @@ def scale_of_inputs(run: RunLog, step: WalkStep, gradient: FloatArray) -> float 
     own = _proportion(gradient, weights, biases)
     updates = step.data.updates
     theirs = [
-        told
+        proportion
         for update in updates
-        if _spread(update[weights]) < ALIKE and (told := _proportion(update, weights, biases)) is not None
+        if _spread(update[weights]) < ALIKE and (proportion := _proportion(update, weights, biases)) is not None
     ]
     if own is None or 2 * len(theirs) <= len(updates):
         return None

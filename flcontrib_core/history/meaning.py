@@ -83,8 +83,8 @@ class LogMeaning:
 
     def to_json(self) -> dict[str, Any]:
         """The ``model`` part of ``flcontrib check --json``."""
-        told = ModelCurve((), (), ()) if self.curve is None else self.curve
-        return told.to_json() | {"warnings": [problem.to_json() for problem in self.warnings]}
+        curve = ModelCurve((), (), ()) if self.curve is None else self.curve
+        return curve.to_json() | {"warnings": [problem.to_json() for problem in self.warnings]}
 
 
 def read_meaning(run: RunLog, evaluator: Evaluator | None = None, most_work: float | None = None) -> LogMeaning:
@@ -151,11 +151,11 @@ def read_meaning_apart(path: Path, nonfinite: NonFinite = "refuse") -> LogMeanin
         return None
     limits = ProcessLimits(memory_bytes=CHILD_MEMORY, cpu_seconds=CHILD_SECONDS, niceness=0)
     try:
-        told = call_apart(f"{__name__}:_apart", {"path": str(path), "nonfinite": nonfinite}, limits)
+        answer = call_apart(f"{__name__}:_apart", {"path": str(path), "nonfinite": nonfinite}, limits)
     except CeilingReached as reached:
         found = f"more {reached.what} than a check may take: the global model was not evaluated"
         return LogMeaning(None, (problem("W_MODEL_COST", "model.json", found),))
-    return decode(LogMeaning, told)
+    return decode(LogMeaning, answer)
 
 
 def _apart(argument: dict[str, Any], say: Callable[[Any], None]) -> Any:
@@ -335,9 +335,9 @@ def _metric_warnings(run: RunLog, curve: ModelCurve) -> list[Problem]:
     at = dict(zip(curve.epochs, curve.accuracy, strict=True))
     for name in METRICS:
         pairs = [(e.epoch, e.metrics[name], at.get(e.epoch)) for e in run.epochs if name in e.metrics]
-        far = [(epoch, told, own) for epoch, told, own in pairs if own is not None and abs(told - own) > CLEARLY_BETTER]
+        far = [(e, its, own) for e, its, own in pairs if own is not None and abs(its - own) > CLEARLY_BETTER]
         if len(pairs) >= 3 and 2 * len(far) > len(pairs):
-            epoch, told, own = far[-1]
-            found = f"{name} {told:.2f} in epoch {epoch}, where the rebuilt model has {own:.2f} (in {len(far)} epochs)"
+            epoch, its, own = far[-1]
+            found = f"{name} {its:.2f} in epoch {epoch}, where the rebuilt model has {own:.2f} (in {len(far)} epochs)"
             return [problem("W_METRICS", f"metric {name}", found)]
     return []

@@ -124,10 +124,10 @@ def assess_settings(options: AssessOptions, base: AssessSettings | None = None) 
     >>> assess_settings({"estimator": "exact", "budget": 0.5, "fairness": "stride"}).budget.fairness.value
     'stride'
     """
-    foreign = [name for name in options if name not in AssessOptions.__annotations__]
-    if foreign:
+    unknown = [name for name in options if name not in AssessOptions.__annotations__]
+    if unknown:
         names = ", ".join(AssessOptions.__annotations__)
-        raise SettingsError(f"there is no option {', '.join(foreign)}; the options are {names}")
+        raise SettingsError(f"there is no option {', '.join(unknown)}; the options are {names}")
     plain: dict[str, Any] = {name: _typed(name, value) for name, value in options.items()}
     start = base or AssessSettings()
     budget = plain.pop("budget") if isinstance(plain.get("budget"), BudgetSettings) else start.budget
@@ -198,9 +198,9 @@ def _require_declared_types(settings: AssessSettings) -> None:
 
 def _from_shared_options(name: str, estimation: dict[str, Any]) -> Estimator:
     """The estimator of a record of version 0.1.0, which lists the options of all estimators; others' had no effect."""
-    foreign = [option for option in estimation if option not in _SHARED_OPTIONS]
-    if foreign:
-        raise SettingsError(f"these settings are not ones of this version: estimation has {', '.join(foreign)}")
+    unknown = [option for option in estimation if option not in _SHARED_OPTIONS]
+    if unknown:
+        raise SettingsError(f"these settings are not ones of this version: estimation has {', '.join(unknown)}")
     own = estimator_by_name(name).record()
     options = {_SHARED_OPTIONS[option]: value for option, value in estimation.items()}
     return estimator_by_name(name, **{option: value for option, value in options.items() if option in own})

@@ -226,8 +226,8 @@ def _unexplained(inner: FloatArray, voter: int, left: IntArray, most: int) -> fl
     length = np.sqrt((columns**2).sum(axis=0))
     close = np.abs(own @ columns) / np.where(length > 0, length, 1.0)
     columns = columns[:, np.argsort(-close, kind="stable")[:most]]
-    as_told, turned = (float(nnls(columns, sign * own)[1]) ** 2 + 1e-9 * square for sign in (1.0, -1.0))
-    return math.log(as_told / turned)
+    as_sent, turned = (float(nnls(columns, sign * own)[1]) ** 2 + 1e-9 * square for sign in (1.0, -1.0))
+    return math.log(as_sent / turned)
 
 
 def _concordances(rows: FloatArray) -> FloatArray:

@@ -55,8 +55,8 @@ class EpochGames(Sequence[EpochOfRun]):
     def __iter__(self) -> Iterator[EpochOfRun]:
         return self._games({record.epoch for record in self.records})
 
-    def _games(self, wanted: set[int]) -> Iterator[EpochOfRun]:
-        for places in epoch_places(self.run, self.engine, wanted, ends=False):
+    def _games(self, epochs: set[int]) -> Iterator[EpochOfRun]:
+        for places in epoch_places(self.run, self.engine, epochs, ends=False):
             task = replace(task_of(self.run, places), before=None, end=None)
             if self.equal_sizes:
                 task = replace(task, weights=(1.0,) * len(task.weights))

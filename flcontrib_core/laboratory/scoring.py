@@ -59,7 +59,7 @@ def score_run(detection: Detection, truth: Truth) -> RunScore:
         windows_found += [any(_overlap(a.window, w) > 0 for a in overlapping) for w in windows]
         ious += [_best_overlap(a, windows) for a in overlapping if a.verdict is VerdictKind.POISONING_WINDOW]
     honest = [a for a in detection.alerts if a.client not in truth]
-    judged = [c for c in detection.clients if c.probability is not None or c.verdict is VerdictKind.EXACT_FINDING]
+    decided = [c for c in detection.clients if c.probability is not None or c.verdict is VerdictKind.EXACT_FINDING]
     return RunScore(
         tuple(found),
         tuple(persistent),
@@ -68,8 +68,8 @@ def score_run(detection: Detection, truth: Truth) -> RunScore:
         len({a.client for a in honest if a.verdict in ACCUSING}),
         len({a.client for a in honest if a.verdict is VerdictKind.PERSISTENTLY_HARMFUL}),
         len({a.client for a in honest if a.verdict is VerdictKind.CLASS_MIX_CHANGED}),
-        tuple(1.0 if c.probability is None else c.probability for c in judged),
-        tuple(c.client in truth for c in judged),
+        tuple(1.0 if c.probability is None else c.probability for c in decided),
+        tuple(c.client in truth for c in decided),
     )
 
 

@@ -48,9 +48,9 @@ def strict_uses(code: str) -> Iterator[int]:
             if isinstance(target, ast.Name)
         }
         for node in ast.walk(function):
-            acts = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in NEEDS_ONE
-            if acts and strict(node.func.value, names):
-                yield node.lineno
+            match node:
+                case ast.Call(func=ast.Attribute(attr=act, value=place)) if act in NEEDS_ONE and strict(place, names):
+                    yield node.lineno
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.py")), ids=lambda path: path.name)

@@ -29,8 +29,8 @@ class ChangeTruth:
 
 def changes_of(run: RunLog) -> tuple[ChangeTruth, ...]:
     """The honest changes that a simulated run's own manifest tells of."""
-    told = run.manifest.get("truth") or {}
+    truth = run.manifest.get("truth") or {}
     return tuple(
         ChangeTruth(entry["client"], entry["kind"], tuple((a, b) for a, b in entry["windows"]), entry.get("strength"))
-        for entry in told.get(KEY, ())
+        for entry in truth.get(KEY, ())
     )

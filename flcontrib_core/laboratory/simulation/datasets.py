@@ -94,12 +94,12 @@ def load_dataset(
         source = _read(name, str(_folder(data_dir)) if name not in _BUNDLED else "")
     everything = np.arange(len(source.y))
     if source.test is None:
-        wanted = validation_rows or min(LARGEST_VALIDATION, round(VALIDATION_SHARE * len(source.y)))
-        judged = _stratified(everything, source.y, wanted, rng, name)
-        available = np.setdiff1d(everything, judged)
+        count = validation_rows or min(LARGEST_VALIDATION, round(VALIDATION_SHARE * len(source.y)))
+        validation = _stratified(everything, source.y, count, rng, name)
+        available = np.setdiff1d(everything, validation)
     else:
         available, test = everything[~source.test], everything[source.test]
-        judged = _stratified(test, source.y, validation_rows or min(LARGEST_VALIDATION, len(test)), rng, name)
+        validation = _stratified(test, source.y, validation_rows or min(LARGEST_VALIDATION, len(test)), rng, name)
     learned = available if train_rows is None else _stratified(available, source.y, train_rows, rng, name)
     x = source.x
     if source.standardise:
@@ -111,9 +111,9 @@ def load_dataset(
         name,
         x[learned],
         source.y[learned],
-        x[judged],
-        source.y[judged],
-        None if source.group is None else source.group[judged],
+        x[validation],
+        source.y[validation],
+        None if source.group is None else source.group[validation],
         int(source.y.max()) + 1,
         source.image,
     )

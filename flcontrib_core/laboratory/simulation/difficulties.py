@@ -37,8 +37,8 @@ class Difficulties:
     @classmethod
     def choose(cls, settings: SimulationSettings, classes: int, dishonest: frozenset[int]) -> Difficulties:
         honest = [c for c in range(settings.clients) if c not in dishonest]
-        wanted = settings.difficulty_clients
-        count = max(1, round(settings.clients / 4)) if wanted is None else wanted
+        given = settings.difficulty_clients
+        count = max(1, round(settings.clients / 4)) if given is None else given
         drawn = stream(settings.seed, Purpose.CHOICE_OF_DIFFICULTY).permutation(honest)
         affected = frozenset(int(c) for c in drawn[:count])
         if settings.difficulty is DifficultyKind.NONE:

@@ -69,9 +69,9 @@ def _record(
 ) -> SimulationResult:
     federation = prepare(settings)
     ids = [c.id for c in federation.clients]
-    told = _description(federation)
-    with RunRecorder(folder, **told, durable=False) as recorder:
-        if recorder.manifest["source"] != told["source"]:
+    description = _description(federation)
+    with RunRecorder(folder, **description, durable=False) as recorder:
+        if recorder.manifest["source"] != description["source"]:
             raise SettingsError(f"{folder} holds another simulation; choose another folder or remove it")
         for done in train(federation):
             if done.epoch >= recorder.next_epoch:

@@ -28,7 +28,7 @@ def share_out(
     Departure: the appendix says "a Beta distribution with parameter β, lower is more heterogeneous" and no more; the
     weights of ``beta`` are our reading of it, for any number of classes.
     """
-    wanted = _sizes(len(labels), clients, sizes, rng)
+    targets = _sizes(len(labels), clients, sizes, rng)
     classes = int(labels.max()) + 1
     overall = np.bincount(labels, minlength=classes) / len(labels)
     mixes = _mixes(overall, clients, split, alpha, rng)
@@ -36,7 +36,7 @@ def share_out(
     held: list[list[int]] = [[] for _ in range(clients)]
     # Clients with the most particular mix choose first: late choosers get what is left, close to the overall mix.
     for client in np.argsort(-np.abs(mixes - overall).sum(axis=1), kind="stable"):
-        missing = int(wanted[client])
+        missing = int(targets[client])
         while missing:
             left = np.array([len(pool) for pool in pools])
             mix = np.where(left > 0, mixes[client], 0.0)

@@ -184,8 +184,8 @@ class Overlap(ChangeBehaviour):
         rows = list(held.rows)
         for client in clients:
             partner = int(rng.choice([c for c in range(len(rows)) if c != client] or [client]))
-            wanted = max(1, round(strength * len(held.rows[client])))
-            theirs = rng.permutation(held.rows[partner])[:wanted]
+            count = max(1, round(strength * len(held.rows[client])))
+            theirs = rng.permutation(held.rows[partner])[:count]
             rows[client] = np.union1d(rows[client], theirs)
         return tuple(rows)
 

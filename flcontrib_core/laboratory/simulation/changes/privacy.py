@@ -72,16 +72,16 @@ class SvtFilter(ChangeBehaviour):
     default, least, most = 0.3, 0.001, 1.0
 
     def update(self, sent: Sent, moment: Moment) -> Float32Array:
-        rng, wanted = moment.fresh(), max(1, int(np.ceil(moment.strength * len(sent.update))))
+        rng, count = moment.fresh(), max(1, int(np.ceil(moment.strength * len(sent.update))))
         key = moment.note("svt clip")
         if key not in moment.memory.notes:
             moment.memory.notes[key] = np.quantile(np.abs(sent.update), 0.9, keepdims=True).astype(np.float32)
         clip = max(float(moment.memory.notes[key][0]), 1e-12)
         clipped = np.clip(sent.update, -clip, clip)
-        selection = 4 * clip * wanted / (SVT_SELECTION * (2 * wanted) ** (2 / 3))
-        heard = np.abs(clipped) + rng.laplace(scale=selection, size=len(clipped))
-        chosen = np.argsort(-heard, kind="stable")[:wanted]
-        blurred = clipped[chosen] + rng.laplace(scale=2 * clip / SVT_RELEASE, size=wanted)
+        selection = 4 * clip * count / (SVT_SELECTION * (2 * count) ** (2 / 3))
+        noisy = np.abs(clipped) + rng.laplace(scale=selection, size=len(clipped))
+        chosen = np.argsort(-noisy, kind="stable")[:count]
+        blurred = clipped[chosen] + rng.laplace(scale=2 * clip / SVT_RELEASE, size=count)
         shared = np.zeros_like(sent.update)
         shared[chosen] = np.clip(blurred, -clip, clip)
         return shared
