@@ -30,7 +30,7 @@ from flcontrib_core.history.standing import LogCheck
 from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.history.updates_only import history_of_updates, lacking_part
 from flcontrib_core.runs.run_log import Run, RunLog, Truth
-from flcontrib_core.vocabulary import OnProgress, no_progress
+from flcontrib_core.vocabulary import OnProgress, Phase, no_progress
 
 if TYPE_CHECKING:
     from flcontrib_core.detection.online import ProvisionalAlert
@@ -119,7 +119,7 @@ def audit(
     if evaluator is None and isinstance(run, RunLog):
         evaluator = evaluator_for(run, settings.assess.utilities, device=computing.get("device", "cpu"))
     history = assess_contributions(run, settings.assess, evaluator=evaluator, on_progress=on_progress, **computing)
-    on_progress(history.epoch_count, history.epoch_count, "reading the history")
+    on_progress(history.epoch_count, history.epoch_count, Phase.READING)
     return _with_meaning(run, report_on(run, history, settings, {} if evaluator is None else evaluator.recipe()))
 
 

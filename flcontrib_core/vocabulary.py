@@ -47,6 +47,13 @@ OnProgress = Callable[[int, int, str], None]
 """on_progress(done, total, label)"""
 
 
+class Phase(StrEnum):
+    """What an assessment tells of itself while it is at work on something else than its epochs' values."""
+
+    MEASURING = "measuring the model's movement"
+    READING = "reading the history"
+
+
 def no_progress(done: int, total: int, label: str) -> None:
     """The listener of a caller that does not want to be told."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from flcontrib_core.reports import REPRODUCTION
+from flcontrib_core.vocabulary import Phase
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import Job, JobState
 from flcontrib_dashboard import accounts, state
@@ -34,9 +35,11 @@ def job_words(job: Job) -> str:
 
 
 def _before_or_after(job: Job) -> bool:
-    """Is an audit at work on something else than its epochs' values, such as measuring the model's movement?"""
-    said = "" if job.progress is None else job.progress.label
-    return job.kind == "audit" and bool(said) and not said.startswith("epoch ")
+    """Is an audit at work on something else than its epochs' values? Before the first it says where it runs."""
+    now = job.progress
+    if job.kind != "audit" or now is None:
+        return False
+    return now.label in tuple(Phase) or (now.done == 0 and now.label != "")
 
 
 def standing_words(job: Job, shown: int | None, beside: bool) -> str:

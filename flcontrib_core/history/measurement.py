@@ -26,7 +26,7 @@ from flcontrib_core.runs.mapped import in_blocks
 from flcontrib_core.runs.run_log import ContributionTable, Run, RunLog, UtilityTable
 from flcontrib_core.runs.tasks import CLASSIFICATION
 from flcontrib_core.shapley.flagged import FLAG_RATIO
-from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, OnProgress, no_progress
+from flcontrib_core.vocabulary import BoolArray, Float32Array, FloatArray, OnProgress, Phase, no_progress
 
 if TYPE_CHECKING:
     from flcontrib_core.games.evaluator import Evaluator
@@ -187,7 +187,7 @@ def measure_log(
 
     for t, values, long in _moved(run, engine, tasks()):
         track[t], flagged[t - 1] = values, long
-        on_progress(len(track) - 1, run.epoch_count, "measuring the model's movement")
+        on_progress(len(track) - 1, run.epoch_count, Phase.MEASURING)
     moved = np.diff([track[t] for t in range(run.epoch_count + 1)], axis=0)
     return RunMeasurement(
         run_digest=run.digest,
