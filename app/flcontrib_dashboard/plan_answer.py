@@ -61,7 +61,10 @@ class Planned:
 
     @property
     def usual_k(self) -> int:
-        """Before anything is computed as much as is affordable, afterwards a budget to compare with."""
+        """As much as is affordable; as much as the result on screen has; beside a full one a budget to compare with."""
+        computed = 0 if self.shown is None else int(self.shown.report.history.computed[1:].sum())
+        if 0 < computed < self.entry.epochs:
+            return computed
         if self.shown is not None or self.measurement is None:
             return int(0.6 * self.entry.epochs + 0.5)
         whole = price(self.measurement, _USUAL, range(1, self.entry.epochs + 1))

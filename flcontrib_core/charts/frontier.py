@@ -113,13 +113,13 @@ def draw_frontier(facts: FrontierFacts, mode: str) -> Picture:
     )
     if facts.compared is not None:
         _draw_compared(figure, facts.compared, mode)
-    budgets = np.arange(1, len(facts.x) + 1)
+    by_cost = np.argsort(facts.x, kind="stable")  # one more epoch may cost less: other epochs are chosen then
     figure.add_scatter(
-        x=facts.x,
-        y=facts.gap,
+        x=facts.x[by_cost],
+        y=facts.gap[by_cost],
         mode="lines",
         line={"color": p.ink, "width": 2.2},
-        customdata=budgets,
+        customdata=by_cost + 1,
         hovertemplate="k = %{customdata}<br>%{x:.0%} of the cost<br>gap <b>%{y:.3f}</b><extra></extra>",
     )
     top_gap = max(float(facts.gap.max()), 0.0 if facts.compared is None else float(facts.compared[:, 1].max()))
@@ -147,12 +147,14 @@ def draw_frontier(facts: FrontierFacts, mode: str) -> Picture:
 def _draw_compared(figure: Picture, compared: np.ndarray, mode: str) -> None:
     """The curve of one-sided schedules, dashed, with its name at its highest point."""
     p = palette_for(mode)
+    by_cost = np.argsort(compared[:, 0], kind="stable")
     figure.add_scatter(
-        x=compared[:, 0],
-        y=compared[:, 1],
+        x=compared[by_cost, 0],
+        y=compared[by_cost, 1],
         mode="lines",
         line={"color": p.context, "width": 1.8, "dash": "dash"},
-        hovertemplate="one-sided, k = %{pointNumber}<br>gap %{y:.3f}<extra></extra>",
+        customdata=by_cost + 1,
+        hovertemplate="one-sided, k = %{customdata}<br>gap %{y:.3f}<extra></extra>",
     )
     top = int(np.argmax(compared[:, 1]))
     if compared[top, 1] > 0:

@@ -31,7 +31,7 @@ def price_notes(price: Price, epoch_count: int, estimator: str) -> tuple[str, ..
         "cheap observations come on top."
     ]
     if price.epochs < epoch_count:
-        notes.append(f"{price.epochs} of {several(epoch_count, 'epoch')} are computed.")
+        notes.append(f"The price is that of {price.epochs} of {several(epoch_count, 'epoch')}.")
     if price.flagged:
         notes.append(
             f"{several(price.flagged, 'epoch')} {'has' if price.flagged == 1 else 'have'} an update over three times "
@@ -88,7 +88,8 @@ def plan_title(schedule: Schedule) -> str:
     if schedule.unseen_clients:
         many = len(schedule.unseen_clients)
         return f"{sentence}; {numbers.several(many, 'client is', 'clients are')} never seen"
-    seen = f"at least {numbers.share(schedule.lowest_exposure)} of" if schedule.lowest_exposure < 1 else "all"
+    everything = schedule.lowest_exposure > 1 - 1e-9  # a sum of shares, rounded
+    seen = "all" if everything else f"at least {numbers.share(schedule.lowest_exposure)} of"
     return f"{sentence}; every client is seen in {seen} its epochs"
 
 

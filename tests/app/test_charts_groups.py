@@ -37,6 +37,7 @@ from flcontrib_core.charts.schedule import (
 )
 from flcontrib_core.history import problem_of_history
 from flcontrib_core.scheduling import BudgetSettings, FairnessMode, Schedule, ScheduleExplorer
+from flcontrib_core.words import plan_title
 from tests.app.drawn import (
     draw_change_points,
     draw_clusters,
@@ -192,6 +193,25 @@ def test_frontier_marks_where_the_reader_stands(explorer: ScheduleExplorer) -> N
     assert any("k = 9" in a.text for a in figure.layout.annotations)
     assert "k = 9" in frontier_alt(facts)
     assert [r["k"] for r in frontier_rows(facts)] == list(range(1, 21))
+
+
+def test_frontier_never_runs_backwards(explorer: ScheduleExplorer) -> None:
+    """One more epoch may cost less, because other epochs are chosen then: the line goes on in order of cost."""
+    settings = BudgetSettings(budget=9, gamma=0.3, fairness=FairnessMode.TWO_SIDED)
+    frontier = explorer.frontier(FairnessMode.TWO_SIDED, 0.3, settings)
+    costs = np.array([900, 300, 700, 100, 800, *[100] * 15], dtype=np.int64)[: len(frontier.budgets)]
+    turned = replace(frontier, evaluations=costs, full_evaluations=int(costs.max()))
+    figure = draw_frontier(frontier_facts(turned, 9, turned), "light")
+    for trace in figure.data:
+        assert list(trace.x) == sorted(trace.x)
+        assert trace.customdata[-1] == 1, "the dearest budget keeps its own k"
+
+
+def test_who_is_seen_in_all_epochs_is_not_seen_in_at_least_100_percent(explorer: ScheduleExplorer) -> None:
+    """Shares are sums: one of them may end a rounding short of one."""
+    plan = explorer.answer(BudgetSettings(budget=20, gamma=0.3, fairness=FairnessMode.TWO_SIDED))
+    rounded = replace(plan, exposure=dict.fromkeys(plan.exposure, 1 - 2**-53))
+    assert plan_title(rounded).endswith("every client is seen in all its epochs")
 
 
 def test_report_without_groups_has_no_group_chart() -> None:

@@ -60,8 +60,16 @@ def test_full_result_opens_and_the_budget_is_a_choice(several: tuple[Path, RunEn
     assert shown.query_params["result"]
     again = opened(folder, "contributions", run, result=shown.query_params["result"])
     assert "3 of 8 epochs computed" in badges(again)
-    assert "clearly below zero" in title(again)
+    assert title(again).endswith("least; 5 of 8 epochs have no value")
+    assert "clearly below zero" in title(opened(folder, "contributions", run))
     assert "5 open" in str(again.dataframe[0].value["± 95%"].tolist())
+
+
+def test_the_scheduler_begins_with_the_budget_on_screen(several: tuple[Path, RunEntry]) -> None:
+    folder, run = several
+    with Workspace(folder) as workspace:
+        half = next(r for r in workspace.results(run.digest, "audit") if not r.full)
+    assert title(opened(folder, "scheduler", run, result=half.digest[:16])).startswith("Computing 3 of 8 epochs")
 
 
 def test_pinned_result_opens_first(several: tuple[Path, RunEntry]) -> None:

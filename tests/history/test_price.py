@@ -145,4 +145,4 @@ def test_command_prints_the_price(many: Path) -> None:
     assert told["nodes"] == 1
     plain = CliRunner().invoke(flcontrib, ["price", str(many), "--budget", "2"])
     assert "evaluations:" in plain.stdout
-    assert "2 of 5 epochs are computed." in plain.stdout
+    assert "The price is that of 2 of 5 epochs." in plain.stdout

@@ -32,8 +32,11 @@ VIEWS = {"heat-map": "Heat map", "curves": "Curves"}
 
 def title_of(report: AuditReport, utility: str) -> str:
     """Who contributed most, and who is clearly below zero."""
-    facts = ranking_facts(report, utility, fill_of(report.history))
-    return contribution_title(facts.rows[0].client if facts.rows else None, facts.clearly_below)
+    history = report.history
+    facts = ranking_facts(report, utility, fill_of(history))
+    skipped = int((~history.computed).sum())
+    words = f"{skipped} of {numbers.several(history.epoch_count, 'epoch')}" if skipped else ""
+    return contribution_title([row.client for row in facts.rows], facts.clearly_below, words)
 
 
 def curves(shown: state.Shown, utility: str, following: Following, orientation: Orientation) -> None:

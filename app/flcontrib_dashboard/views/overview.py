@@ -210,7 +210,8 @@ def next_card(shown: state.Shown) -> None:
         links.append(("scheduler", "Compute skipped epochs"))
     links.append(("upload", "Bring in your own run") if state.is_sample(shown.entry) else ("report", "Keep the report"))
     for view, label in (link for link in links if accounts.opens(link[0])):
-        st.page_link(page_file(view), label=label, icon=":material/arrow_forward:")
+        every = {"run": shown.entry.digest[:16], "k": str(report.history.epoch_count)} if view == "scheduler" else None
+        st.page_link(page_file(view), label=label, icon=":material/arrow_forward:", query_params=every)
 
 
 def remarks(report: AuditReport) -> None:
