@@ -22,7 +22,7 @@ TALLEST = 460
 """Pixels of a table with more rows than that."""
 COLUMNS = {
     "Total": "over the whole run, the initial model's share left out",
-    "± 95%": "of the total; epochs without a value are counted by a rule, so the interval is not theirs",
+    "± 95%": "of the total; open: epochs without a value, counted by a rule, so the interval is not theirs",
     "± worst case": "the linear sum of the epochs' half-widths: what the total is off by where all of them err one way",
     "Share of the help": "Each client's part of all positive totals; a negative total counts as zero here.",
     "Took part": "epochs",

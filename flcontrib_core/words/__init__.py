@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.planning import trade_sentence as trade_sentence
     from flcontrib_core.words.planning import unseen_words as unseen_words
     from flcontrib_core.words.problems import ProblemGroup as ProblemGroup
+    from flcontrib_core.words.problems import accepted_with as accepted_with
     from flcontrib_core.words.problems import problem_groups as problem_groups
     from flcontrib_core.words.readers import IN_THE_EXTRACT as IN_THE_EXTRACT
     from flcontrib_core.words.readers import channel_meaning as channel_meaning

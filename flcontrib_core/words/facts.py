@@ -119,7 +119,11 @@ def _reason(fact: Reason, client: str) -> str:
             inside, outside = interval(fact.inside, fact.half_width, 2), _beside_interval(fact.outside, fact.inside, 2)
             return f"Its own step alone changes the margin of class {fact.class_index} by {inside}, outside {outside}."
         case r.DirectionChanged():
-            to = "of its updates to its own others" if fact.channel == OWN_DIRECTION else "to the other participants"
+            to = (
+                "of its updates to its own other updates"
+                if fact.channel == OWN_DIRECTION
+                else "to the other participants"
+            )
             return f"The mean cosine {to} is {plain(fact.inside, 2)} inside, {plain(fact.outside, 2)} outside."
         case r.SizeChanged():
             return f"Its updates are {_times(fact.ratio)} as large inside as outside."
@@ -171,7 +175,7 @@ def _idle(fact: IdleFact | r.TooAlike, client: str) -> str:
         case r.WithoutDirection():
             what = (
                 "has no direction of its own and none in common with the others: mean cosine "
-                f"{plain(fact.own, 2)} to its own others (usually {plain(fact.usual_own, 2)}), "
+                f"{plain(fact.own, 2)} to its own other updates (usually {plain(fact.usual_own, 2)}), "
                 f"{plain(fact.peer, 2)} to the other participants (usually {plain(fact.usual_peer, 2)})"
             )
         case r.TinyUpdates():

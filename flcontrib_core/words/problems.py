@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flcontrib_core.errors import Problem
 from flcontrib_core.runs.problems import MAX_PROBLEMS, span, table_row
+from flcontrib_core.words import numbers
 
 FEW = 3
 """Places and things found that are named one by one."""
@@ -67,3 +68,9 @@ def _few(things: Sequence[str]) -> str:
     different = list(dict.fromkeys(things))
     more = len(different) - FEW
     return ", ".join(different[:FEW]) + (f" and {more} more" if more > 0 else "")
+
+
+def accepted_with(remarks: int) -> str:
+    """What is said of a log that was kept although something was found."""
+    follow = "it follows" if remarks == 1 else "they follow"
+    return f"Accepted with {numbers.several(remarks, 'remark')}; {follow} into every export."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flcontrib_core.runs.bundle import check_run_log
-from flcontrib_core.words import problem_groups
+from flcontrib_core.words import accepted_with, problem_groups
 
 
 def test_equal_problems_of_a_column_are_one_group(tmp_path: Path) -> None:
@@ -27,3 +27,8 @@ def test_a_group_that_ended_the_reading_says_that_there_may_be_more(tmp_path: Pa
     (group,) = problem_groups(check_run_log(tmp_path / "t.csv").errors)
     assert group.count == "50 times or more"
     assert group.places.endswith("rows 1–50")
+
+
+def test_one_remark_is_not_several() -> None:
+    assert accepted_with(1) == "Accepted with 1 remark; it follows into every export."
+    assert accepted_with(3) == "Accepted with 3 remarks; they follow into every export."

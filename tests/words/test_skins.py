@@ -91,7 +91,7 @@ def test_a_number_is_nowhere_left_alone_as_a_client_s_name() -> None:
     assert words.alert_title(first).startswith(f"{who} ")
     assert words.client_headline(report, first.client).startswith(f"{who} ")
     assert (
-        words.contribution_title("2", ("7",))
+        words.contribution_title(("2", "7"), ("7",))
         == "client 2 contributed most; client 7 is the only one clearly below zero"
     )
     named = [s for a in report.detection.alerts for s in said_of(a)]

@@ -45,7 +45,8 @@ def figures(report: AuditReport, client: str) -> None:
             numbers.signed(totals["Total"][place]),
             f"{totals['± 95%'][place]} · place {place + 1} of {len(history.client_ids)}",
             width=FIGURE_WIDTH,
-            help="Beside it half of its 95% interval, and its place among all clients, best first.",
+            help="Beside it half of its 95% interval, how many of its epochs have no value (open), and its place "
+            "among all clients, best first.",
             delta_color="off",
             delta_arrow="off",
         )
@@ -85,7 +86,7 @@ def findings(shown: state.Shown, client: str, own: list[Alert]) -> None:
         st.text(numbers.visible(verdict_reason(verdict)))
     for alert in reviews.ordered(own):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f"**{controls.text_of(alert_title(alert))}**", width="content")
+            st.markdown(f"**{controls.title_of(alert_title(alert))}**", width="content")
             deciding.state_badge(reviews.state(alert))
         st.text(numbers.visible(f"{how_sure(alert).capitalize()}. {decision_sentence(reviews.of(alert))}"))
         st.page_link(

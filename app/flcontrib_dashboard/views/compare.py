@@ -311,11 +311,10 @@ def board(
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Alerts in each result", "epochs")
         alerts_table(reports, titles, only)
-    left, right = st.columns([1.45, 1], gap="small")
-    with left, st.container(border=True, height="stretch", gap="xsmall"):
+    with st.container(border=True, gap="xsmall"):
         controls.card_title("Totals", pictures.curves.axis)
         show_totals(state.cached((*key, only, "totals"), lambda: totals_rows(reports, utility, titles, only)))
-    with right, st.container(border=True, height="stretch", gap="xsmall"):
+    with st.container(border=True, gap="xsmall"):  # names of runs are long
         settings_table(results, titles, names)
 
 

@@ -12,7 +12,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.runs import table_template
-from flcontrib_core.words import numbers
+from flcontrib_core.words import accepted_with, numbers
 from flcontrib_core.workspace import RunEntry, recorder_at_work
 from flcontrib_dashboard import (
     accounts,
@@ -121,8 +121,7 @@ def outcome(delivery: Delivery, given: UploadedFile | None) -> None:
     elif delivery.failure:
         st.error(controls.text_of(f"{delivery.filename}: {delivery.failure}"))
     if delivery.remarks:
-        remarks = numbers.several(len(delivery.remarks), "remark")
-        st.warning(f"Accepted with {remarks}; they follow into every export.")
+        st.warning(accepted_with(len(delivery.remarks)))
         problem_cards.show_all(delivery.remarks, "remarks")
     if entry is not None:
         preflight(entry)
