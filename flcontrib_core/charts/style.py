@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,8 @@ from flcontrib_core.words import numbers
 
 FONT = '"Source Sans","Source Sans 3","Source Sans Pro",system-ui,"Segoe UI",Helvetica,Arial,sans-serif'
 """Streamlit brings the first; a report takes what its reader has."""
+RIGHT_TO_LEFT = ("R", "AL")
+"""Unicode's classes of letters that are read from the right."""
 AXIS = {
     "title": {"standoff": 9},
     "gridcolor": CLEAR,
@@ -29,15 +34,31 @@ def plain(text: str) -> str:
     return numbers.visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def _room(character: str) -> float:
+    """What a letter takes, in usual Latin letters of the house's font; other scripts come from wider fonts."""
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2.0
+    return 1.4 if unicodedata.bidirectional(character) in RIGHT_TO_LEFT else 1.0
+
+
 def short(text: str, most: int) -> str:
     """A name that fits beside an axis, as text in Plotly."""
-    return plain(text if len(text) <= most else text[: most - 1] + "…")
+    ends = list(accumulate(map(_room, text)))
+    if not ends or ends[-1] <= most:
+        return plain(text)
+    return plain(text[: bisect_right(ends, most - 1)] + "…")
 
 
 def client_label(client: str, most: int | None = None) -> str:
-    """A client beside its marks, whole or as far as there is room; a number is never left alone on a chart."""
+    """A client beside its marks, whole or as far as there is room; a number is never left alone on a chart.
+
+    A name that is read from the right is isolated: else what stands beside it is drawn on its wrong side, and 11–18
+    as 18–11.
+    """
     name = numbers.named(client)
-    return plain(name) if most is None else short(name, most)
+    label = plain(name) if most is None else short(name, most)
+    turned = any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in name)
+    return f"\u2068{label}\u2069" if turned else label
 
 
 def base_figure(mode: str, height: int, **margins: int) -> Picture:

@@ -15,6 +15,7 @@ from flcontrib_core.charts.credit import client_styles
 from flcontrib_core.charts.cumulative import cumulative_facts
 from flcontrib_core.charts.evidence import evidence_facts
 from flcontrib_core.charts.palette import DARK, LIGHT, ClientStyles, palette_for
+from flcontrib_core.charts.style import client_label
 from flcontrib_core.charts.ticks import epoch_ticks, leading_digit_up, signed_ticks
 from tests.app.drawn import (
     draw_change_points,
@@ -41,6 +42,18 @@ def luminance(colour: str) -> float:
 def contrast(one: str, other: str) -> float:
     bright, dim = sorted((luminance(one), luminance(other)), reverse=True)
     return (bright + 0.05) / (dim + 0.05)
+
+
+def test_names_read_from_the_right_stand_apart_and_have_their_room() -> None:
+    """Beside an Arabic name 11–18 would be drawn as 18–11; and its letters are wider than Latin ones."""
+    name = "مستشفى الملك فيصل التخصصي"
+    assert client_label(name) == f"\u2068{name}\u2069"
+    assert client_label("hospital-a", 13) == "hospital-a"
+    shortened = client_label(name, 14)
+    assert shortened.startswith("\u2068مستشفى")
+    assert shortened.endswith("…\u2069")
+    assert len(shortened) < len(client_label("hospital-of-the-university", 14))
+    assert client_label("東京大学病院", 6) == "東京…"
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK], ids=["light", "dark"])

@@ -81,6 +81,7 @@ def test_page_of_a_log_of_updates_alone(filled: Filled, view: str) -> None:
     if view in ("overview", "contributions", "clusters", "scheduler"):
         assert "neither values nor harm can be measured" in words(shown)
         assert "Compute the values" not in [b.label for b in shown.button]
+    assert "a larger budget" not in words(shown), "no budget measures what the log has not"
     assert "nan" not in words(shown).lower().split()
 
 

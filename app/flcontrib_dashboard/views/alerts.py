@@ -183,7 +183,7 @@ def nothing_found(report: AuditReport) -> None:
         if shift is not None:
             st.markdown(f"{shift} Anything smaller stays unseen.")
         skipped = int((~report.history.computed[1:]).sum())
-        if skipped and not pending_epochs(report):
+        if skipped and report.history.without_values is None and not pending_epochs(report):
             st.markdown(f"{numbers.several(skipped, 'epoch')} were not computed: a larger budget sees more.")
 
 
