@@ -98,7 +98,8 @@ paper: export FLCONTRIB_SHAPIQ := $(FLCONTRIB_SHAPIQ)
 paper: $(STAMP)
 	$(BIN)/flcontrib reproduce all --scale small -o $(OUTCOME) --workers 2
 	for stored in flcontrib_core/reports/paper/*.json; do name=$$(basename $$stored .json); \
-	  cp $(OUTCOME)/$$name.json $$stored; cp $(OUTCOME)/$$name.svg $(OUTCOME)/$$name.csv docs/figures/; done
+	  cp $(OUTCOME)/$$name.json $$stored; cp $(OUTCOME)/$$name.csv $(OUTCOME)/$$name.svg docs/figures/; \
+	  for more in $(OUTCOME)/$$name-[0-9].svg; do [ ! -e $$more ] || cp $$more docs/figures/; done; done
 
 docs: $(STAMP)
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d build/docs-trees docs build/docs

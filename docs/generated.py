@@ -109,13 +109,13 @@ class Outcome(FromCode):
         ]
 
     def of_figure(self, figure: PaperFigure) -> list[str]:
-        """A heading, the drawing, and what was run."""
-        facts, cost = figure.drawn, numbers.seconds(figure.seconds)
+        """A heading, the drawings, and what was run."""
+        cost = numbers.seconds(figure.seconds)
+        pictures = (f"![{facts.take_away}](figures/{name}.svg)" for name, facts in figure.drawings.items())
         return [
-            f"### {facts.title}",
+            f"### {figure.drawn.title}",
             "",
-            f"![{facts.take_away}](figures/{figure.name}.svg)",
-            "",
+            *(line for picture in pictures for line in (picture, "")),
             f"{figure.scale_words} {cost} of CPU. {figure.note} {{download}}`Rows as CSV <figures/{figure.name}.csv>`.",
             "",
         ]

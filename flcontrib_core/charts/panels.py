@@ -13,6 +13,7 @@ from flcontrib_core.charts.palette import DASHES, FAR_APART, MARKERS, palette_fo
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, plain, x_axis, y_axis
 from flcontrib_core.charts.ticks import plain_ticks
+from flcontrib_core.vocabulary import FloatArray
 
 GLYPHS = dict(zip(MARKERS, "●■◆▲⬢✚▼✖", strict=True))
 """What stands for a marker in the key, which is text."""
@@ -50,6 +51,9 @@ class Panel:
     y_range: tuple[float, float] | None = None
     limit: float | None = None
     """A dashed line across, e.g. a cut-off"""
+    logarithmic_x: bool = False
+    sign_every: int = 1
+    """Long lines side by side have a sign at every so many points"""
 
 
 @dataclass(frozen=True)
@@ -186,24 +190,33 @@ def _draw_line(
     figure: Picture, line: Line, panel: Panel, axes: tuple[str, str], series: Sequence[str], mode: str
 ) -> None:
     colour, dash, sign = _look(line.name, series, mode)
-    heights = np.array(line.y, dtype=float)
-    if panel.logarithmic:
-        heights = np.log10(np.where(heights > 0, heights, np.nan))
+    across, heights = _scaled(line.x, panel.logarithmic_x), _scaled(line.y, panel.logarithmic)
     guessed = np.array(line.predicted or (False,) * len(line.x))
+    signed = np.arange(len(line.x)) % panel.sign_every == 0
     figure.add_scatter(
-        x=list(line.x), y=heights, xaxis=axes[0], yaxis=axes[1], mode="lines",
+        x=across, y=heights, xaxis=axes[0], yaxis=axes[1], mode="lines",
         line={"color": colour, "width": 1.8, "dash": dash}, hoverinfo="skip",
     )  # fmt: skip
     size = 7 if len(line.x) <= CROWDED else 4
-    for some, symbol in ((~guessed, sign), (guessed, f"{sign}-open")):
+    for some, symbol in ((signed & ~guessed, sign), (signed & guessed, f"{sign}-open")):
         if some.any():
             figure.add_scatter(
-                x=[v for v, keep in zip(line.x, some, strict=True) if keep], y=heights[some],
+                x=across[some], y=heights[some],
                 xaxis=axes[0], yaxis=axes[1], mode="markers",
                 marker={"color": colour, "symbol": symbol, "size": size, "line": {"color": colour, "width": 1.2}},
-                customdata=[v for v, keep in zip(line.y, some, strict=True) if keep],
-                hovertemplate=f"{plain(line.name)}<br>%{{x}}: <b>%{{customdata:.3g}}</b><extra></extra>",
+                customdata=[
+                    [x, y] for x, y, keep in zip(line.x, line.y, some, strict=True) if keep
+                ],
+                hovertemplate=(
+                    f"{plain(line.name)}<br>%{{customdata[0]:.4g}}: <b>%{{customdata[1]:.3g}}</b><extra></extra>"
+                ),
             )  # fmt: skip
+
+
+def _scaled(values: Sequence[float], logarithmic: bool) -> FloatArray:
+    """As drawn: powers of ten where the axis is logarithmic, with a hole for what has none."""
+    drawn = np.array(values, dtype=float)
+    return np.log10(np.where(drawn > 0, drawn, np.nan)) if logarithmic else drawn
 
 
 def _upright(panel: Panel) -> tuple[float, float, dict[str, Any]]:
@@ -219,12 +232,19 @@ def _upright(panel: Panel) -> tuple[float, float, dict[str, Any]]:
         low, high = (min(0.0, float(values.min())), float(values.max())) if len(values) else (0.0, 1.0)
     room = 0.05 * (high - low or 1.0)
     low, high = float(low - room), float(high + room)
-    if not panel.logarithmic:
-        return low, high, plain_ticks(low, high)
+    return low, high, _power_ticks(low, high) if panel.logarithmic else plain_ticks(low, high)
+
+
+def _power_ticks(low: float, high: float) -> dict[str, Any]:
+    """Whole powers of ten, six at most; 1, 2 and 5 of each where there are fewer than three."""
     powers = range(math.ceil(low), math.floor(high) + 1)
+    if len(powers) < 3:
+        values = [n * 10.0**k for k in range(math.floor(low), math.ceil(high) + 1) for n in (1, 2, 5)]
+        inside = [value for value in values if low <= math.log10(value) <= high]
+        return {"tickvals": [math.log10(value) for value in inside], "ticktext": [f"{value:.3g}" for value in inside]}
     step = max(1, -(-len(powers) // 6))
     shown = [k for k in powers if k % step == 0]
-    return low, high, {"tickvals": shown, "ticktext": [_power(k) for k in shown]}
+    return {"tickvals": shown, "ticktext": [_power(k) for k in shown]}
 
 
 def _power(exponent: int) -> str:
@@ -236,10 +256,10 @@ def _power(exponent: int) -> str:
 
 
 def _across(panel: Panel) -> dict[str, Any]:
-    values = [v for line in panel.lines for v in line.x] or [0.0, 1.0]
-    low, high = min(values), max(values)
+    values = _scaled([v for line in panel.lines for v in line.x] or [0.1, 1.0], panel.logarithmic_x)
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     room = 0.04 * (high - low or 1.0)
-    ticks = plain_ticks(low, high, 4)
+    ticks = _power_ticks(low, high) if panel.logarithmic_x else plain_ticks(low, high, 4)
     if panel.x_values:
         ticks = {"tickvals": list(panel.x_values), "ticktext": [f"{v:g}" for v in panel.x_values]}
     return {"range": [low - room, high + room], **ticks}

@@ -74,7 +74,7 @@ def reproduce(
             click.echo(f"{name}: no finished instance in {out}", err=True)
             continue
         shown = made.shown
-        files = [*write_figure(made, out), *_image(shown, out)]
+        files = [*write_figure(made, out), *_images(shown, out)]
         answer = {"name": name, "files": [str(path) for path in files], "cpu_seconds": shown.seconds}
         answers.append({**answer, "claims": [claim.to_json() for claim in shown.claims]})
         if not as_json:
@@ -88,12 +88,12 @@ def reproduce(
         print_json({"figures": answers})
 
 
-def _image(shown: PaperFigure, out: Path) -> list[Path]:
-    """The PNG that was written; where this machine cannot draw one, that is said, and the other files are enough."""
-    from flcontrib_core.laboratory.reproduction import write_image
+def _images(shown: PaperFigure, out: Path) -> list[Path]:
+    """The PNGs that were written; where this machine cannot draw one, that is said, and the other files are enough."""
+    from flcontrib_core.laboratory.reproduction import write_images
 
     try:
-        return [write_image(shown, out)]
+        return write_images(shown, out)
     except MissingPart as fault:
         click.echo(f"{shown.name}.png was not drawn: {fault}", err=True)
         return []

@@ -68,6 +68,13 @@ class PaperFigure:
     """Instances: of how many at this scale"""
     seeds: int = 1
     """Of every setting"""
+    further: tuple[PanelFacts, ...] = ()
+    """More drawings of the same runs, as in the paper's appendix"""
+
+    @property
+    def drawings(self) -> dict[str, PanelFacts]:
+        """Every drawing by the name of its file: NAME, NAME-2, NAME-3 …"""
+        return {self.name: self.drawn} | {f"{self.name}-{n}": facts for n, facts in enumerate(self.further, 2)}
 
     @property
     def price(self) -> float:
@@ -77,16 +84,25 @@ class PaperFigure:
     @property
     def scale_words(self) -> str:
         """At which scale, how far it was run, and what open signs mean where there are any."""
-        predicted = any(any(line.predicted) for panel in self.drawn.panels for line in panel.lines)
+        panels = [panel for facts in self.drawings.values() for panel in facts.panels]
+        predicted = any(any(line.predicted) for panel in panels for line in panel.lines)
         some = f"{self.ran} of {self.planned}" if self.ran < self.planned else f"{self.ran}"
         signs = " Filled signs were measured, open ones predicted." if predicted else ""
         return f"Scale: {self.scale}, {some} federations.{signs}"
 
     def svg(self) -> str:
-        """The drawing as a file of its own."""
-        title = self.drawn.title
-        words = (title, self.drawn.take_away, self.scale_words)
-        return svg_file(draw_panels(self.drawn, "light"), title, panels_alt(self.drawn), words)
+        """The first drawing as a file of its own."""
+        return self.svgs()[self.name]
+
+    def svgs(self) -> dict[str, str]:
+        """Every drawing as a file of its own, by name."""
+        return {
+            name: svg_file(
+                draw_panels(facts, "light"), facts.title, panels_alt(facts),
+                (facts.title, facts.take_away, self.scale_words),
+            )
+            for name, facts in self.drawings.items()
+        }  # fmt: skip
 
     def to_json(self) -> str:
         """As it is stored."""

@@ -60,11 +60,15 @@ def test_a_figure_is_started_as_a_job_and_shown_when_it_is_there(empty: Path, mo
         assert "Make this figure" not in [b.label for b in shown.button]
         assert "Figure of the paper: aggregation" in words(opened(empty, "jobs"))
         workspace.jobs.cancel(job.id)
-        made = replace(stored, note="made here")
+        made = replace(stored, note="made here", further=(replace(stored.drawn, title="Every case"),))
         workspace.store_result("", job.settings, REPRODUCTION, made)
     again = opened(empty, "paper", figure="aggregation")
     assert "Made in this workspace" in words(again)
     assert "made here" in words(again)
+    assert len([key for key in pictures(again) if "paper-drawing" in key]) == 1
+    (more,) = (toggle for toggle in again.toggle if toggle.label == "Every case")
+    more.set_value(True).run()
+    assert len([key for key in pictures(again) if "paper-drawing" in key]) == 2
 
 
 def test_the_axioms_stand_below_the_totals(filled: Filled) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from dataclasses import replace
@@ -23,9 +24,11 @@ from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.laboratory.reproduction import (
     FIGURES,
     Stage,
+    aggregation,
     approximations,
     cactus,
     catalogue,
+    change_points,
     contestants,
     job,
     reproduce,
@@ -92,6 +95,65 @@ def test_every_figure_has_data_a_drawing_and_claims(name: str, tmp_path: Path) -
     assert figure.shown.drawn.title in drawing
     assert "NaN" not in drawing
     assert drawing == stored.svg()
+
+
+def test_every_case_of_the_change_points_is_drawn_at_both_participations(tmp_path: Path) -> None:
+    stage = replace(SMALL, clients=(4,))
+    figure = reproduce("change-points", stage, tmp_path / "instances")
+    assert figure is not None
+    shown = figure.shown
+    assert list(shown.drawings) == ["change-points", "change-points-2", "change-points-3"]
+    assert shown.drawn.title == "Poisoned windows: cumulative loss shares and change points"
+    flips = change_points.FLIPS
+    cases = [f"4/{d}, flip {flip:g}: {what}" for d in (1, 2) for flip in flips for what in ("share", "change")]
+    for share, facts in zip(("50%", "100%"), shown.further, strict=True):
+        assert share in facts.title
+        assert [panel.title for panel in facts.panels] == cases
+        assert facts.series[0].endswith("*")  # dishonest clients look alike in every drawing
+    row = next(r for r in figure.rows if r["participation"] == 1.0 and r["flip"] == 0.3)
+    assert shown.further[1].panels[0].lines[0].y == tuple(row["curve"])
+    write_figure(figure, tmp_path)
+    assert (tmp_path / "change-points-3.svg").exists()
+    with (tmp_path / "change-points.csv").open() as file:
+        first = next(csv.DictReader(file))
+    assert (first["window"], len(first["curve"].split())) == ("11–20", change_points.EPOCHS + 1)
+
+
+def test_errors_stand_beside_cpu_time_on_the_largest_instances_with_exact_values() -> None:
+    about = {"dataset": "adult", "epochs": 12, "seed": 0, "predicted": False, "solved": True, "mse_accuracy": 0.0}
+    rows = [
+        {**about, "clients": clients, "method": method, "seconds": seconds, "mse_loss": error, **more}
+        for clients, method, seconds, error, more in (
+            (16, "TMR", 3.0, 0.5, {}),
+            (16, "TMR", 5.0, 0.7, {"seed": 1}),
+            (8, "TMR", 1.0, 0.1, {}),
+            (16, contestants.SURROGATE, 1.0, 0.2, {"share": 0.5}),
+            (16, contestants.SURROGATE, 2.0, 0.0, {"share": 1.0}),
+            (32, "TMR", 90.0, None, {}),
+        )
+    ]
+    (panel,) = (p for p in cactus.read(SMALL, rows).shown.drawn.panels if p.title.startswith("16 clients: MSE, loss"))
+    lines = {line.name: (line.x, line.y) for line in panel.lines}
+    assert lines["TMR"] == ((4.0,), (0.6,))
+    assert lines[contestants.SURROGATE] == ((1.0, 2.0), (0.2, cactus.LEAST))
+    assert panel.logarithmic_x
+
+
+def test_aggregation_rules_are_compared_on_the_training_rows_as_in_the_paper() -> None:
+    instance = Instance("adult", 4, 2, 0, aggregation="greedy")
+    run = SMALL.train(instance)
+    rows = aggregation.work(SMALL, instance)
+    learned = SMALL.training_rows(instance)
+    assert learned.rows == sum(client.data_size for client in run.clients)
+    w1, b1, w2, b2 = (
+        part.reshape(spec.shape)
+        for part, spec in zip(np.split(run.initial(), np.cumsum([p.count for p in run.parameters])[:-1]),
+                              run.parameters, strict=True)
+    )  # fmt: skip
+    logits = np.maximum(learned.x @ w1.T + b1, 0) @ w2.T + b2
+    loss = np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(learned.rows), learned.y])
+    assert rows[0]["training_loss"] == pytest.approx(loss, rel=1e-5)
+    assert rows[0]["training_loss"] != rows[0]["loss"]
 
 
 def test_finished_instances_are_not_run_again(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ def test_every_stored_figure_is_drawn_in_the_documentation_from_the_same_facts()
         assert figure.claims
         assert figure.seconds > 0
         assert 0 < figure.ran <= figure.planned
-        assert (SHOWN / f"{name}.svg").read_text() == figure.svg()
+        assert next(iter(figure.drawings)) == name
+        for drawing, svg in figure.svgs().items():
+            assert (SHOWN / f"{drawing}.svg").read_text() == svg
         with (SHOWN / f"{name}.csv").open() as rows:
             assert sum(1 for _ in csv.DictReader(rows)) >= figure.ran
-    kept = {path.stem for folder in (BUNDLED, SHOWN) for path in folder.iterdir()}
-    assert kept == set(stored)
+    assert {path.stem for path in BUNDLED.iterdir()} == set(stored)
+    assert {path.stem for path in SHOWN.iterdir()} == {name for figure in stored.values() for name in figure.drawings}
     assert sum(path.stat().st_size for folder in (BUNDLED, SHOWN) for path in folder.iterdir()) < LARGEST

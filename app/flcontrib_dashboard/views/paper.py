@@ -51,23 +51,30 @@ def claims(figure: PaperFigure) -> None:
     st.caption(controls.text_of(figure.note))
 
 
-def drawing(figure: PaperFigure, digest: str) -> None:
-    """All panels with one key, as a table too."""
-    mode, facts = state.theme(), figure.drawn
+def drawings(figure: PaperFigure, digest: str) -> None:
+    """Each drawing with one key for all its panels, as a table too; those of the appendix on demand."""
+    st.html(
+        f"<style>[class*='st-key-paper-figure'] {{ overflow-x: auto; }} "
+        f"[class*='st-key-paper-figure'] .chart {{ min-width: {NARROWEST}; }}</style>"
+    )
+    for name, facts in figure.drawings.items():
+        if name == figure.name or st.toggle(controls.text_of(facts.title), key=f"show-{name}"):
+            drawing(figure, name, digest)
+
+
+def drawing(figure: PaperFigure, name: str, digest: str) -> None:
+    """One of them."""
+    mode, facts = state.theme(), figure.drawings[name]
     controls.card_title(controls.text_of(facts.title))
     st.caption(controls.text_of(f"{facts.take_away} {figure.scale_words}"))
-    st.html(
-        f"<style>.st-key-paper-figure {{ overflow-x: auto; }} "
-        f".st-key-paper-figure .chart {{ min-width: {NARROWEST}; }}</style>"
-    )
-    with st.container(key="paper-figure"):
+    with st.container(key=f"paper-figure-{name}"):
         controls.chart(
             lambda: draw_panels(facts, mode),
             panels_alt(facts),
             lambda: panels_rows(facts),
-            "paper-drawing",
-            name=f"paper-{figure.name}",
-            cache_key=(digest, figure.name, mode),
+            f"paper-drawing-{name}",
+            name=f"paper-{name}",
+            cache_key=(digest, name, mode),
         )
 
 
@@ -115,7 +122,7 @@ else:
         else f"Made in this workspace, {numbers.moment(entry.stored_at)}."
     )
     with st.container(border=True, gap="xsmall"):
-        drawing(figure, "bundled" if entry is None else entry.digest)
+        drawings(figure, "bundled" if entry is None else entry.digest)
     with st.container(border=True, gap="xsmall"):
         claims(figure)
 with st.container(border=True, gap="xsmall"):

@@ -2,7 +2,7 @@
 
 from flcontrib_core.laboratory.reproduction.catalogue import FIGURES, price_of_figures, reproduce
 from flcontrib_core.laboratory.reproduction.figure import Figure, Row
-from flcontrib_core.laboratory.reproduction.files import write_claims_page, write_figure, write_image
+from flcontrib_core.laboratory.reproduction.files import write_claims_page, write_figure, write_images
 from flcontrib_core.laboratory.reproduction.grid import CUT_OFF_SECONDS, Instance, Stage
 
 __all__ = [
@@ -16,5 +16,5 @@ __all__ = [
     "reproduce",
     "write_claims_page",
     "write_figure",
-    "write_image",
+    "write_images",
 ]

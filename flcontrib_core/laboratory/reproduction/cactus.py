@@ -189,6 +189,7 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
             Panel(f"MSE, {u}", "instances", tuple(_sorted(shown, n, f"mse_{u}") for n in names[1:]), logarithmic=True)
             for u in ("loss", "accuracy")
         ),
+        *(_beside_time(rows, u) for u in ("loss", "accuracy")),
     )  # fmt: skip
     claims = (
         *_time_claims(full if guessed else times, bool(guessed)),
@@ -200,7 +201,7 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
     title = "Methods compared: time and squared error over instances"
     of_stage = replace(stage, seeds=stage.seeds or SEEDS).describe()
     note = f"{of_stage} FLContrib with k/T = {SHARE}, zero fill; ours with k/T = {SHARE}, equal fill, γ = 0.3."
-    facts = PanelFacts(title, take_away, panels, 2 if len(panels) == 4 else 3, names)
+    facts = PanelFacts(title, take_away, panels, 2, names)
     return Figure(PaperFigure("cactus", stage.scale, note, claims, facts), (*rows, *guessed))
 
 
@@ -210,6 +211,23 @@ def _sorted(rows: list[Row], method: str, column: str) -> Line:
     heights = tuple(max(float(r[column]), LEAST) for r in some)
     guesses = tuple(bool(r["predicted"]) for r in some)
     return Line(method, tuple(float(k + 1) for k in range(len(some))), heights, guesses)
+
+
+def _beside_time(rows: list[Row], utility: str) -> Panel:
+    """Error over CPU, medians over the instances with the most clients that have exact values; ours over k/T."""
+    column = f"mse_{utility}"
+    known = [r for r in rows if r.get(column) is not None]
+    clients = max((r["clients"] for r in known), default=0)
+    lines = []
+    for name in (*PEERS, *OUR_ESTIMATORS):
+        points = []
+        for share in OUR_SHARES if name in OUR_ESTIMATORS else (None,):
+            some = [r for r in where(known, clients=clients, method=name) if r.get("share") == share]
+            if some:
+                points.append((_median(some, "seconds"), max(_median(some, column), LEAST)))
+        lines.append(Line(name, tuple(x for x, _ in points), tuple(y for _, y in points)))
+    title = f"{clients} clients: MSE, {utility} (ours at k/T = {', '.join(f'{share:g}' for share in OUR_SHARES)})"
+    return Panel(title, "CPU seconds, medians", tuple(lines), logarithmic=True, logarithmic_x=True)
 
 
 def _time_claims(rows: list[Row], predicted: bool) -> list[Claim]:

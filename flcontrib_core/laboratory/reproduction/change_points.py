@@ -19,6 +19,8 @@ WINDOW, EPOCHS = (11, 20), 30
 IN_PAPER = {(4, 1, 0.5): 0.91, (4, 1, 0.7): 0.97, (8, 2, 0.7): 0.82}
 NEAR = 0.1
 """A mass this close to the paper's is called the same: it is one run's there, a mean over few here."""
+SIGN_EVERY = 5
+"""Epochs between two signs of a curve, which is as long as the run."""
 
 
 def instances(stage: Stage) -> list[Instance]:
@@ -41,7 +43,7 @@ def evaluations(stage: Stage, instance: Instance) -> float:
 
 
 def work(stage: Stage, instance: Instance) -> list[Row]:
-    """A row per client with its mass; the curves too where the paper draws them."""
+    """A row per client with its mass; the first seed's curves too, which are drawn."""
     run = stage.train(instance)
     assert run.truth is not None
     assert instance.window is not None
@@ -49,22 +51,21 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
     history = assess_within(run, stage.applied).history
     points = read_change_points(history, ChangePointSettings(ChangeSeries.CUMULATIVE))
     marked = {d.client for d in run.truth.dishonest}
-    drawn = instance.seed == 0 and (instance.clients, instance.dishonest, instance.flip) in IN_PAPER
     curves = history.cumulative("loss")
     rows: list[Row] = []
     for n, client in enumerate(run.client_ids):
         row: Row = {"client": client, "is_dishonest": client in marked}
         row["mass"] = mass_in_window(points, client, instance.window)
-        if drawn:
-            row["curve"] = curves[:, n].round(6).tolist()
-            row["probability"] = np.nan_to_num(points.probability[:, n]).round(6).tolist()
+        if instance.seed == 0:
+            row["curve"] = curves[:, n].round(4).tolist()
+            row["probability"] = np.nan_to_num(points.probability[:, n]).round(4).tolist()
         rows.append(row)
     return rows
 
 
 def read(stage: Stage, rows: list[Row]) -> Figure:
-    """The paper's three cases as curves, and the mass over flips for all cases."""
-    panels = [p for (m, d, flip) in IN_PAPER for p in _curves(where(rows, clients=m, dishonest=d, flip=flip))]
+    """The paper's three cases as curves, the mass over flips for all cases, and every case's curves after that."""
+    panels = [p for case in IN_PAPER for p in _curves(rows, case, 0.5)]
     for participation in (0.5, 1.0):
         here = where(rows, participation=participation)
         lines = [
@@ -77,32 +78,46 @@ def read(stage: Stage, rows: list[Row]) -> Figure:
         panels.append(Panel(title, "flip probability", tuple(lines), x_values=FLIPS, y_range=(0.0, 1.0)))
     title = "Poisoned windows: cumulative loss shares and change points"
     take_away = "Grey: the poisoned window, epochs 11 to 20. An asterisk marks dishonest clients; up is harm."
-    kept = tuple({k: v for k, v in r.items() if k not in ("curve", "probability")} for r in rows)
     facts = PanelFacts(title, take_away, tuple(panels), 2)
     data = f"Data: {rows[0]['dataset']}, equal splits, {EPOCHS} epochs; Fearnhead's recursion."
     note = f"{stage.describe()} {data}"
-    return Figure(PaperFigure("change-points", stage.scale, note, _claims(rows), facts), kept)
+    appendix = tuple(case for case in (_every_case(rows, p) for p in (0.5, 1.0)) if case.panels)
+    return Figure(PaperFigure("change-points", stage.scale, note, _claims(rows), facts, further=appendix), tuple(rows))
 
 
 def _mass(rows: list[Row], clients: int, dishonest: int, flip: float, marked: bool) -> float:
     return mean_of(where(rows, clients=clients, dishonest=dishonest, flip=flip, is_dishonest=marked), "mass")
 
 
-def _curves(rows: list[Row]) -> list[Panel]:
+def _every_case(rows: list[Row], participation: float) -> PanelFacts:
+    """The appendix: the curves of every case and flip, two of them in a row."""
+    panels = [p for m, d in CASES for flip in FLIPS for p in _curves(rows, (m, d, flip), participation, short=True)]
+    title = f"Poisoned windows, {participation:.0%} take part: every case"
+    take_away = (
+        "Clients/dishonest ones and flip probability; left the cumulative share of the loss, right the change-point "
+        "probability. Grey: the poisoned window; an asterisk marks dishonest clients."
+    )
+    drawn = dict.fromkeys(line.name for panel in panels for line in panel.lines)
+    return PanelFacts(title, take_away, tuple(panels), 4, tuple(sorted(drawn, key=lambda n: ("*" not in n, n))))
+
+
+def _curves(rows: list[Row], case: tuple[int, int, float], participation: float, *, short: bool = False) -> list[Panel]:
     """Running shares and change-point probability of one run."""
-    some = [r for r in where(rows, participation=0.5, seed=0) if r.get("curve")]
-    if not some:
-        return []
-    case = f"{some[0]['clients']}/{some[0]['dishonest']}, flip {some[0]['flip']:g}"
-    epochs = tuple(float(t) for t in range(len(some[0]["curve"])))
+    clients, dishonest, flip = case
+    here = where(rows, clients=clients, dishonest=dishonest, flip=flip, participation=participation, seed=0)
+    epochs = tuple(float(t) for t in range(EPOCHS + 1))
+    band = (WINDOW[0] - 0.5, WINDOW[1] + 0.5)
+    columns = {"curve": "cumulative share of the loss", "probability": "change-point probability"}
+    if short:
+        columns = {"curve": "share", "probability": "change"}
     panels = []
-    for column, words in (("curve", "cumulative share of the loss"), ("probability", "change-point probability")):
+    for column, words in columns.items() if here else ():
         lines = [
             Line(f"client {n + 1}{'*' if r['is_dishonest'] else ''}", epochs, tuple(r[column]))
-            for n, r in enumerate(some)
+            for n, r in enumerate(here)
         ]
-        band = (WINDOW[0] - 0.5, WINDOW[1] + 0.5)
-        panels.append(Panel(f"{case}: {words}", "epoch", tuple(lines), shaded=band))
+        title = f"{clients}/{dishonest}, flip {flip:g}: {words}"
+        panels.append(Panel(title, "epoch", tuple(lines), shaded=band, sign_every=SIGN_EVERY))
     return panels
 
 

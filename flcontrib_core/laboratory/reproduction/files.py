@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flcontrib_core.charts.panels import draw_panels, panels_alt
+from flcontrib_core.charts.panels import PanelFacts, draw_panels, panels_alt
 from flcontrib_core.charts.raster import png_of
 from flcontrib_core.charts.svg import inline_svg
 from flcontrib_core.codec import decode
@@ -34,7 +34,8 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
         f"<h1>{markup(title)}</h1>",
         paragraph(shown.drawn.take_away),
         paragraph(shown.scale_words, "second small"),
-        inline_svg(draw_panels(shown.drawn, "light"), title, panels_alt(shown.drawn)),
+        _picture(shown.drawn),
+        *(section(facts.title, paragraph(facts.take_away) + _picture(facts)) for facts in shown.further),
         section("Claims", grid(("Claim", "Paper", "Ours", ""), [c.cells for c in shown.claims], words=3)),
         section("What was run", paragraph(shown.note)),
     ]
@@ -45,15 +46,19 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
         write_atomic(stem.with_suffix(".csv"), frame.to_csv(index=False, float_format=f"%.{DIGITS}g")),
         write_atomic(stem.with_suffix(".parquet"), frame.to_parquet(index=False)),
         write_atomic(stem.with_suffix(".json"), data),
-        write_atomic(stem.with_suffix(".svg"), shown.svg()),
+        *(write_atomic(folder / f"{name}.svg", svg) for name, svg in shown.svgs().items()),
         write_atomic(stem.with_suffix(".html"), page(title, parts, f"{shown.name}.json", digest)),
         write_atomic(folder / f"{shown.name}-claims.json", claims),
     ]
 
 
-def write_image(shown: PaperFigure, folder: Path) -> Path:
-    """The drawing as ``NAME.png``. Raises ``MissingPart`` where this machine cannot draw one."""
-    return write_atomic(folder / f"{shown.name}.png", png_of(shown.svg()))
+def write_images(shown: PaperFigure, folder: Path) -> list[Path]:
+    """Every drawing as ``NAME.png``. Raises ``MissingPart`` where this machine cannot draw one."""
+    return [write_atomic(folder / f"{name}.png", png_of(svg)) for name, svg in shown.svgs().items()]
+
+
+def _picture(facts: PanelFacts) -> str:
+    return inline_svg(draw_panels(facts, "light"), facts.title, panels_alt(facts))
 
 
 def write_claims_page(folder: Path) -> Path:
@@ -63,5 +68,6 @@ def write_claims_page(folder: Path) -> Path:
 
 def _cell(value: object) -> object:
     if isinstance(value, list | tuple):
-        return "–".join(map(str, value))
+        is_window = all(isinstance(part, int) for part in value)
+        return ("–" if is_window else " ").join(map(str, value))
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -27,14 +27,19 @@ from flcontrib_core.history.epoch_work import EpochAnswer
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import evaluator_for
 from flcontrib_core.laboratory.reproduction.figure import Row
-from flcontrib_core.laboratory.simulation import SimulationSettings, paper_settings, simulate_in_memory
-from flcontrib_core.runs.run_log import RunLog
+from flcontrib_core.laboratory.simulation import (
+    SimulationSettings,
+    paper_settings,
+    simulate_in_memory,
+    training_rows,
+)
+from flcontrib_core.runs.run_log import RunLog, Validation
 from flcontrib_core.shapley.auto import Auto
 from flcontrib_core.shapley.surrogate import Surrogate
 from flcontrib_core.vocabulary import CellState, FillPolicy, OnProgress, no_progress
 
 CUT_OFF_SECONDS = 12_000.0
-LAYOUT = 5
+LAYOUT = 6
 """Of the kept rows: raised whenever an instance's work gives other rows than before."""
 TABLES = ("adult", "compas")
 CLIENTS = (4, 8, 16, 32, 64)
@@ -125,6 +130,10 @@ class Stage:
     def train(self, instance: Instance, **changes: Any) -> RunLog:
         """The recorded run of an instance."""
         return simulate_in_memory(self.settings(instance, **changes))
+
+    def training_rows(self, instance: Instance) -> Validation:
+        """All that its clients learn from."""
+        return training_rows(self.settings(instance))
 
     def describe(self) -> str:
         """What differs from the paper's set-up, for a figure's note."""

@@ -5,7 +5,12 @@ from flcontrib_core.laboratory.simulation.change_truth import ChangeTruth, chang
 from flcontrib_core.laboratory.simulation.changes.plan import Change
 from flcontrib_core.laboratory.simulation.kinds import AttackKind, ChangeKind
 from flcontrib_core.laboratory.simulation.settings import SimulationSettings, paper_settings
-from flcontrib_core.laboratory.simulation.simulated_run import SimulationResult, simulate, simulate_in_memory
+from flcontrib_core.laboratory.simulation.simulated_run import (
+    SimulationResult,
+    simulate,
+    simulate_in_memory,
+    training_rows,
+)
 
 __all__ = [
     "Attack",
@@ -19,4 +24,5 @@ __all__ = [
     "paper_settings",
     "simulate",
     "simulate_in_memory",
+    "training_rows",
 ]

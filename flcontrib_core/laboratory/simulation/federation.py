@@ -73,10 +73,15 @@ class Federation:
     @property
     def validation(self) -> Validation:
         """The validation set in the shape the model reads."""
-        x = self.data.x_validation
-        if isinstance(self.model, Cnn):
-            x = x.reshape(len(x), *self.model.image)
-        return Validation(x, self.data.y_validation, self.data.group_validation)
+        return Validation(self._shaped(self.data.x_validation), self.data.y_validation, self.data.group_validation)
+
+    @property
+    def training(self) -> Validation:
+        """All clients' training rows as a set to evaluate on."""
+        return Validation(self._shaped(self.data.x_train), self.data.y_train, None)
+
+    def _shaped(self, x: Float32Array) -> Float32Array:
+        return x.reshape(len(x), *self.model.image) if isinstance(self.model, Cnn) else x
 
     @property
     def truth(self) -> Truth:

@@ -92,6 +92,11 @@ def simulate_in_memory(settings: SimulationSettings) -> RunLog:
     return in_memory_run(federation, train(federation))
 
 
+def training_rows(settings: SimulationSettings) -> Validation:
+    """What all clients of that federation learn from, honest labels, as a set to evaluate its models on."""
+    return prepare(settings).training
+
+
 def in_memory_run(federation: Federation, epochs: Iterator[SimulatedEpoch]) -> RunLog:
     """A ``RunLog`` over arrays; its digest is that of the recorded files, which are encoded but not written."""
     given = _description(federation)
