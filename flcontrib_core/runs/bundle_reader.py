@@ -20,7 +20,7 @@ import numpy as np
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.confusables import confusable_evidence
 from flcontrib_core.runs.containers import Container, MemoryContainer
-from flcontrib_core.runs.encoding import run_digest
+from flcontrib_core.runs.encoding import epoch_file, run_digest
 from flcontrib_core.runs.epoch_lines import bound_line_bytes, bound_line_values, read_epoch_lines
 from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.epoch_values import EpochValues
@@ -269,8 +269,10 @@ class BundleReader:
             self._findings.warn("W_VALID_SMALL", VALIDATION, f"{shape[0]} rows")
         used = {*_NAMED, *(record.file for record in self.records)}
         container = self._parts.container
-        # Hidden files of a directory are a recorder's unfinished work or the file system's own.
-        extra = [name for name in container.sizes if name not in used and not (container.can_grow and _hidden(name))]
+        if container.can_grow:  # what a recorder works on, and hidden files, which are its own or the file system's
+            used.add(epoch_file(len(self.records) + 1))
+            used.update(name for name in container.sizes if _hidden(name))
+        extra = [name for name in container.sizes if name not in used]
         if extra:
             names = ", ".join(shown(name, 60) for name in sorted(extra)[:5]) + (", …" if len(extra) > 5 else "")
             found = f"{len(extra)} unknown files: {names}"

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import wraps
 from importlib import metadata
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,6 +53,7 @@ def record(
     validation: Any = None,
     classes: int | None = None,
     parameters: Any = None,
+    local: Mapping[str, Any] | None = None,
     name: str | None = None,
     truth: Truth | Mapping[str, Any] | None = None,
     dtype: str = "float32",
@@ -65,6 +67,8 @@ def record(
     server's own map from node id to client id (a mapping or a function), which no reply can overrule. ``model``,
     ``validation``, ``classes``: as for ``RunRecorder``; without them the log holds the updates alone. ``parameters``:
     tensor names in order, for the older interface, whose models have none (default: those of ``model``, or numbers).
+    Tensors that ``model`` has and nobody sends (a frozen base under adapters) are named with a digest; ``local``: those
+    among them, by name, that every client keeps for itself.
     ``dtype``: ``"float16"`` or ``"bfloat16"`` stores updates in half the room.
 
     What cannot be recorded at all is refused before the first round. Later errors are logged, the round becomes a gap
@@ -82,6 +86,7 @@ def record(
         model=model,
         validation=validation,
         classes=classes,
+        local=local,
         name=name,
         truth=truth,
         dtype=dtype,
@@ -183,7 +188,8 @@ def _wrap_start(strategy: Any, recording: LiveRecording) -> None:
 
     @wraps(start)
     def recorded_start(*args: Any, **named: Any) -> Any:
-        if callable(evaluate := named.get("evaluate_fn")):
+        told = signature(start).bind(*args, **named)
+        if callable(evaluate := told.arguments.get("evaluate_fn")):
 
             @wraps(evaluate)
             def evaluate_fn(*arguments: Any) -> Any:
@@ -191,11 +197,11 @@ def _wrap_start(strategy: Any, recording: LiveRecording) -> None:
                 recording.measured(answer or {}, FROM_SERVER)
                 return answer
 
-            named["evaluate_fn"] = evaluate_fn
+            told.arguments["evaluate_fn"] = evaluate_fn
         try:
-            return start(*args, **named)
+            return start(*told.args, **told.kwargs)
         finally:
-            recording.finish()
+            recording.release()
 
     strategy.start = recorded_start
 

@@ -50,12 +50,14 @@ class Identities:
     def assign(self, replies: Sequence[tuple[str, str | None]]) -> tuple[list[str], list[IdentityClaim]]:
         """The client of each reply of one round, given as (node, name in the reply), and what does not fit.
 
-        Of several replies of one node the first counts; the others get an empty name.
+        Of several replies of one node the first counts; the others get an empty name. A name that can be no client's
+        id (nothing, thousands of characters) counts as none.
         """
+        replies = [(node, None if says is None or id_fault(says) is not None else says) for node, says in replies]
         claims: list[IdentityClaim] = []
         first = {node: place for place, (node, _) in reversed(list(enumerate(replies)))}
         fresh = [(n, s) for place, (n, s) in enumerate(replies) if first[n] == place and self.client_of(n) is None]
-        wanted = Counter(normal(says) for _, says in fresh if says is not None and id_fault(says) is None)
+        wanted = Counter(normal(says) for _, says in fresh if says is not None)
         clients: list[str] = []
         for place, (node, says) in enumerate(replies):
             if first[node] != place:
@@ -77,7 +79,7 @@ class Identities:
 
     def _bind(self, node: str, says: str | None, wanted: Counter[str], claims: list[IdentityClaim]) -> str:
         """The name of a node that is seen for the first time."""
-        name = node if says is None or id_fault(says) is not None else says
+        name = node if says is None else says
         owner = self._owner.get(normal(name))
         contested = owner is None and says is not None and wanted[normal(name)] > 1
         if contested:

@@ -17,31 +17,22 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.errors import FLContribError, RunLogError, SettingsError
 from flcontrib_core.runs.encoding import EPOCHS, MANIFEST
+from flcontrib_core.runs.finished_round import FinishedRound, StoredEpoch, counts_of, epoch_of
 from flcontrib_core.runs.identities import Identities, NameOfNode
-from flcontrib_core.runs.inputs import NO_REPLY, as_classes, as_clients, as_model
+from flcontrib_core.runs.inputs import EpochOptions, as_classes, as_clients, as_model
 from flcontrib_core.runs.limits import MAX_METRICS
+from flcontrib_core.runs.manifest import id_fault
 from flcontrib_core.runs.opening import opening_of
 from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
-from flcontrib_core.runs.replies import (
-    LONGEST_REASON,
-    Arrays,
-    Reply,
-    ReplyUpdates,
-    is_count,
-    is_finite,
-    is_weighted_mean,
-    own_weights,
-    with_hashes,
-)
+from flcontrib_core.runs.replies import LONGEST_REASON, Arrays, Reply, is_finite
 from flcontrib_core.runs.run_log import Client
 from flcontrib_core.runs.verdicts import OnVerdict, Verdicts
 from flcontrib_core.runs.write_behind import WriteBehind
@@ -53,20 +44,6 @@ _OTHER_FOLDERS = ("E_OTHER_RUN", "E_NOT_EMPTY", "E_IN_USE", "E_SHAPE", "E_HASH",
 OnError = Literal["log", "raise"]
 _Answer = TypeVar("_Answer")
 logger = logging.getLogger("flcontrib")
-
-
-@dataclass(frozen=True)
-class _Round:
-    """One round as the framework told it; nobody writes into its arrays any more."""
-
-    number: int
-    before: Arrays
-    asked: Sequence[str]
-    replies: Sequence[Reply]
-    errors: Mapping[str, str]
-    after: Arrays | None
-    factors: Mapping[str, float]
-    """By what a verdict multiplied the weights of clients in the aggregation."""
 
 
 class LiveRecording:
@@ -92,12 +69,15 @@ class LiveRecording:
         self._clients = () if clients is None else as_clients(clients)
         self._identities = Identities(names)
         self._raise = on_error == "raise"
+        self._tensors: Mapping[str, Any] = {}
+        """What the module holds; whatever nobody sends is its frozen base."""
         model, validation = options.get("model"), options.get("validation")
         options["classes"] = as_classes(options.get("classes"), model, validation, options.get("task"))
-        if hasattr(model, "state_dict"):
+        if model is not None and hasattr(model, "state_dict"):
             # Now, and not in the writing thread: while torch traces one module, calls of any module are taken for its
             # own, also those of a training that goes on meanwhile.
             options["model"] = as_model(model, validation)
+            self._tensors = model.state_dict()
         self._options = options
         self._recorder: RunRecorder | None = None
         self._behind = WriteBehind()
@@ -106,6 +86,8 @@ class LiveRecording:
         self._asked: Sequence[str] | None = None
         self._metrics: dict[str, float] = {}
         self._line: Mapping[str, Any] | None = None
+        self._stored: StoredEpoch | None = None
+        self._released = False
         self._verdicts = Verdicts(on_verdict)
         self._factors: dict[str, float] = {}
         """What the verdict did to this round's weights."""
@@ -117,7 +99,12 @@ class LiveRecording:
         """A round begins: this model goes to these nodes; their list may grow until the replies are in."""
         if self._asked is not None:  # some frameworks skip the aggregation of a round without clients
             self.received([], {}, None, {})
-        self.end_round()
+        self.end_round(arrays)
+        if self._tensors:
+            self._name_the_base(arrays)
+        if self._released:  # another training: it goes on where the last one ended, or elsewhere
+            self._behind.wait()
+            self._recorder, self._released = None, False
         if self._recorder is None and self._clients:  # before any training: a refusal here costs nothing
             self._open(arrays, self._clients)
             self._identities.resume(_nodes_before(self.path))
@@ -133,7 +120,9 @@ class LiveRecording:
         """A round ends: these replies came, and the server's model is now ``after`` (None: it kept the old one)."""
         if self._asked is None:
             raise SettingsError(f"{self.path}: replies to a round that was never sent out")
-        finished = _Round(self._round, self._before, self._asked, list(replies), dict(errors), after, self._factors)
+        finished = FinishedRound(
+            self._round, self._before, self._asked, list(replies), dict(errors), after, self._factors
+        )
         self._asked, self._metrics, self._factors = None, {}, {}
         self.measured(metrics)
         self._tell_of(self._behind.submit(lambda: self._record(finished), large=True))
@@ -175,10 +164,10 @@ class LiveRecording:
         numbers = {f"{prefix}{name}": float(value) for name, value in metrics.items() if is_finite(value)}
         self._metrics |= dict(islice(numbers.items(), MAX_METRICS - len(self._metrics)))
 
-    def end_round(self) -> None:
-        """No more metrics of the last round will come: it becomes part of the run."""
+    def end_round(self, sent: Arrays | None = None) -> None:
+        """No more metrics of the last round will come: it becomes part of the run. ``sent``: the next one's model."""
         metrics, self._metrics = self._metrics, {}
-        self._behind.submit(lambda: self._append(metrics), large=False)
+        self._behind.submit(lambda: self._append(metrics, sent), large=False)
         self._tell_error()
 
     def finish(self) -> None:
@@ -186,6 +175,13 @@ class LiveRecording:
         self.end_round()
         self._behind.wait()
         self._tell_error()
+
+    def release(self) -> None:
+        """The training has ended: its last round is written, and the folder may be recorded into by another one."""
+        self.finish()
+        if self._recorder is not None:
+            self._recorder.close()
+            self._released = True
 
     def _tell_error(self) -> None:
         error, self._behind.error = self._behind.error, None
@@ -202,9 +198,7 @@ class LiveRecording:
     def close(self) -> None:
         """Writes what is still to be written and lets go of the run's folder."""
         atexit.unregister(self.close)
-        self.finish()
-        if self._recorder is not None:
-            self._recorder.close()
+        self.release()
 
     def _tell_of(self, waited: float) -> None:
         if waited >= WORTH_SAYING:
@@ -223,6 +217,12 @@ class LiveRecording:
                     raise
                 self.path = wanted.with_name(f"{wanted.name}-{number}")
                 logger.warning("%s; recording into %s instead", refused, self.path)
+
+    def _name_the_base(self, arrays: Arrays) -> None:
+        """Tensors of the module that are not sent; where others are sent, the module is another one, and is refused."""
+        if all(name in self._tensors for name, array in arrays.items() if array.dtype.kind == "f"):
+            self._options["frozen"] = {n: tensor for n, tensor in self._tensors.items() if n not in arrays} or None
+        self._tensors = {}
 
     def _refuse_unreadable(self, arrays: Arrays) -> None:
         """Before anybody trains, also where nobody is known yet: what no reader would take."""
@@ -258,7 +258,7 @@ class LiveRecording:
 
     # ---- from here on in the writing thread
 
-    def _record(self, finished: _Round) -> None:
+    def _record(self, finished: FinishedRound) -> None:
         """Stores a round; whatever goes wrong is logged, and the round becomes a gap."""
         try:
             self._store(finished)
@@ -267,24 +267,28 @@ class LiveRecording:
             self._behind.error = error
             self._store_gap(finished, f"round {finished.number}: {type(error).__name__}: {error}"[:LONGEST_REASON])
 
-    def _store_gap(self, finished: _Round, reason: str) -> None:
+    def _store_gap(self, finished: FinishedRound, reason: str) -> None:
         """A line that says why this round has no updates, with the server's model, from which the next one starts."""
         recorder = self._recorder
         self._lost = reason
         if recorder is None:
             return
-        model = finished.before if finished.after is None else finished.after
         try:
-            self._line = recorder.store_epoch({}, global_model=_part(model, recorder), gap=reason)
+            told: EpochOptions = {"global_model": _part(finished.model, recorder), "gap": reason}
+            self._keep(StoredEpoch({}, told, finished.model), recorder)
             self._lost = None
         except Exception:  # broad, as above: what kept the round from being written may keep the gap from it too
             logger.exception("%s: the gap is written with the next round", self.path)
 
-    def _append(self, metrics: Mapping[str, float]) -> None:
-        line, self._line = self._line, None
-        if line is None or self._recorder is None:
+    def _append(self, metrics: Mapping[str, float], sent: Arrays | None) -> None:
+        line, stored, self._line, self._stored = self._line, self._stored, None, None
+        if line is None or stored is None or self._recorder is None:
             return
         try:
+            if sent is not None and stored.differs(sent, self._recorder.parameter_names):
+                # Noise added around the strategy, a return to an older model: the next round starts from this one.
+                told: EpochOptions = {**stored.options, "global_model": _part(sent, self._recorder)}
+                line = self._recorder.store_epoch(stored.updates, **told)
             self._recorder.append_epoch(line, metrics)
         except Exception as error:  # broad, as above; the round is told as a gap with the next one
             logger.exception("%s: a round could not be recorded; training goes on", self.path)
@@ -293,16 +297,18 @@ class LiveRecording:
             return
         self._behind.error = self._verdicts.ask(self.path) or self._behind.error
 
-    def _store(self, finished: _Round) -> None:
+    def _store(self, finished: FinishedRound) -> None:
+        for node in {r.node for r in finished.replies if r.says is not None and id_fault(r.says) is not None}:
+            logger.warning("%s: node %s gave a name that can be no client's; it counts as none", self.path, node)
         clients, claims = self._identities.assign([(r.node, r.says) for r in finished.replies])
         named = dict(zip(clients, finished.replies, strict=True))
         named.pop("", None)
-        sizes = {client: int(r.weight) for client, r in named.items() if is_count(r.weight)}
+        counts = counts_of(named)
         if self._recorder is None:
             if not named:
                 logger.warning("%s: round %d had no replies and no client is known yet", self.path, finished.number)
                 return
-            self._open(finished.before, [Client(c, sizes.get(c, 1)) for c in sorted(named)])
+            self._open(finished.before, [Client(c, counts.get(c, 1)) for c in sorted(named)])
             claims += self._identities.resume(_nodes_before(self.path))
         recorder = self._recorder
         assert recorder is not None
@@ -311,27 +317,17 @@ class LiveRecording:
             self._lost = None
         known = {c["id"]: c["data_size"] for c in recorder.manifest["clients"]}
         for client in sorted(named.keys() - known.keys()):
-            known[client] = sizes.get(client, 1)
+            known[client] = counts.get(client, 1)
             recorder.add_client(client, known[client])
-        unusable = {c: why for c, r in named.items() if (why := r.fault(finished.before, recorder.parameter_names))}
-        order = [c for c in known if c in named and c not in unusable]  # replies come in any order
-        updates = ReplyUpdates({c: named[c].arrays for c in order}, finished.before, recorder.parameter_names)
-        own = own_weights({c: named[c] for c in order})
-        server = _part(finished.before if finished.after is None else finished.after, recorder)
-        answered = {reply.node for reply in finished.replies}
-        asked = {**dict.fromkeys(finished.asked), **finished.errors}
-        failed = {self._shown(n): finished.errors.get(n, NO_REPLY) for n in asked if n not in answered}
-        source = {"round": finished.number, "nodes": {c: named[c].node for c in order}}
-        self._line = recorder.store_epoch(
-            updates,
-            data_sizes={} if own else {c: sizes[c] for c in order if c in sizes},
-            weights=own,
-            global_model=None if is_weighted_mean(updates, own or {**known, **sizes}, server) else server,
-            asked=[self._shown(n) for n in finished.asked],
-            failed={**failed, **unusable},
-            source=source | ({"verdict": dict(finished.factors)} if finished.factors else {}),
-            claims=with_hashes(claims, finished.replies, updates),
-        )
+        self._keep(epoch_of(finished, named, claims, known, recorder.parameter_names, self._shown), recorder)
+
+    def _keep(self, stored: StoredEpoch, recorder: RunRecorder) -> None:
+        """Writes an epoch's tensors, and its line where a crash before the next round finds it again."""
+        self._line, self._stored = recorder.store_epoch(stored.updates, **stored.options), stored
+        try:
+            recorder.keep_line(self._line)
+        except (FLContribError, OSError) as full:  # the round itself is stored, and is lost in a crash only
+            logger.warning("%s", full)
 
     def _shown(self, node: str) -> str:
         """The client behind a node, or the node itself while nobody knows."""

@@ -29,12 +29,7 @@ from flcontrib_core.runs.claims import IdentityClaim
 from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST
 from flcontrib_core.runs.epoch_lines import EpochLines
 from flcontrib_core.runs.epoch_rows import uses_version_two
-from flcontrib_core.runs.inputs import (
-    EpochOptions,
-    Numbers,
-    as_metrics,
-    flatten,
-)
+from flcontrib_core.runs.inputs import EpochOptions, Numbers, as_metrics, flatten
 from flcontrib_core.runs.manifest import VERSION, read_notes
 from flcontrib_core.runs.opening import opening_of
 from flcontrib_core.runs.problems import Findings, refusal
@@ -218,6 +213,10 @@ class RunRecorder:
             line["sha256"] = self._folder.write(line["file"], pieces)
         return line
 
+    def keep_line(self, line: Mapping[str, Any]) -> None:
+        """Keeps a stored epoch's line beside the log: where a crash comes first, the next recorder finds it there."""
+        self._folder.keep_line(line)
+
     def append_epoch(self, line: Mapping[str, Any], metrics: Mapping[str, Any] | None = None) -> int:
         """The second half of ``epoch``: the stored epoch becomes part of the run, with the metrics found since."""
         number = self.next_epoch
@@ -231,6 +230,7 @@ class RunRecorder:
         except BaseException:
             self._lines.withdraw(text)
             raise
+        self._folder.forget_line()
         self._text.update(text)
         if "file" in line:
             self._hashes[line["file"]] = line["sha256"]
@@ -309,12 +309,20 @@ class RunRecorder:
         self._folder.remove_leftovers()
         self._hashes = {**recorded["files"], MANIFEST: encoding.sha256(text)}
         self._resume_lines()
+        self.manifest = recorded
         if self.next_epoch > 1 and given["files"].get(INITIAL) == recorded["files"].get(INITIAL):
             self._folder.tell_goes_on(self.next_epoch)
         for file, content in given["files"].items():
-            if recorded["files"].get(file) != content and not (file == INITIAL and self.goes_on_from(initial)):
+            if recorded["files"].get(file) != content and not (file == INITIAL and self._ended_with(initial)):
                 raise _other_run(self.path, file)
-        self.manifest = recorded
+
+    def _ended_with(self, model: Numbers) -> bool:
+        """Did the run end with this model, if need be after the epoch that a crash left without its line?"""
+        if not self.goes_on_from(model):
+            if (line := self._folder.kept_line(self.next_epoch)) is None:
+                return False
+            self.append_epoch(line)
+        return self.goes_on_from(model)
 
     def _resume_lines(self) -> None:
         content = (self.path / EPOCHS).read_bytes()

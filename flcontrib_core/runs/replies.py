@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.runs.claims import IdentityClaim
+from flcontrib_core.runs.limits import MAX_DATA_SIZE
 from flcontrib_core.vocabulary import Float32Array
 
 ROUNDING = 1e-6
@@ -89,20 +90,22 @@ def with_hashes(
     claims: Iterable[IdentityClaim], replies: Sequence[Reply], updates: ReplyUpdates
 ) -> list[IdentityClaim]:
     """The claims with the hashes of both updates, so that nobody can later say which of them was meant."""
-    by_node: dict[str, list[Arrays]] = {}
+    by_node: dict[str, list[Reply]] = {}
     for reply in replies:
-        by_node.setdefault(reply.node, []).append(reply.arrays)
+        by_node.setdefault(reply.node, []).append(reply)
 
     def digest(node: str, place: int) -> str:
         sent = by_node.get(node, [])
-        return hashlib.sha256(updates.of(sent[place]).astype("<f4").tobytes()).hexdigest() if sent else ""
+        if not sent or sent[place].fault(updates.before, list(updates.before)) is not None:
+            return ""  # nothing that could be hashed as an update
+        return hashlib.sha256(updates.of(sent[place].arrays).astype("<f4").tobytes()).hexdigest()
 
     return [replace(c, update=digest(c.node, -1), other_update=digest(c.other_node, 0)) for c in claims]
 
 
 def is_count(value: Any) -> bool:
     """Can this weight stand as a number of examples?"""
-    return is_finite(value) and float(value) >= 1 and float(value).is_integer()
+    return is_finite(value) and 1 <= float(value) <= MAX_DATA_SIZE and float(value).is_integer()
 
 
 def own_weights(replies: Mapping[str, Reply]) -> dict[str, float] | None:

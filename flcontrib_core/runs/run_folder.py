@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from flcontrib_core.errors import FileNotWritten
 from flcontrib_core.runs import encoding
@@ -18,6 +19,8 @@ from flcontrib_core.runs.encoding import EPOCHS, INITIAL, MANIFEST, MODEL, VALID
 from flcontrib_core.runs.problems import refusal
 
 _PARTIAL = ".partial"
+_KEPT = ".next-epoch.json"
+"""Hidden, so that no reader looks at it."""
 logger = logging.getLogger("flcontrib")
 
 
@@ -112,6 +115,25 @@ class RunFolder:
             raise
         self._sync(target.parent)
         return digest.hexdigest()
+
+    def keep_line(self, line: Mapping[str, Any]) -> None:
+        """Keeps the line of an epoch whose tensors are stored, until it is appended: a crash may come before that."""
+        self.write(_KEPT, [encoding.json_bytes(line, strict=False)])
+
+    def kept_line(self, epoch: int) -> dict[str, Any] | None:
+        """The line of this epoch that a crash left behind, if its tensors are there as they were stored."""
+        kept = self.path / _KEPT
+        line: dict[str, Any] = json.loads(kept.read_bytes()) if kept.exists() else {}
+        if line.get("epoch") != epoch:
+            return None
+        stored = self.path / line["file"] if "file" in line else None
+        if stored is not None and (not stored.exists() or encoding.sha256(stored.read_bytes()) != line["sha256"]):
+            return None
+        return line
+
+    def forget_line(self) -> None:
+        """The epoch's line stands in the log."""
+        (self.path / _KEPT).unlink(missing_ok=True)
 
     def append(self, line: bytes) -> None:
         """Appends a line to epochs.jsonl, or nothing of it."""

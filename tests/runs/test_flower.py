@@ -6,6 +6,7 @@ itself are in ``tests/frameworks``.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import io
 import json
@@ -381,10 +382,10 @@ def test_a_gap_that_cannot_be_written_is_written_with_the_next_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strategy = record(MessageStrategy(), tmp_path / "run")
-    written, faults = RunFolder.write, iter([False, False, False, True, True])
+    written, faults = RunFolder.write, iter([True, True])
 
     def write(folder: RunFolder, name: str, pieces: Any) -> str:
-        if next(faults, False):
+        if name.startswith("epochs/00002") and next(faults, False):
             raise OSError(28, "No space left on device")
         return written(folder, name, pieces)
 
@@ -493,3 +494,108 @@ def test_what_cannot_be_recorded_says_why(tmp_path: Path) -> None:
         strategy.configure_fit(server_round=1, parameters=odd, client_manager=None)
     with pytest.raises(SettingsError, match="no round"):
         strategy.recording.bundle()  # type: ignore[attr-defined]
+
+
+# ---- what nobody planned for
+
+
+@pytest.mark.parametrize(
+    ("name", "weight"),
+    [("", 10), ("x" * 9_999, 0), ("a\0b", -3), ("north\x1b[2J", 2.5), (" ", 10**17), ("42", float("inf")),
+     ("", "many"), ("x" * 9_999, None)],
+)  # fmt: skip
+def test_no_reply_costs_the_others_their_round(tmp_path: Path, name: str, weight: Any) -> None:
+    class Robust(MessageStrategy):
+        def aggregate_train(self, server_round: int, replies: Any) -> Any:
+            return super().aggregate_train(server_round, [r for r in replies if r.metadata.src_node_id != 33])
+
+    strategy: Any = record(Robust(), tmp_path / "run")
+    odd = {**moved("west", 1), "w": np.full((2, 2), np.inf if weight is None else 1.0)}
+    rounds = [[*named_replies(t, [11, 22]), reply(33, odd, weight, name)] for t in (1, 2)]
+    rounds += [[*named_replies(3, [11, 22]), reply(33, {"w": np.ones(7)}, weight, "north" if weight else name)]]
+    play(strategy, rounds, [[11, 22, 33]] * 3)
+    strategy.recording.finish()
+    run = read_run_log(tmp_path / "run", nonfinite="absent")
+    assert isinstance(run, RunLog)
+    assert [e.gap for e in run.epochs] == [None] * 3
+    for epoch in run.epochs:
+        honest = [run.client_ids[c] in ("north", "south") for c in epoch.participants]
+        north, south = run.epoch_data(epoch.epoch).updates[np.array(honest)]
+        np.testing.assert_allclose(
+            north - south, flat(moved("north", epoch.epoch)) - flat(moved("south", epoch.epoch)), atol=1e-5
+        )
+
+
+def test_a_model_that_changes_between_two_rounds_is_the_one_the_next_round_begins_with(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    model: Any = array_record(START)
+    for number in (1, 2, 3):
+        strategy.configure_train(number, model, {}, [11, 22])
+        model, _ = strategy.aggregate_train(number, named_replies(number, [11, 22]))
+        if number == 2:  # somebody went back to another model, or added noise around the strategy
+            model = array_record({name: array + 1 for name, array in START.items()})
+    run = finished(strategy)
+    assert [e.has_global for e in run.epochs] == [False, True, False]
+    np.testing.assert_array_equal(run.epoch_data(2).global_model, flat(START) + 1)
+    np.testing.assert_allclose(final_model(run), flat({k: a.numpy() for k, a in model.items()}), atol=1e-6)
+
+
+def test_a_reply_that_weighs_nothing_is_no_part_of_the_mean(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    play(strategy, [[*named_replies(1, [11, 22]), reply(33, moved("west", 1), 0, "west")]], [[11, 22, 33]])
+    run = finished(strategy)
+    assert [run.client_ids[c] for c in run.epochs[0].participants] == ["north", "south"]
+    assert not run.epochs[0].has_global
+    assert [(f.client, "weight 0" in f.reason) for f in run.epochs[0].failed] == [("west", True)]
+
+
+def test_a_round_that_a_crash_kept_from_the_log_is_found_again(tmp_path: Path) -> None:
+    crashed = record(MessageStrategy(), tmp_path / "run")
+    last = play(crashed, [named_replies(t, [11, 22]) for t in (1, 2)], [[11, 22]] * 2)
+    crashed.recording._behind.wait()  # type: ignore[attr-defined]
+    crashed.recording._recorder.close()  # type: ignore[attr-defined]
+    atexit.unregister(crashed.recording.close)  # type: ignore[attr-defined]
+    assert [w.code for w in opened(tmp_path / "run").warnings] == [], "what a recorder works on is no stranger"
+    assert opened(tmp_path / "run").epoch_count == 1
+    again = record(MessageStrategy(), tmp_path / "run")
+    again.configure_train(1, array_record(last), {}, [11])
+    again.aggregate_train(1, named_replies(3, [11]))
+    run = finished(again)
+    assert (run.origin, run.epoch_count) == (str(tmp_path / "run"), 3)
+
+
+def test_trainings_one_after_the_other_in_one_process(tmp_path: Path) -> None:
+    class Starting(MessageStrategy):
+        def start(self, grid: Any, initial_arrays: Any, num_rounds: int = 1, evaluate_fn: Any = None) -> Any:
+            for number in range(1, num_rounds + 1):
+                self.configure_train(number, initial_arrays, {}, grid)
+                initial_arrays, _ = self.aggregate_train(number, named_replies(number, grid))
+                evaluate_fn(number, initial_arrays)
+            return initial_arrays
+
+    strategy = record(Starting(), tmp_path / "run")
+    ended = strategy.start([11, 22], array_record(START), 2, lambda number, arrays: {"loss": 1.0})
+    assert opened(tmp_path / "run").epochs[1].metrics["server/loss"] == 1, "however the function was given"
+    strategy.start([11, 22], ended, 1, lambda number, arrays: {})
+    assert opened(tmp_path / "run").epoch_count == 3, "it begins where the last one ended"
+    strategy.start([11, 22], array_record(START), 1, lambda number, arrays: {})
+    assert opened(tmp_path / "run").epoch_count == 3
+    assert opened(tmp_path / "run-2").epoch_count == 1, "another training"
+
+
+def test_adapters_are_recorded_with_the_base_that_nobody_sends(tmp_path: Path) -> None:
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 2))
+    rows = (torch.randn(4, 2), torch.tensor([0, 1, 0, 1]))
+    adapter = {name: tensor.numpy() for name, tensor in net.state_dict().items() if name.startswith("2.")}
+    strategy = record(MessageStrategy(), tmp_path / "run", model=net, validation=rows)
+    strategy.configure_train(1, array_record(adapter), {}, [11])
+    strategy.aggregate_train(1, [reply(11, {name: array + 1 for name, array in adapter.items()}, 5)])
+    run = finished(strategy)
+    assert [p.name for p in run.parameters] == ["2.weight", "2.bias"]
+    assert run.frozen is not None
+    assert [p.name for p in run.frozen.parameters] == ["0.weight", "0.bias"]
+    strange = record(MessageStrategy(), tmp_path / "strange", model=net, validation=rows)
+    with pytest.raises(RunLogError, match="E_MODEL_NAME"):
+        strange.configure_train(1, array_record({"0.adapter": np.zeros(3, np.float32)}), {}, [11])
