@@ -15,7 +15,7 @@ from flcontrib_core.errors import FLContribError, MissingPart, UnsupportedPlatfo
 EXTRA_OF = {
     **dict.fromkeys(("click", "cryptography", "pandas", "platformdirs", "psutil", "pulp", "pyarrow"), "audit"),
     **dict.fromkeys(("rfc3161_client", "ruptures", "scipy", "sklearn", "threadpoolctl", "torch", "tslearn"), "audit"),
-    **dict.fromkeys(("anyio", "h11", "plotly", "starlette", "streamlit", "uvicorn"), "dashboard"),
+    **dict.fromkeys(("anyio", "h11", "plotly", "starlette", "streamlit", "uvicorn", "websockets"), "dashboard"),
     **{name: name for name in ("mlflow", "ray", "tensorboard", "wandb")},
     "resvg_py": "png",
     "shapiq": "bench",

@@ -43,7 +43,12 @@ def token_account(token: str, today: date | None = None) -> Account | None:
     file."""
     if not token or not sign_in_is_on():
         return None
-    entries = tomllib.loads(Path(os.environ[FILE]).read_text(encoding="utf-8")).get("tokens", {})
+    try:
+        entries = tomllib.loads(Path(os.environ[FILE]).read_text(encoding="utf-8")).get("tokens", {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as broken:
+        raise SettingsError(f"{FILE}: {broken}") from None
+    if not isinstance(entries, dict):
+        raise SettingsError("[tokens] of the sign-in file is not a table of tokens")
     fingerprint = hashlib.sha256(token.encode()).hexdigest()
     for name, entry in entries.items():
         if not isinstance(entry, dict) or not isinstance(entry.get("expires"), date):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import runtime
@@ -149,6 +150,11 @@ def cross_origin(headers: Mapping[str, str]) -> Refusal | None:
     if same and headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
         return None
     return Refusal(403, "E_ORIGIN", "Only this server's own pages and programs with a token may ask for this.")
+
+
+async def fault_answer(request: Request, fault: Exception) -> JSONResponse:
+    """For a fault of ours: that answer is made outside the guard. The server's own output has the rest."""
+    return _answer(Refusal(500, "E_SERVER", "This cannot be answered; the operator finds the reason in the output."))
 
 
 def _answer(refused: Refusal) -> JSONResponse:

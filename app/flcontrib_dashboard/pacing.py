@@ -10,12 +10,14 @@ import asyncio
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import anyio
 import h11
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from websockets.http11 import Response
+from websockets.server import ServerProtocol
 
 MOST_CONNECTIONS_PER_ADDRESS = 256
 """A browser holds six, and a socket for each open page."""
@@ -29,6 +31,8 @@ MOST_SESSION_BYTES = 512 << 20
 MOST_ADDRESS_BYTES = 1 << 30
 """The same for all open pages of an address: a reader has one or two, and the drop zone takes what is larger."""
 MOST_SESSIONS = 4096
+MOST_MESSAGE_BYTES = 8 << 20
+"""One message of a page, which is gathered in memory until it is whole: what somebody typed, chose or clicked."""
 
 
 class PerAddress:
@@ -127,32 +131,69 @@ def paced(receive: Receive, silence: float = SILENCE_SECONDS, pace: int = LEAST_
     return receiving
 
 
-def bound_connections(most: int = MOST_CONNECTIONS_PER_ADDRESS, head_seconds: float = HEAD_SECONDS) -> None:
-    """Bounds the connections of an address, and closes those on which no whole request arrives.
+def bound_connections(
+    most: int = MOST_CONNECTIONS_PER_ADDRESS,
+    head_seconds: float = HEAD_SECONDS,
+    most_message: int = MOST_MESSAGE_BYTES,
+) -> None:
+    """Bounds the connections of an address and the messages of a page, and closes connections on which a head or the
+    body of an answered request never ends.
 
-    Works around what the server leaves open: it bounds neither, and sets no time for a request's head.
+    Works around what the server leaves open: it bounds no connections, takes messages as large as those it sends, and
+    sets no time for a request's head, nor for a body that nobody reads.
     """
     made = H11Protocol.connection_made
 
     def connection_made(self: H11Protocol, transport: asyncio.Transport) -> None:
         made(self, transport)
+        self.config.ws_max_size = most_message
         address = self.client[0] if self.client else ""
         others = (getattr(other, "client", None) for other in self.connections)
         held = sum(1 for client in others if client is not None and client[0] == address)
         if held > most:
             transport.abort()
             return
-        self.loop.call_later(head_seconds, _close_if_silent, self, False, head_seconds)
+        self.loop.call_later(head_seconds, _close_if_stuck, self, "", head_seconds)
 
     H11Protocol.connection_made = connection_made  # type: ignore[method-assign]
 
 
-def _close_if_silent(protocol: H11Protocol, silent_before: bool, seconds: float) -> None:
-    """Closes a connection that was without a request at two looks; one between two requests is only so at one."""
+def _close_if_stuck(protocol: H11Protocol, before: str, seconds: float) -> None:
+    """Closes a connection that waited for the same at two looks; one between two requests is only so at one."""
     if protocol not in protocol.connections:  # closed, or a WebSocket by now
         return
-    silent = protocol.conn.their_state is h11.IDLE
-    if silent and (silent_before or protocol.cycle is None):
+    waits = _waits_for(protocol.conn)
+    if waits and (waits == before or protocol.cycle is None):
         protocol.transport.close()
         return
-    protocol.loop.call_later(seconds, _close_if_silent, protocol, silent, seconds)
+    protocol.loop.call_later(seconds, _close_if_stuck, protocol, waits, seconds)
+
+
+def _waits_for(conn: h11.Connection) -> str:
+    """What a connection on which nothing is being done waits for: a head, or the rest of a body that nobody reads."""
+    if conn.their_state is h11.IDLE:
+        return "head"
+    return "rest" if conn.our_state is h11.DONE and conn.their_state is h11.SEND_BODY else ""
+
+
+def head_all_refusals(headers: Mapping[str, str]) -> None:
+    """Gives these headers to what the server answers by itself: to malformed requests and handshakes."""
+    reject = ServerProtocol.reject
+
+    def send_400_response(self: H11Protocol, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            words = msg.encode("ascii")
+            fields = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(words))}
+            start = h11.Response(status_code=400, headers=list({**fields, "Connection": "close", **headers}.items()))
+            for event in (start, h11.Data(data=words), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def reject_with_headers(self: ServerProtocol, status: int, text: str) -> Response:
+        response = reject(self, status, text)
+        for name, value in headers.items():
+            response.headers[name] = value
+        return response
+
+    H11Protocol.send_400_response = send_400_response  # type: ignore[method-assign]
+    ServerProtocol.reject = reject_with_headers  # type: ignore[method-assign]

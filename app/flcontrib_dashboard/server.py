@@ -32,8 +32,8 @@ from flcontrib_core.errors import FLContribError
 from flcontrib_dashboard.addresses import under_base
 from flcontrib_dashboard.api import api_routes
 from flcontrib_dashboard.canvas.delivery import packed_script, script_route
-from flcontrib_dashboard.guard import RequestGuard, cross_origin
-from flcontrib_dashboard.pacing import bound_connections
+from flcontrib_dashboard.guard import HEADERS, RequestGuard, cross_origin, fault_answer
+from flcontrib_dashboard.pacing import bound_connections, head_all_refusals
 from flcontrib_dashboard.uploads import (
     LARGEST_UPLOAD,
     MOST_SESSION_SIZES,
@@ -167,11 +167,13 @@ def _warm_up() -> None:
 
 
 bound_connections()
+head_all_refusals(HEADERS)
 upload_route.open = True
 upload_route.largest = int(os.environ.get("FLCONTRIB_LARGEST_UPLOAD", LARGEST_UPLOAD))
 dashboard = st.App(
     Path(__file__).with_name("streamlit_app.py"),
     routes=[Route(under_base(f"{ROUTE}/{{name:path}}"), import_run, methods=["PUT"]), script_route(), *api_routes()],
     middleware=[Middleware(RequestGuard)],
+    exception_handlers={Exception: fault_answer},
     lifespan=startup,
 )

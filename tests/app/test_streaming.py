@@ -23,9 +23,11 @@ import anyio
 import numpy as np
 import psutil
 import pytest
-from flcontrib_dashboard.guard import MOST_UPLOADS_PER_ADDRESS, RequestGuard, cross_origin, other_host
-from flcontrib_dashboard.pacing import PerAddress, SessionBytes, paced
+from flcontrib_dashboard.guard import MOST_UPLOADS_PER_ADDRESS, RequestGuard, cross_origin, fault_answer, other_host
+from flcontrib_dashboard.pacing import MOST_MESSAGE_BYTES, PerAddress, SessionBytes, paced
 from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER, UploadTokens, too_long
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.runs.recorder import RunRecorder
@@ -381,6 +383,79 @@ def test_only_the_servers_own_pages_open_its_socket(server: Streaming, origin: s
     assert allowed or headers["x-frame-options"] == "DENY"
 
 
+def opened_socket(server: Streaming) -> socket.socket:
+    """A WebSocket of a page, past its handshake."""
+    one = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS)
+    fields = {"Host": f"127.0.0.1:{server.port}", **SOCKET}
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+    one.sendall("\r\n".join(["GET /_stcore/stream HTTP/1.1", *lines, "", ""]).encode())
+    assert one.recv(4096).startswith(b"HTTP/1.1 101")
+    return one
+
+
+def test_a_message_of_a_page_is_bounded(server: Streaming) -> None:
+    """Its pieces are gathered in memory: sixty-four pages of 200 MB each would be more than a machine has."""
+    with opened_socket(server) as page:
+        length = (MOST_MESSAGE_BYTES + 1).to_bytes(8, "big")
+        page.sendall(b"\x02\xff" + length + bytes(4))  # binary, not the last piece, masked with zeros
+        told = b""
+        while piece := page.recv(4096):
+            told += piece
+    assert (1009).to_bytes(2, "big") in told, "the code of a message that is too big"
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        "\x16\x03\x01\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + "9" * 5000 + "\r\n\r\n",
+        "GET /_stcore/stream HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        "POST /_stcore/stream HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        "GET /nothing HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    ],
+    ids=["no host", "two hosts", "no request", "endless length", "no key", "a handshake by POST", "a socket elsewhere"],
+)
+def test_what_is_no_request_is_refused_with_the_same_headers(server: Streaming, request_text: str) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as one:
+        one.sendall(request_text.encode())
+        told = b""
+        while piece := one.recv(4096):
+            told += piece
+    head = told.partition(b"\r\n\r\n")[0].lower()
+    assert told.startswith(b"HTTP/1.1 4")
+    assert b"x-frame-options: deny" in head
+    assert b"content-security-policy: default-src 'self'" in head
+
+
+def test_a_fault_of_ours_is_answered_with_the_same_headers() -> None:
+    sent: list[Any] = []
+
+    async def failing(request: Any) -> None:
+        raise ZeroDivisionError
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app = Starlette(routes=[Route("/x", failing)], exception_handlers={Exception: fault_answer})
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/x",
+        "headers": [],
+        "query_string": b"",
+        "client": ("1.2.3.4", 5),
+    }
+    with pytest.raises(ZeroDivisionError):  # for the server's own output
+        anyio.run(app, scope, anyio.sleep_forever, send)
+    headers = dict(sent[0]["headers"])
+    assert sent[0]["status"] == 500
+    assert headers[b"x-frame-options"] == b"DENY"
+    assert b"ZeroDivisionError" not in sent[1]["body"]
+
+
 def test_open_sockets_of_an_address_are_bounded() -> None:
     sockets = PerAddress(2)
     assert [sockets.enter("a"), sockets.enter("a"), sockets.enter("a"), sockets.enter("b")] == [True, True, False, True]
@@ -393,6 +468,18 @@ def test_a_connection_without_a_whole_request_is_closed(server: Streaming, head:
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as slow:
         slow.sendall(head)
         assert slow.recv(100) == b"", "closed by the server"
+
+
+def test_the_rest_of_a_body_that_is_answered_is_not_waited_for(server: Streaming) -> None:
+    """Each byte of it used to keep the connection for another while."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as slow:
+        slow.sendall(b"GET /_stcore/health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+        assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while True:  # until the server closes
+                slow.sendall(b"x")
+                if select.select([slow], [], [], 0.2)[0] and not slow.recv(4096):
+                    break
 
 
 def test_connections_of_an_address_are_bounded(server: Streaming) -> None:
