@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -19,8 +19,15 @@ from benchmarks.other_hand.draws import draw
 from benchmarks.other_hand.federation import make_run
 from benchmarks.other_hand.pools import pool_names
 
+if TYPE_CHECKING:
+    from flcontrib_core.laboratory.corpus import AssessedRun
+
 HALVES = {"development": 0, "sealed": 1}
 """Even seeds may be looked at while a detector is made, odd ones only when it is done."""
+FAMILIES = {"honest": "plain", "changing": "changing", "attacked": "attacked"}
+"""A run's kind by the corpus' names."""
+MOST_VALUED = 8
+"""Participants up to which a labelled run gets Shapley values."""
 
 
 def seeds_of(half: str, count: int, first: int = 0) -> list[int]:
@@ -65,40 +72,50 @@ def audit_run(folder: Path, truth: dict[str, Any], name: str) -> dict[str, Any]:
     return answer
 
 
+def labelled(folder: Path, hand: str) -> AssessedRun | None:
+    """A run of this or the third hand, assessed and with its truth; None where it diverged.
+
+    With Shapley values where at most eight clients take part in an epoch; of a log without a model the updates alone.
+    """
+    from flcontrib_core.history import AssessSettings, assess_contributions
+    from flcontrib_core.history.updates_only import history_of_updates, lacking_part
+    from flcontrib_core.laboratory.corpus import AssessedRun
+    from flcontrib_core.runs.bundle import read_run_log
+    from flcontrib_core.runs.run_log import DishonestTruth, RunLog, Truth
+
+    if not (folder / "log.flrun").exists():
+        return None
+    truth = json.loads((folder / "truth.json").read_text())
+    run = read_run_log(folder / "log.flrun")
+    assert isinstance(run, RunLog)
+    most = max((len(epoch.participants) for epoch in run.epochs), default=0)
+    settings, lacking = AssessSettings(utilities=("loss",), values=most <= MOST_VALUED), lacking_part(run)
+    history = assess_contributions(run, settings) if lacking is None else history_of_updates(run, settings, lacking)
+    labels = tuple(
+        DishonestTruth(a["client"], tuple((t, t) for t in a["acts"]), a["attack"], a["strength"])
+        for a in truth["attackers"]
+        if a["acts"]
+    )
+    return AssessedRun(f"{hand}/{FAMILIES[truth['kind']]}/{folder.name}", history, Truth(labels), ())
+
+
 def keep_labelled(out: Path, seeds: Iterable[int], histories: Path) -> None:
     """Assesses the runs of these seeds and keeps them, labelled, for ``flcontrib calibrate --also``.
 
-    With Shapley values where at most eight clients take part in an epoch. Only the development half is for this.
+    Only the development half is for this. A log that is read by its updates alone is left out: nothing measures harm.
     """
-    from flcontrib_core.history import AssessSettings, assess_contributions
-    from flcontrib_core.history.updates_only import lacking_part
-    from flcontrib_core.laboratory.corpus import AssessedRun, keep_assessed
-    from flcontrib_core.runs.bundle import read_run_log
-    from flcontrib_core.runs.run_log import DishonestTruth, Truth
+    from flcontrib_core.history.remarks import NoValues
+    from flcontrib_core.laboratory.corpus import keep_assessed
 
     torch.set_num_threads(1)
-    families = {"honest": "plain", "changing": "changing", "attacked": "attacked"}
     with threadpool_limits(1):
         for folder in (folder_of(out, seed) for seed in seeds):
-            if not (folder / "truth.json").exists():
+            if any(histories.glob(f"other/*/{folder.name}.history")):
                 continue
-            truth = json.loads((folder / "truth.json").read_text())
-            name = f"other/{families[truth['kind']]}/{folder.name}"
-            if (histories / f"{name}.history").exists():
-                continue
-            run = read_run_log(folder / "log.flrun")
-            if lacking_part(run) is not None:
-                continue  # read by its updates alone: nothing in it measures harm
-            setup = truth["setup"]
-            values = setup["participation"] * setup["clients"] <= 8
-            history = assess_contributions(run, AssessSettings(utilities=("loss",), values=values))
-            labels = tuple(
-                DishonestTruth(a["client"], tuple((t, t) for t in a["acts"]), a["attack"], a["strength"])
-                for a in truth["attackers"]
-                if a["acts"]
-            )
-            keep_assessed(AssessedRun(name, history, Truth(labels), ()), histories)
-            print(f"kept {name}", file=sys.stderr, flush=True)
+            run = labelled(folder, "other")
+            if run is not None and run.history.without_values in (None, NoValues.NOT_ASKED):
+                keep_assessed(run, histories)
+                print(f"kept {run.run_id}", file=sys.stderr, flush=True)
 
 
 def examined(out: Path, seeds: Iterable[int], name: str = "audit") -> list[tuple[dict[str, Any], dict[str, Any]]]:
