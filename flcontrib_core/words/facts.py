@@ -104,8 +104,8 @@ def _reason(fact: Reason, client: str) -> str:
             # Without classes harm stands there with the other sign, and is told as harm.
             sign, what = (1, "changes the mean margin") if fact.classes else (-1, f"worsens {_WITHOUT_CLASSES}")
             inside = interval(sign * fact.inside, fact.half_width, 2)
-            usual = sign * (fact.outside or 0.0)
-            rest = "" if fact.outside is None else f", outside {_beside_interval(usual, fact.inside, 2)}"
+            beside = "" if fact.outside is None else _beside_interval(sign * fact.outside, fact.inside, 2)
+            rest = f", outside {beside}" if beside else ""
             return f"Its own step alone {what} by {inside}{rest}."
         case r.StepWorse():
             digits = max(3, digits_for(fact.own, fact.usual))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from flcontrib_dashboard.job_progress import job_words, standing_words
 
+from flcontrib_core.execution.limits import ProcessLimits
 from flcontrib_core.vocabulary import Phase
 from flcontrib_core.workspace import Job, JobState
-from flcontrib_core.workspace.job import ProcessLimits
 from flcontrib_core.workspace.job_status import Progress
 
 
