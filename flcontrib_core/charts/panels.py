@@ -191,7 +191,7 @@ def _draw_line(
 ) -> None:
     colour, dash, sign = _look(line.name, series, mode)
     across, heights = _scaled(line.x, panel.logarithmic_x), _scaled(line.y, panel.logarithmic)
-    guessed = np.array(line.predicted or (False,) * len(line.x))
+    guessed = np.array(line.predicted or (False,) * len(line.x), dtype=bool)
     signed = np.arange(len(line.x)) % panel.sign_every == 0
     figure.add_scatter(
         x=across, y=heights, xaxis=axes[0], yaxis=axes[1], mode="lines",

@@ -12,7 +12,7 @@ from typing import Any
 from flcontrib_core.detection.facts import fact_from_json
 from flcontrib_core.history.remarks import remark_from_json
 from flcontrib_core.reports.tree_comparison import Difference
-from flcontrib_core.words import remark_line, sentence
+from flcontrib_core.words import context_of, remark_line, sentence, sentences, why_of
 
 Content = dict[str, Any]
 _ALERT = {"why": "for", "counter_evidence": "against", "context": "context"}
@@ -36,11 +36,7 @@ def _less(entry: Any, texts: set[str]) -> Any:
 def wrong_sentences(content: Content) -> Iterator[Difference]:
     """Every text that is not what its own facts say; facts that nobody knows are named too."""
     for n, alert in enumerate(_entries(content, "alerts")):
-        evidence, client = alert.get("evidence"), str(alert.get("client"))
-        for text, side in _ALERT.items():
-            facts = evidence.get(side) if isinstance(evidence, dict) else None
-            joined = text == "why"
-            yield from _checked(f"alerts[{n}].{text}", alert.get(text), facts, _about(client), joined)
+        yield from _alert(f"alerts[{n}]", alert)
     for n, verdict in enumerate(_entries(content, "clients")):
         yield from _verdict(f"clients[{n}].why", verdict, str(verdict.get("id")))
     if "facts" in content:
@@ -56,6 +52,25 @@ def wrong_sentences(content: Content) -> Iterator[Difference]:
 def _entries(content: Content, name: str) -> list[Content]:
     entries = content.get(name)
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _alert(place: str, alert: Content) -> Iterator[Difference]:
+    """An alert's texts, made by the functions that made them: what is told depends on all of its facts."""
+    evidence, client = alert.get("evidence"), str(alert.get("client"))
+    sides = evidence if isinstance(evidence, dict) else {}
+    try:
+        facts = {side: [fact_from_json(value) for value in sides[side]] for side in _ALERT.values()}
+    except (KeyError, TypeError, ValueError, ArithmeticError) as odd:
+        yield Difference(f"{place} (its facts)", evidence, f"no facts of this version: {odd}")
+        return
+    expected: dict[str, object] = {
+        "why": " ".join(why_of(facts["for"], facts["against"], client)),
+        "counter_evidence": sentences(facts["against"], client),
+        "context": context_of(facts["context"], alert.get("accuses") is True, client),
+    }
+    for text, made in expected.items():
+        if alert.get(text) != made:
+            yield Difference(f"{place}.{text}", alert.get(text), made)
 
 
 def _verdict(place: str, verdict: Content, client: str) -> Iterator[Difference]:

@@ -91,7 +91,13 @@ def record(
         truth=truth,
         dtype=dtype,
     )
-    older = _Names(parameters, model)
+    _wrap(strategy, recording, _Names(parameters, model))
+    strategy.recording = _announced(recording)  # type: ignore[attr-defined]
+    return strategy
+
+
+def _wrap(strategy: Any, recording: LiveRecording, older: _Names) -> None:
+    """Wraps both of Flower's interfaces where the strategy has them; raises SettingsError where it has neither."""
     wrapped = False
     for configure, aggregate, wrap in (
         ("configure_train", "aggregate_train", _wrap_messages),
@@ -105,8 +111,6 @@ def record(
             f"{type(strategy).__name__} is not a Flower strategy: it has neither configure_train and aggregate_train "
             "nor configure_fit and aggregate_fit"
         )
-    strategy.recording = _announced(recording)  # type: ignore[attr-defined]
-    return strategy
 
 
 def _announced(recording: LiveRecording) -> LiveRecording:

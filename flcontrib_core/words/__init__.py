@@ -7,6 +7,12 @@ from flcontrib_core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from flcontrib_core.words import numbers as numbers
     from flcontrib_core.words import wording as wording
+    from flcontrib_core.words.alert_texts import context as context
+    from flcontrib_core.words.alert_texts import context_of as context_of
+    from flcontrib_core.words.alert_texts import counter_evidence as counter_evidence
+    from flcontrib_core.words.alert_texts import verdict_reason as verdict_reason
+    from flcontrib_core.words.alert_texts import why as why
+    from flcontrib_core.words.alert_texts import why_of as why_of
     from flcontrib_core.words.changes import agreement_sentence as agreement_sentence
     from flcontrib_core.words.changes import mass_words as mass_words
     from flcontrib_core.words.changes import model_words as model_words
@@ -23,12 +29,8 @@ if TYPE_CHECKING:
     from flcontrib_core.words.decisions import note_line as note_line
     from flcontrib_core.words.decisions import state_name as state_name
     from flcontrib_core.words.decisions import step_line as step_line
-    from flcontrib_core.words.facts import context as context
-    from flcontrib_core.words.facts import counter_evidence as counter_evidence
     from flcontrib_core.words.facts import sentence as sentence
     from flcontrib_core.words.facts import sentences as sentences
-    from flcontrib_core.words.facts import verdict_reason as verdict_reason
-    from flcontrib_core.words.facts import why as why
     from flcontrib_core.words.false_alarms import false_alarm_sentence as false_alarm_sentence
     from flcontrib_core.words.folders import folder_note as folder_note
     from flcontrib_core.words.folders import folder_understood as folder_understood

@@ -15,7 +15,6 @@ from flcontrib_core.detection import objections as o
 from flcontrib_core.detection import reasons as r
 from flcontrib_core.detection.channels import OWN_DIRECTION
 from flcontrib_core.detection.facts import Fact
-from flcontrib_core.detection.findings import Alert, ClientVerdict
 from flcontrib_core.detection.objections import Objection
 from flcontrib_core.detection.reasons import ExactFact, IdleFact, Reason
 from flcontrib_core.tagged import Others
@@ -23,6 +22,7 @@ from flcontrib_core.words.fact_terms import ALTERNATIVES, UNAVAILABLE, VALUES_UN
 from flcontrib_core.words.false_alarms import false_alarm_sentence
 from flcontrib_core.words.lookalikes import lookalike
 from flcontrib_core.words.numbers import (
+    as_times,
     credited,
     digits_for,
     epoch_list,
@@ -39,46 +39,6 @@ from flcontrib_core.words.numbers import (
 
 WEAKENING_COVERAGE = 0.75
 _WITHOUT_CLASSES = "the model on the validation rows (by their loss, or by the first metric where there is none)"
-QUESTIONS_NOT_COUNTED = "A question such as this one accuses nobody: honest runs that raise one are not counted there."
-
-
-def why(alert: Alert) -> list[str]:
-    """What speaks for an alert, a sentence each.
-
-    A value that did no harm is an objection, and beside other reasons not told as one of them; nor is a difference
-    that the digits do not show.
-    """
-    helped = any(isinstance(fact, o.NotHarmfulOnAverage) for fact in alert.evidence_against)
-    speaking = [
-        fact
-        for fact in alert.evidence_for
-        if not (helped and isinstance(fact, r.ValueInWindow)) and not _shows_no_difference(fact)
-    ]
-    return sentences(speaking or alert.evidence_for, alert.client)
-
-
-def _shows_no_difference(fact: Reason) -> bool:
-    """Inside as outside, in the digits that are told: its channel speaks of what the others did meanwhile."""
-    if isinstance(fact, r.DirectionChanged):
-        return plain(fact.inside, 2) == plain(fact.outside, 2)
-    return isinstance(fact, r.SizeChanged | r.SpreadChanged) and _times(fact.ratio) == _times(1.0)
-
-
-def counter_evidence(alert: Alert) -> list[str]:
-    """What speaks against it; nothing that speaks for it is ever among these."""
-    return sentences(alert.evidence_against, alert.client)
-
-
-def context(alert: Alert) -> list[str]:
-    """What it rests on: how robust it is, how often honest runs accuse somebody; questions are not counted there."""
-    said = sentences(alert.context, alert.client)
-    counted = any(isinstance(fact, o.FalseAlarmRate) and fact.runs for fact in alert.context)
-    return [*said, QUESTIONS_NOT_COUNTED] if counted and not alert.accuses else said
-
-
-def verdict_reason(verdict: ClientVerdict) -> str:
-    """Why a client has its verdict, as one paragraph."""
-    return " ".join(sentences(verdict.facts, verdict.client))
 
 
 def sentences(facts: Iterable[Fact], client: str) -> list[str]:
@@ -119,16 +79,13 @@ def _reason(fact: Reason, client: str) -> str:
             inside, outside = interval(fact.inside, fact.half_width, 2), _beside_interval(fact.outside, fact.inside, 2)
             return f"Its own step alone changes the margin of class {fact.class_index} by {inside}, outside {outside}."
         case r.DirectionChanged():
-            to = (
-                "of its updates to its own other updates"
-                if fact.channel == OWN_DIRECTION
-                else "to the other participants"
-            )
+            inward = fact.channel == OWN_DIRECTION
+            to = "of its updates to its own other updates" if inward else "to the other participants"
             return f"The mean cosine {to} is {plain(fact.inside, 2)} inside, {plain(fact.outside, 2)} outside."
         case r.SizeChanged():
-            return f"Its updates are {_times(fact.ratio)} as large inside as outside."
+            return f"Its updates are {as_times(fact.ratio)} as large inside as outside."
         case r.SpreadChanged():
-            return f"Its updates are {_times(fact.ratio)} as evenly spread over the parameters inside as outside."
+            return f"Its updates are {as_times(fact.ratio)} as evenly spread over the parameters inside as outside."
         case r.ExpertScore():
             parts = ", ".join(f"{c.name} {signed(c.score, 1)}" for c in fact.channels)
             channels = f" (log Bayes factors in this window: {parts})" if parts else ""
@@ -136,8 +93,8 @@ def _reason(fact: Reason, client: str) -> str:
             return f"The {fact.expert} expert {scores}{channels}."
         case r.OversizedHarm():
             return (
-                f"Relative to the others, its updates are {_times(fact.growth)} as large inside as outside, and its "
-                f"own step alone raises the validation loss by {_times(fact.steps)} what a step usually changes it."
+                f"Relative to the others, its updates are {as_times(fact.growth)} as large inside as outside, and its "
+                f"own step alone raises the validation loss by {as_times(fact.steps)} what a step usually changes it."
             )
         case r.WeighedEvidence():
             return f"Weighed together, what was measured of the window {_weighed(fact)}."
@@ -179,7 +136,7 @@ def _idle(fact: IdleFact | r.TooAlike, client: str) -> str:
                 f"{plain(fact.peer, 2)} to the other participants (usually {plain(fact.usual_peer, 2)})"
             )
         case r.TinyUpdates():
-            what = f"is {_times(fact.ratio)} as long as the other participants'"
+            what = f"is {as_times(fact.ratio)} as long as the other participants'"
         case r.CopiesClient():
             what = f"is nearly the one of {others(fact.clients)}: {_beside(fact.cosine, fact.usual)}"
         case r.TooAlike():
@@ -337,10 +294,6 @@ def others(clients: Others) -> str:
 def _beside_interval(value: float, inside: float, digits: int = 3) -> str:
     """A number in the digits of the one it is compared with."""
     return signed(value, max(digits, digits_for(inside)))
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.1f} times" if ratio >= 0.95 else f"{ratio:.2g} times"
 
 
 def _capital(text: str) -> str:

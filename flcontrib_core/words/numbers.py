@@ -226,3 +226,12 @@ def visible(text: str) -> str:
 
 def _seen(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
+
+
+def as_times(ratio: float) -> str:
+    """How many times as large.
+
+    >>> as_times(3.04), as_times(0.123)
+    ('3.0 times', '0.12 times')
+    """
+    return f"{ratio:.1f} times" if ratio >= 0.95 else f"{ratio:.2g} times"

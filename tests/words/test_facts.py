@@ -15,9 +15,10 @@ from flcontrib_core.detection.facts import FACTS, Fact, fact_from_json
 from flcontrib_core.detection.findings import VerdictKind
 from flcontrib_core.detection.reasons import ExpertScore
 from flcontrib_core.reports.as_json import audit_json
+from flcontrib_core.reports.rendered import wrong_sentences
 from flcontrib_core.tagged import Others
 from flcontrib_core.words import context, sentence, sentences, why
-from flcontrib_core.words.facts import QUESTIONS_NOT_COUNTED
+from flcontrib_core.words.alert_texts import QUESTIONS_NOT_COUNTED
 from tests.words.made_facts import examples, full_report
 
 THEM = ("another-one", "client-1", "notes")
@@ -154,3 +155,23 @@ def test_honest_runs_are_counted_for_accusations_and_a_question_says_so() -> Non
     assert any(counted in line for line in context(accusing))
     assert QUESTIONS_NOT_COUNTED not in context(accusing)
     assert QUESTIONS_NOT_COUNTED in context(question)
+
+
+def test_verify_makes_every_sentence_of_an_alert_as_it_was_made() -> None:
+    report = full_report()
+    question = next(a for a in report.detection.alerts if not a.accuses)
+    helped = replace(
+        question,
+        evidence_for=(
+            r.ValueInWindow((2, 3), "loss", True, -0.1, 0.1, 0.01, 0, 2),
+            r.SizeChanged(1.0, 2.0),
+            r.SizeChanged(3.0, 2.0),
+        ),
+        evidence_against=(o.NotHarmfulOnAverage("loss", True, -0.1, 0.01),),
+    )
+    assert len(why(helped)) == 1, "else nothing that depends on two facts is tried here"
+    alerts = (*report.detection.alerts, helped)
+    content = audit_json(replace(report, detection=replace(report.detection, alerts=alerts)))
+    assert list(wrong_sentences(content)) == []
+    content["alerts"][-1]["context"].pop()
+    assert [d.where for d in wrong_sentences(content)] == [f"alerts[{len(alerts) - 1}].context"]

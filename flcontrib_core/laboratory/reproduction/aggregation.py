@@ -74,6 +74,11 @@ def _track(rows: list[Row], rule: str, column: str) -> list[float]:
     return [mean_of(where(some, epoch=t), column) for t in sorted({int(r["epoch"]) for r in some})]
 
 
+def _mean_from(first: int, track: list[float]) -> float:
+    """The mean from this epoch on; NaN where none of its instances is finished yet."""
+    return float(np.mean(track[first:])) if track[first:] else float("nan")
+
+
 def _panel(rows: list[Row], title: str, column: str) -> Panel:
     tracks = {words: _track(rows, rule, column) for rule, words in RULES.items()}
     lines = tuple(Line(words, tuple(map(float, range(len(track)))), tuple(track)) for words, track in tracks.items())
@@ -87,7 +92,7 @@ def _claims(rows: list[Row], sizes: list[int], about: str, column: str) -> list[
         pairs = []
         for clients in sizes:
             here = where(rows, clients=clients)
-            greedy, fedavg = (float(np.mean(_track(here, rule, column)[first:])) for rule in ("greedy", "fedavg"))
+            greedy, fedavg = (_mean_from(first, _track(here, rule, column)) for rule in ("greedy", "fedavg"))
             pairs.append((clients, greedy, fedavg))
         said = ", ".join(f"{m} clients {number(a)} against {number(b)}" for m, a, b in pairs)
         claim = f"{about}: lower with the best subset than with FedAvg, {words}"
