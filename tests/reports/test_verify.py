@@ -6,6 +6,7 @@ import copy
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from flcontrib_core.auditing import AuditSettings, audit
 from flcontrib_core.commands.reporting import report as report_command
 from flcontrib_core.commands.reporting import verify as verify_command
 from flcontrib_core.detection import AlertReview, AlertState, Reviews, ReviewStep, StepKind
+from flcontrib_core.detection.reasons import DirectionChanged
 from flcontrib_core.errors import FLContribError, RunLogError, SettingsError
 from flcontrib_core.history import AssessSettings
 from flcontrib_core.reports.extract import extract_json, write_extract
 from flcontrib_core.reports.extract_page import extract_page
 from flcontrib_core.reports.record import Record
+from flcontrib_core.reports.rendered import wrong_sentences
 from flcontrib_core.reports.twin import report_json, sealed, write_json, write_report
 from flcontrib_core.reports.verify import (
     ENVIRONMENT,
@@ -34,6 +37,7 @@ from flcontrib_core.reports.verify import (
 from flcontrib_core.runs.bundle import read_run_log
 from flcontrib_core.scheduling.schedule import BudgetSettings
 from flcontrib_core.shapley import MonteCarlo
+from tests.words.made_facts import full_report
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
 TABLE = SAMPLES / "contributions-table.csv"
@@ -326,6 +330,21 @@ def test_facts_that_are_none_are_named_not_a_traceback() -> None:
     content["alerts"] = "none"
     content["clients"] = [3]
     assert not compare_with(sealed(content), again, run).equal
+
+
+def test_every_sentence_of_an_untouched_report_is_what_its_facts_say() -> None:
+    """Also where a reason is not told beside the others, or a question says what is not counted with it."""
+    report = full_report()
+    first, *others = report.detection.alerts
+    unseen = DirectionChanged("own direction", 0.641, 0.639, 3.0)
+    alerts = (replace(first, evidence_for=(unseen, *first.evidence_for)), *others)
+    content = json.loads(json.dumps(report_json(replace(report, detection=replace(report.detection, alerts=alerts)))))
+    assert [alert["accuses"] for alert in content["alerts"]].count(False) > 1
+    assert len(content["alerts"][0]["evidence"]["for"]) == 1 + len(first.evidence_for)
+    assert list(wrong_sentences(content)) == []
+    content["alerts"][0]["context"].append("Nobody else does this.")
+    content["alerts"][1]["why"] += " It was meant."
+    assert [d.where for d in wrong_sentences(content)] == ["alerts[0].context", "alerts[1].why"]
 
 
 def test_digests_contain_no_time(table_report: dict[str, Any]) -> None:
