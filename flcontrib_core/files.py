@@ -75,7 +75,7 @@ def _replace(target: Path, content: bytes) -> None:
             file.flush()
             sync(descriptor)
         os.replace(partial, target)
-    except BaseException:
+    except BaseException:  # raised again, whatever it is
         partial.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)

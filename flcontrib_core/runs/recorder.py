@@ -227,7 +227,7 @@ class RunRecorder:
             if uses_version_two(line):
                 self._write_manifest(version=2)  # before the line: a reader that follows must not ignore it
             self._folder.append(text)
-        except BaseException:
+        except BaseException:  # raised again, whatever it is
             self._lines.withdraw(text)
             raise
         self._folder.forget_line()
@@ -287,7 +287,7 @@ class RunRecorder:
         self._folder.claim()
         try:
             self._reopen(manifest, initial) if self._folder.holds_a_run else self._begin(manifest, contents)
-        except BaseException:
+        except BaseException:  # raised again, whatever it is
             self.close()
             raise
 

@@ -110,7 +110,7 @@ class RunFolder:
                     out.flush()
                     os.fsync(out.fileno())
             partial.replace(target)
-        except BaseException:
+        except BaseException:  # raised again, whatever it is
             partial.unlink(missing_ok=True)
             raise
         self._sync(target.parent)

@@ -39,7 +39,7 @@ class ZipContainer:
         except OSError as bad:
             self.close()
             raise unreadable(path, bad) from bad
-        except BaseException:
+        except BaseException:  # raised again, whatever it is
             self.close()
             raise
         self._sizes = {name: entry.size for name, entry in self._entries.items()}

@@ -113,7 +113,7 @@ class Index:
                     self._disk.commit(connection)
                     for action in transaction.actions:
                         action()
-                except BaseException:
+                except BaseException:  # raised again, whatever it is
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
