@@ -81,6 +81,10 @@ class FileNotWritten(FLContribError):
     """A report, table or picture could not be written where it was wanted; what was there before is unchanged."""
 
 
+class FileNotRead(FLContribError):
+    """Something else than a plain file of a fitting size stands where one should be read."""
+
+
 class MissingPart(FLContribError):
     """The run lacks a part this computation needs (a model, a validation set, an optional package)."""
 

@@ -1,4 +1,4 @@
-"""Whole files on disk: ``write_atomic`` for everything that leaves the house, and the syncs it rests on.
+"""Whole files on disk: ``write_atomic`` for everything that leaves the house, ``read_plain`` for what comes back.
 
 A reader of the path finds the file that was there before or the whole new one, whatever moment a kill, a full disk or a
 power cut chose. A kill may leave the unnamed half beside it (``.NAME.….part``), which nothing reads.
@@ -12,7 +12,7 @@ import stat
 import sys
 from pathlib import Path
 
-from flcontrib_core.errors import FileNotWritten
+from flcontrib_core.errors import FileNotRead, FileNotWritten
 
 
 def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> Path:
@@ -34,6 +34,30 @@ def write_atomic(path: str | os.PathLike[str], content: bytes | str) -> Path:
             "Free some space or choose another place"
         ) from fault
     return given
+
+
+def read_plain(path: str | os.PathLike[str], most: int) -> bytes:
+    """A file in a folder that others write to as well: a plain one of at most ``most`` bytes.
+
+    Raises FileNotFoundError where there is none and FileNotRead for a link, a pipe, a device, a folder or a larger one.
+    """
+    try:
+        # Without waiting: a pipe would be waited for without end.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            plain = stat.S_ISREG(os.fstat(handle).st_mode)
+            content = file.read(most + 1) if plain else b""
+    except FileNotFoundError:
+        raise
+    except OSError as fault:
+        if not os.path.islink(path):
+            raise FileNotRead(f"{os.fspath(path)}: {fault.strerror or fault}") from fault
+        plain = False
+    if not plain:
+        raise FileNotRead(f"{os.fspath(path)} is a link, a pipe, a device or a folder; give a plain file")
+    if len(content) > most:
+        raise FileNotRead(f"{os.fspath(path)} has more than {most} bytes, more than can belong there")
+    return content
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:

@@ -101,10 +101,15 @@ def read_accounts(path: Path) -> dict[str, Account]:
 def signed_in() -> str | None:
     """The e-mail address the provider vouches for; None before sign-in. An address it calls unverified is none."""
     user = st.user
-    if not getattr(user, "is_logged_in", False) or user.get("email_verified") is False:
+    if not getattr(user, "is_logged_in", False) or not _vouched_for(user.get("email_verified")):
         return None
     address = user.get("email")
     return str(address).strip().lower() if address else None
+
+
+def _vouched_for(verified: object) -> bool:
+    """What a provider says of an address: many say nothing, some say it in a word instead of a truth value."""
+    return verified in (None, True) or str(verified).strip().lower() == "true"
 
 
 def link_token() -> str:
@@ -178,7 +183,7 @@ AUDITORS_MAY_NOT: Mapping[str, frozenset[str]] = {
         {"add_run", "delete_run", "drop_logs", "describe_run", "store_result", "checkpoints", "utility_memory", "mend"}
         | {"name_result", "pin_result", "enter_recording", "say_ended", "settle_recording", "raise_provisional"}
     ),
-    "preferences": frozenset({"set_execution", "set_notices", "set_display"}),
+    "preferences": frozenset({"set_execution", "agree_to_cluster", "set_notices", "set_display"}),
     "jobs": frozenset({"submit", "cancel", "resume", "finish"}),
     "alerts": frozenset({"decide", "assign", "reply", "raise_alerts", "note", "mark"}),
     "grants": frozenset({"give", "withdraw", "token", "list"}),

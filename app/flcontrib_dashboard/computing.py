@@ -42,6 +42,7 @@ def draw(place: Any, name: str) -> None:
     )  # fmt: skip
     if not mine:
         return
+    _ask_about_cluster(place, name)
     try:
         wanted = Execution(None if own else int(workers), engine, address, float(gpus), device)
     except FLContribError as refused:
@@ -50,3 +51,16 @@ def draw(place: Any, name: str) -> None:
     if wanted != held:
         state.workspace().preferences.set_execution(wanted)
         st.rerun()
+
+
+def _ask_about_cluster(place: Any, name: str) -> None:
+    """A workspace from elsewhere may name anybody's cluster: nothing goes there before somebody here says so."""
+    preferences = state.workspace().preferences
+    try:
+        preferences.agreed_execution()
+    except FLContribError:
+        held = preferences.execution()
+        place.warning(f"Jobs wait for your word: nobody has named the cluster at {held.address} on this machine.")
+        if place.button("Compute there", key=f"{name}-agree"):
+            preferences.agree_to_cluster()
+            st.rerun()

@@ -70,7 +70,9 @@ class RequestGuard:
         refused = other_host(headers, st.get_option("server.allowedHosts") or ())
         address = (scope.get("client") or ("", 0))[0]
         if scope["type"] == "http":
-            await self._request(refused or self._page_upload(scope, headers, address), address, scope, receive, send)
+            before = self._page_files.size(*(_page_file(scope) or ("", "")))
+            refused = refused or self._page_upload(scope, headers, address)
+            await self._request(refused, before, address, scope, receive, send)
             return
         refused = refused or cross_origin(headers)
         if refused is not None or not self._sockets.enter(address):
@@ -81,7 +83,9 @@ class RequestGuard:
         finally:
             self._sockets.leave(address)
 
-    async def _request(self, refused: Refusal | None, address: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _request(
+        self, refused: Refusal | None, before: int, address: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         sends = scope["method"] in ("PUT", "POST")
         if refused is None and sends and not self._uploads.enter(address):
             sends = False
@@ -101,20 +105,19 @@ class RequestGuard:
         finally:
             if sends:
                 self._uploads.leave(address)
-            if not arrived and (named := _page_file(scope)):
-                self._page_files.remove(*named)
+            # What the page holds now: a removal or a new version of a file that was refused changed nothing.
+            if (named := _page_file(scope)) and scope["method"] == ("DELETE" if arrived else "PUT"):
+                self._page_files.put_back(*named, 0 if arrived else before)
 
     def _page_upload(self, scope: Scope, headers: Mapping[str, str], address: str) -> Refusal | None:
         """The upload field of a page keeps its files in memory: those of a session, and of an address, are bounded."""
         named = _page_file(scope)
-        if named is None or scope["method"] not in ("PUT", "DELETE"):
+        if named is None or scope["method"] != "PUT":
             return None
         session, file = named
-        if scope["method"] == "DELETE":
-            self._page_files.remove(session, file)
-            return None
         length = headers.get("content-length", "")
-        if not (length.isascii() and length.isdigit()):
+        # Beside a transfer encoding it says nothing about how much comes.
+        if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
             return Refusal(411, "E_UPLOAD_SIZE", "Say in Content-Length how much is being sent.")
         if not self._page_files.add(session, file, int(length), address):
             words = f"A page holds {MOST_SESSION_BYTES >> 20} MB, all pages of an address {MOST_ADDRESS_BYTES >> 20}"

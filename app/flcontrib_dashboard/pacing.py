@@ -89,6 +89,17 @@ class SessionBytes:
         self._forget(list(self._files)[:-MOST_SESSIONS])
         return True
 
+    def size(self, session: str, file: str) -> int:
+        """What a file was announced with; 0 for one that is not there."""
+        return self._files.get(session, {}).get(file, 0)
+
+    def put_back(self, session: str, file: str, size: int) -> None:
+        """A file is as large as it was before; with 0 it is gone."""
+        if size and session in self._files:
+            self._files[session][file] = size
+        else:
+            self.remove(session, file)
+
     def remove(self, session: str, file: str) -> None:
         """The page took a file back, or it never arrived."""
         self._files.get(session, {}).pop(file, None)

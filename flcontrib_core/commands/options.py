@@ -183,7 +183,7 @@ def execution_of(options: dict[str, Any]) -> Execution:
         from flcontrib_core.workspace import Workspace
 
         with Workspace(options["workspace"]) as workspace:
-            return workspace.preferences.execution()
+            return workspace.preferences.agreed_execution()
     return Execution(**given)
 
 

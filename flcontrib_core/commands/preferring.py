@@ -48,14 +48,10 @@ def settings(
 
     with Workspace(workspace) as opened:
         preferences = opened.preferences
-        held_now = preferences.execution()
-        execution_now = held_now
-        if engine not in (None, held_now.engine):  # an address and GPUs are the other engine's
-            execution_now = Execution(held_now.workers, str(engine), device=held_now.device)
         given: dict[str, Any] = {"workers": workers, "address": address, "gpus": gpus, "device": device}
-        preferences.set_execution(
-            replace(execution_now, **{k: v or EMPTY[k] for k, v in given.items() if v is not None})
-        )
+        preferences.set_execution(_changed(preferences.execution(), engine, given))
+        if address:  # named here, also where the workspace named it before
+            preferences.agree_to_cluster()
         if samples is not None:
             preferences.set_display(replace(preferences.display(), samples=samples))
         notices = preferences.notices()
@@ -63,7 +59,8 @@ def settings(
             notices = replace(notices, command=on_alert or None)
         if webhook is not None:
             notices = replace(notices, webhook=webhook or None)
-        preferences.set_notices(notices)
+        named = {"command": on_alert, "webhook": webhook}  # what is only shown is not agreed to
+        preferences.set_notices(notices, [part for part, value in named.items() if value])
         execution, shows = preferences.execution(), preferences.display().samples
         held: dict[str, object] = asdict(execution)
         held |= {"samples": shows, "on_alert": notices.command, "webhook": notices.webhook}
@@ -75,3 +72,10 @@ def settings(
         click.echo(f"sample runs: {'shown' if shows else 'hidden'}")
         click.echo(f"command on alert: {notices.command or 'none'}")
         click.echo(f"webhook on alert: {notices.webhook or 'none'}")
+
+
+def _changed(held: Execution, engine: str | None, given: dict[str, Any]) -> Execution:
+    """What holds after the options that were given; an empty one puts back what is usual."""
+    if engine not in (None, held.engine):  # an address and GPUs are the other engine's
+        held = Execution(held.workers, str(engine), device=held.device)
+    return replace(held, **{name: value or EMPTY[name] for name, value in given.items() if value is not None})

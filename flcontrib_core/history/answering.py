@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from flcontrib_core.errors import SettingsError
+from flcontrib_core.errors import AnswerError, SettingsError
 from flcontrib_core.history.answer_files import Question, WorkFolder
 from flcontrib_core.history.trajectory import WalkStep, walk
 from flcontrib_core.history.voting import KEPT_EVERY, cast_votes, register_voter
 from flcontrib_core.runs.encoding import split_flat
+from flcontrib_core.runs.problems import shown
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.vocabulary import Float32Array
 
@@ -38,7 +39,7 @@ def answer_with(run: RunLog, folder: Path, evaluate: Evaluate, epochs: Container
     for step in walk(run):
         if epochs is not None and step.record.epoch not in epochs:
             continue
-        questions = work.questions(step.record.epoch, tuple(metrics))
+        questions = work.questions(step.record.epoch, tuple(metrics), len(step.record.participants))
         unanswered = [position for position, question in enumerate(questions) if question.answer is None]
         for done, position in enumerate(unanswered, start=1):
             answers = evaluate(_sub_model(run, step, questions[position]))
@@ -62,7 +63,8 @@ def vote_with(run: RunLog, folder: Path, client: str, rows: int, evaluate: Evalu
     count = 0
     for step in walk(run):
         answer = partial(_answer, run, step, evaluate)
-        count += cast_votes(work, step.record.epoch, tuple(metrics), own, answer)
+        players = len(step.record.participants)
+        count += cast_votes(work, step.record.epoch, tuple(metrics), own, answer, players)
     return count
 
 
@@ -76,6 +78,8 @@ def _sub_model(run: RunLog, step: WalkStep, question: Question) -> dict[str, Flo
         return split_flat(step.data.global_model, run.parameters)
     row_of = {run.clients[i].id: row for row, i in enumerate(step.record.participants)}
     vector = step.start.astype(np.float32).copy()
+    if strangers := sorted(question.weights.keys() - row_of.keys()):
+        raise AnswerError(f"epoch {question.epoch}, question {question.id}: {shown(strangers[0])} did not take part")
     for client, weight in question.weights.items():
         vector += np.float32(weight) * step.data.updates[row_of[client]]
     return split_flat(vector, run.parameters)

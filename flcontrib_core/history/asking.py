@@ -174,6 +174,7 @@ def tell(run: RunLog, folder: Path) -> Told:
     """
     work = WorkFolder(folder)
     metrics, seed = work.metrics(run.digest)
+    work.require_epochs(run.epoch_count)
     settings = AssessSettings(utilities=tuple(metrics), weight_utility=next(iter(metrics)), seed=seed)
     rules = work.voting()
     panel = None if rules is None else VoterPanel(run, folder, tuple(metrics), VotingRules(**rules))
@@ -216,7 +217,7 @@ def _settle_epoch(
 ) -> tuple[int, int, ShapleyEstimate | None]:
     """How many questions the epoch has after a replay, how many are answered, and its estimate where all are."""
     number, record = epoch.step.record.epoch, epoch.step.record
-    asked = work.questions(number, utilities)
+    asked = work.questions(number, utilities, epoch.players)
     answered = 0
     for question in asked:
         values = _values(question, utilities, panel)
@@ -239,8 +240,7 @@ def _settle_epoch(
     except _Outstanding as outstanding:
         needed += [epoch.question(coalition) for coalition in outstanding.coalitions]
     here = {question.id for question in asked}
-    further = [question for question in needed if question.id not in here]
-    if further:
+    if further := [question for question in needed if question.id not in here]:
         asked = [*asked, *further]
         work.write(number, asked)
     return len(asked), answered, estimate

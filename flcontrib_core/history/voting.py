@@ -19,14 +19,16 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from flcontrib_core.errors import AnswerError
-from flcontrib_core.files import write_atomic
+from flcontrib_core.errors import AnswerError, FileNotRead
+from flcontrib_core.files import read_plain, write_atomic
 from flcontrib_core.history.answer_files import Question, WorkFolder
+from flcontrib_core.runs.problems import shown
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.runs.strict_json import parse_json
 from flcontrib_core.vocabulary import BoolArray, FloatArray, IntArray
 
 VOTES, VOTER = "votes", "voter.json"
+_VOTER_BYTES = 1 << 16
 NOBODY, USUAL = 0.2, 0.4
 """A voter goes with nobody up to the first; it is named where half of the voters go with somebody by the second.
 
@@ -94,21 +96,29 @@ def read_voters(work: Path, run: RunLog, metrics: Sequence[str]) -> list[Voter]:
     """All voters of a work folder, in the log's order of clients."""
     voters: dict[str, Voter] = {}
     for path in sorted((work / VOTES).glob(f"*/{VOTER}")):
-        about = parse_json(path.read_bytes(), str(path))
+        about = _about(path)
         client, rows = (about.get("client"), about.get("rows")) if isinstance(about, dict) else (None, None)
         if client not in run.client_ids or not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
             raise AnswerError(
-                f"{path}: client {client!r} with {rows!r} rows; a voter is a client with at least one row"
+                f"{path}: client {shown(client)} with {shown(rows)} rows; a voter is a client with at least one row"
             )
         if client in voters:
             raise AnswerError(f"{path}: {client!r} has two folders of votes; keep one")
         votes: dict[str, FloatArray] = {}
-        for epoch in range(1, run.epoch_count + 1):
-            for question in WorkFolder(path.parent).questions(epoch, metrics):
+        for record in run.epochs:
+            for question in WorkFolder(path.parent).questions(record.epoch, metrics, len(record.participants)):
                 if question.answer is not None:
                     votes[question.id] = np.array([question.answer[name] for name in metrics])
         voters[client] = Voter(client, rows, votes)
     return [voters[client] for client in run.client_ids if client in voters]
+
+
+def _about(path: Path) -> Any:
+    """Who a voter says it is, from a file that the voter wrote."""
+    try:
+        return parse_json(read_plain(path, _VOTER_BYTES), str(path))
+    except FileNotRead as odd:
+        raise AnswerError(str(odd)) from None
 
 
 class VoterPanel:
@@ -271,11 +281,12 @@ def cast_votes(
     metrics: Sequence[str],
     own: WorkFolder,
     answer: Callable[[Question], Mapping[str, Any]],
+    players: int,
 ) -> int:
     """Answers an epoch's questions that this voter has not answered yet; a kill loses the last few answers at most."""
-    done = {q.id: q for q in own.questions(epoch, metrics) if q.answer is not None}
+    done = {q.id: q for q in own.questions(epoch, metrics, players) if q.answer is not None}
     count = 0
-    for question in work.questions(epoch, metrics):
+    for question in work.questions(epoch, metrics, players):
         if question.id in done:
             continue
         metric_values = answer(question)

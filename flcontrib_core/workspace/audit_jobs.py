@@ -39,7 +39,7 @@ def audit_in_workspace(
     """Audits a stored run, keeps every finished epoch, the report and its alerts."""
     run, audit_settings = workspace.open_run(run_digest), settings_from_record(settings)
     evaluator, on_epoch = None, None
-    execution = workspace.preferences.execution()
+    execution = workspace.preferences.agreed_execution()
     if isinstance(run, RunLog) and lacking_part(run) is None:
         evaluator = evaluator_for(run, audit_settings.assess.utilities, device=execution.device)
         job_id = job_identity(KIND, run_digest, settings)

@@ -67,7 +67,7 @@ def follow_in_workspace(
         nonfinite=entry.reading.nonfinite,
         reported=workspace.provisional_alerts(run_digest),
     )
-    execution = workspace.preferences.execution()
+    execution = workspace.preferences.agreed_execution()
 
     def computing(run: RunLog) -> Computing:
         return {

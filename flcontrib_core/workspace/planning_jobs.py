@@ -27,7 +27,7 @@ def measure_in_workspace(
 ) -> ResultEntry:
     """Walks through a stored run and keeps what plans and prices are made of, and what the log means."""
     run = workspace.open_run(run_digest)
-    measured = measure(run, (), on_progress, workspace.preferences.execution())
+    measured = measure(run, (), on_progress, workspace.preferences.agreed_execution())
     entry = workspace.store_result(run_digest, settings, MEASUREMENT, measured)
     keep_meaning(workspace, run)
     return entry

@@ -6,7 +6,7 @@ Each change is an entry of the audit log; the last one holds, for the dashboard 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -78,25 +78,40 @@ class Preferences:
         return self._read(Execution)
 
     def set_execution(self, execution: Execution) -> None:
-        """Holds from the next job on; setting what holds already writes nothing."""
+        """Holds from the next job on; setting what holds already writes nothing. Another cluster than before is agreed
+        to on this machine."""
+        before = self.execution()
         self._write(Execution, execution)
+        if execution.address is not None and execution.address != before.address:
+            self.agree_to_cluster()
+
+    def agree_to_cluster(self) -> None:
+        """From this machine jobs go to the cluster that the workspace names."""
+        _note(self._agreement_to(self.execution()))
+
+    def agreed_execution(self) -> Execution:
+        """Where jobs compute. Raises SettingsError for a cluster that nobody named on this machine: what answers at its
+        address would run code here, and the workspace may have come from elsewhere."""
+        held = self.execution()
+        if held.address is None or self._agreement_to(held).exists():
+            return held
+        raise SettingsError(
+            f"this workspace sends its jobs to the Ray cluster at {held.address}, which nobody has named on this "
+            f"machine. To compute there: flcontrib settings --workspace {self._index.path.parent} --address "
+            f"{held.address}; to compute here: the same with --engine local"
+        )
 
     def notices(self) -> Notices:
         """Who is told; nobody where it was never set."""
         return self._read(Notices)
 
-    def set_notices(self, notices: Notices) -> None:
-        """Holds from the next alert on, and is agreed to on this machine."""
+    def set_notices(self, notices: Notices, named: Collection[str] = ("command", "webhook")) -> None:
+        """Holds from the next alert on. What is ``named``, and that alone, is agreed to on this machine: a workspace
+        that came from elsewhere may name more."""
         self._write(Notices, notices)
-        if notices != Notices():
-            note = self._agreement(notices)
-            try:
-                note.parent.mkdir(parents=True, exist_ok=True)
-                note.touch()
-            except OSError as fault:
-                raise SettingsError(
-                    f"that you agreed to it cannot be noted in {note.parent}: {fault.strerror}"
-                ) from None
+        for part in named:
+            if getattr(notices, part) is not None:
+                _note(self._agreement(notices, part))
 
     def agreed_notices(self) -> Notices:
         """Who is told without anybody asking again: whom this user named on this machine.
@@ -105,12 +120,20 @@ class Preferences:
         set here, which a note outside the workspace says.
         """
         held = self.notices()
-        return held if self._agreement(held).exists() else Notices()
+        agreed = {part: self._agreement(held, part).exists() for part in ("command", "webhook")}
+        return Notices(**{part: getattr(held, part) for part, here in agreed.items() if here})
 
-    def _agreement(self, notices: Notices) -> Path:
-        named = json.dumps([str(self._index.path.resolve()), notices.command, notices.webhook])
-        folder = Path(platformdirs.user_config_dir("flcontrib", appauthor=False)) / "agreed-notices"
-        return folder / sha256(named.encode()).hexdigest()
+    def _agreement(self, notices: Notices, part: str) -> Path:
+        return self._agreed(f"agreed-{part}s", getattr(notices, part))
+
+    def _agreement_to(self, execution: Execution) -> Path:
+        return self._agreed("agreed-clusters", execution.address)
+
+    def _agreed(self, kind: str, named: str | None) -> Path:
+        """Where it is noted, outside the workspace, that this user named this for it on this machine."""
+        text = json.dumps([str(self._index.path.resolve()), named])
+        folder = Path(platformdirs.user_config_dir("flcontrib", appauthor=False)) / kind
+        return folder / sha256(text.encode()).hexdigest()
 
     def display(self) -> Display:
         """What the pages show."""
@@ -140,3 +163,11 @@ class Preferences:
         if value != self._read(kind):
             with self._index.write() as transaction:
                 self._log.append(transaction, _CHANGED, _SUBJECTS[kind], encode(kind, value)[0])
+
+
+def _note(note: Path) -> None:
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+    except OSError as fault:
+        raise SettingsError(f"that you agreed to it cannot be noted in {note.parent}: {fault.strerror}") from None

@@ -500,11 +500,37 @@ def test_connections_of_an_address_are_bounded(server: Streaming) -> None:
     assert asked(server, "/_stcore/health")[0] == 200
 
 
+def test_what_is_refused_takes_nothing_off_what_a_page_holds() -> None:
+    """A removal without its token, a new version of a file that does not come: the page holds what it held."""
+    asked_for = [("PUT", "a", 204), ("DELETE", "a", 403), ("PUT", "b", 0), ("PUT", "a", 403), ("PUT", "b", 0)]
+    asked_for += [("DELETE", "a", 204), ("PUT", "b", 204)]
+    statuses: list[int] = []
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    async def asking() -> None:
+        async def answering(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": scope["answer"], "headers": []})
+
+        guard = RequestGuard(answering)
+        guard._page_files = SessionBytes()
+        headers = [(b"host", b"localhost"), (b"content-length", str(400 << 20).encode())]
+        for method, file, answer in asked_for:
+            scope = {"type": "http", "method": method, "headers": headers, "client": ("1.2.3.4", 5), "answer": answer}
+            await guard({**scope, "path": f"/_stcore/upload_file/s/{file}"}, anyio.sleep_forever, send)
+
+    anyio.run(asking)
+    assert statuses == [204, 403, 413, 403, 413, 204, 204]
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({"Content-Length": str(513 << 20)}, 413),
         ({"Transfer-Encoding": "chunked"}, 411),
+        ({"Content-Length": "9", "Transfer-Encoding": "chunked"}, 411),
         ({"Content-Length": "9"}, 400),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_question_that_is_not_needed_may_wait_for_its_votes(tmp_path: Path) ->
     federation, work = Federation(tmp_path, 6, epochs=1), tmp_path / "votes"
     federation.voted(work, VotingRules(leave_own_out=True))
     folder = WorkFolder(work)
-    questions = folder.questions(1, ("loss", "accuracy"))
+    questions = folder.questions(1, ("loss", "accuracy"), 6)
     asked = {frozenset(question.weights) for question in questions}
     sizes = dict(zip(federation.ids, federation.run.data_sizes, strict=True))
     members = next(c for c in combinations(federation.ids, 3) if frozenset(c) not in asked)

@@ -68,7 +68,7 @@ def alerts(mine: bool) -> None:
         saved = st.form_submit_button("Save", disabled=not mine)
     if saved:
         try:
-            preferences.set_notices(Notices(held.command, address.strip() or None))
+            preferences.set_notices(Notices(held.command, address.strip() or None), ["webhook"])
         except FLContribError as refused:
             st.error(controls.text_of(str(refused)))
         else:

@@ -21,7 +21,9 @@ def reproduce_in_workspace(
     """
     folder = workspace.path / "paper"
     stage = Stage(seeds=settings.get("seeds"))
-    figure = reproduce(settings["figure"], stage, folder / "instances", workspace.preferences.execution(), on_progress)
+    figure = reproduce(
+        settings["figure"], stage, folder / "instances", workspace.preferences.agreed_execution(), on_progress
+    )
     assert figure is not None
     write_figure(figure, folder)
     return workspace.store_result(run_digest, settings, REPRODUCTION, figure.shown)
