@@ -14,40 +14,54 @@ import click
 from flcontrib_core import __version__
 from flcontrib_core.errors import FLContribError, MemoryRefusal, RunLogError
 
-COMMANDS = {
-    "demo": ("serving", "Open the dashboard on the sample runs."),
-    "serve": ("serving", "Open the dashboard on a workspace."),
-    "check": ("logs", "Validate a run log and name every fault found."),
-    "import": ("importing", "Make a log from files: models or updates per round, or a table."),
-    "template": ("importing", "A small contribution table to fill in."),
-    "simulate": ("simulating", "Train a federation with known truth and record it."),
-    "assess": ("assessing", "Per-epoch Shapley values of every client."),
-    "schedule": ("assessing", "Which epochs are worth computing under a budget."),
-    "price": ("pricing", "Evaluations, time and memory before anything is computed."),
-    "ask": ("asking", "Which coalitions to evaluate elsewhere."),
-    "tell": ("asking", "Values from answers that came from elsewhere."),
-    "audit": ("assessing", "Who contributed what, who changed and when."),
-    "compare": ("assessing", "Totals, ranks and alerts side by side."),
-    "select": ("using", "Whom to invite next, by value, exposure and doubt."),
-    "replay": ("using", "What the loss would have been under another aggregation."),
-    "stability": ("using", "Shares with the band that other rows, seeds and weights give."),
-    "report": ("reporting", "A self-contained HTML report and its JSON twin."),
-    "track": ("tracking", "Values, totals and alerts to MLflow, W&B or TensorBoard."),
-    "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
-    "key": ("reporting", "Make or show the key that signs reports."),
-    "runs": ("stored", "List, add, follow or remove the runs of a workspace."),
-    "results": ("stored", "List the stored results of a workspace."),
-    "decide": ("deciding", "Record what people decide about an alert."),
-    "note": ("noting", "Declare a fact about a client, such as a new GPU."),
-    "mark": ("noting", "Mark a client by hand as honest or dishonest."),
-    "settings": ("preferring", "Show or change what holds for a workspace."),
-    "token": ("granting", "Make, list or revoke tokens of the read-only HTTP API."),
-    "share": ("granting", "Make, list or revoke links that open one run until they end."),
-    "log": ("workspaces", "Check a workspace's audit log."),
-    "reproduce": ("reproducing", "The paper's experiments."),
-    "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),
-    "calibrate": ("calibrating", "Measure the detector's thresholds again on simulated runs."),
+SECTIONS = {
+    "Begin": {
+        "demo": ("serving", "Open the dashboard on the sample runs."),
+        "serve": ("serving", "Open the dashboard on a workspace."),
+    },
+    "A log": {
+        "check": ("logs", "Validate a run log and name every fault found."),
+        "import": ("importing", "Make a log from files: models or updates per round, or a table."),
+        "template": ("importing", "A small contribution table to fill in."),
+        "simulate": ("simulating", "Train a federation with known truth and record it."),
+    },
+    "Who changed, and who vouches for it": {
+        "audit": ("assessing", "Who contributed what, who changed and when."),
+        "report": ("reporting", "A self-contained HTML report and its JSON twin."),
+        "verify": ("reporting", "Recompute a report and say equal, or where it differs."),
+        "key": ("reporting", "Make or show the key that signs reports."),
+        "compare": ("assessing", "Totals, ranks and alerts side by side."),
+        "watch": ("watching", "Follow a growing log and raise alerts as epochs arrive."),
+        "track": ("tracking", "Values, totals and alerts to MLflow, W&B or TensorBoard."),
+    },
+    "Values, and what they cost": {
+        "price": ("pricing", "Evaluations, time and memory before anything is computed."),
+        "schedule": ("assessing", "Which epochs are worth computing under a budget."),
+        "assess": ("assessing", "Per-epoch Shapley values of every client."),
+        "ask": ("asking", "Which coalitions to evaluate elsewhere."),
+        "tell": ("asking", "Values from answers that came from elsewhere."),
+        "select": ("using", "Whom to invite next, by value, exposure and doubt."),
+        "replay": ("using", "What the loss would have been under another aggregation."),
+        "stability": ("using", "Shares with the band that other rows, seeds and weights give."),
+    },
+    "A workspace": {
+        "runs": ("stored", "List, add, follow or remove the runs of a workspace."),
+        "results": ("stored", "List the stored results of a workspace."),
+        "decide": ("deciding", "Record what people decide about an alert."),
+        "note": ("noting", "Declare a fact about a client, such as a new GPU."),
+        "mark": ("noting", "Mark a client by hand as honest or dishonest."),
+        "settings": ("preferring", "Show or change what holds for a workspace."),
+        "token": ("granting", "Make, list or revoke tokens of the read-only HTTP API."),
+        "share": ("granting", "Make, list or revoke links that open one run until they end."),
+        "log": ("workspaces", "Check a workspace's audit log."),
+    },
+    "Laboratory": {
+        "reproduce": ("reproducing", "Make a figure of the paper again, beside its claims."),
+        "calibrate": ("calibrating", "Measure the detector's thresholds again on simulated runs."),
+    },
 }
+"""Every command with its module and its line in the help, as the help divides them."""
+COMMANDS = {name: about for section in SECTIONS.values() for name, about in section.items()}
 
 
 class LazyGroup(click.Group):
@@ -64,11 +78,13 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        widest = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), text) for name, (_, text) in commands.items()])
 
 
-@click.group(cls=LazyGroup, epilog="Start with: flcontrib demo   or   flcontrib audit sample_runs/two-poisoned.flrun")
+@click.group(cls=LazyGroup, epilog="Example: flcontrib audit sample_runs/two-poisoned.flrun")
 @click.version_option(__version__, prog_name="flcontrib")
 @click.option("--config", type=click.Path(path_type=Path, exists=True, dir_okay=False), envvar="FLCONTRIB_CONFIG",
               help="File with options (default: flcontrib.toml or [tool.flcontrib] in pyproject.toml here, else "
@@ -107,12 +123,13 @@ def main() -> None:
             _print_refusal(type(wrong).__name__, wrong.format_message())
         sys.exit(2)
     except RunLogError as refused:
+        from flcontrib_core.commands.printing import say
         from flcontrib_core.words import problem_groups
         from flcontrib_core.words.numbers import several
 
         click.echo(f"refused: {several(len(refused.problems), 'problem')}", err=True)
         for group in problem_groups(refused.problems):
-            click.echo(f"  {group.sentence()}", err=True)
+            say(f"  {group.sentence()}", err=True)
         if wants_json:
             click.echo(json.dumps({"ok": False, "digest": None, "errors": [p.to_json() for p in refused.problems]}))
         sys.exit(2)
@@ -126,7 +143,9 @@ def main() -> None:
 
 
 def _end_with(fault: Exception, as_json: bool) -> NoReturn:
-    click.echo(f"{type(fault).__name__}: {fault}", err=True)
+    from flcontrib_core.commands.printing import say
+
+    say(*f"{type(fault).__name__}: {fault}".splitlines(), err=True)
     if as_json:
         _print_refusal(type(fault).__name__, str(fault))
     sys.exit(2)

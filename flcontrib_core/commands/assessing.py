@@ -114,7 +114,7 @@ def assess(run: Path, orientation: str, initial: bool, out: Path | None, as_json
     click.echo(_totals_table(history, settings, Orientation(orientation), initial))
     done = int(history.computed[1:].sum())
     methods = sorted({m for m, c in zip(history.estimator[1:], history.computed[1:], strict=True) if c})
-    click.echo(f"\n{done} of {history.epoch_count} epochs computed ({', '.join(methods)}), {work_of(history)}")
+    say("", f"{done} of {history.epoch_count} epochs computed ({', '.join(methods)}), {work_of(history)}")
     for line in history_remarks(history)[:10]:
         say(f"note: {line}", err=True)
 
@@ -184,15 +184,15 @@ def schedule(run: Path, out: Path | None, as_json: bool, **options: Any) -> None
         print_json(schedule_json(plan))
         return
     if plan.chosen:
-        click.echo(f"computing {len(plan.chosen)} of {plan.epoch_count} epochs: {', '.join(map(str, plan.chosen))}")
+        say(f"computing {len(plan.chosen)} of {plan.epoch_count} epochs: {', '.join(map(str, plan.chosen))}")
     else:
-        click.echo("the schedule is empty: under these settings every epoch takes away more than it adds")
+        say("the schedule is empty: under these settings every epoch takes away more than it adds")
     found = f"{method_words(plan)}, {proof_words(plan)}"
-    click.echo(f"objective {plan.objective:.4f} ({found}); covers {share(plan.coverage)} of the movement")
+    say(f"objective {plan.objective:.4f} ({found}); covers {share(plan.coverage)} of the movement")
     if plan.unused_budget:
-        click.echo(f"left unused: {several(plan.unused_budget, 'epoch')} of the budget")
+        say(f"left unused: {several(plan.unused_budget, 'epoch')} of the budget")
     if plan.predicted_evaluations is not None:
-        click.echo(f"predicted evaluations: {plan.predicted_evaluations}")
+        say(f"predicted evaluations: {plan.predicted_evaluations}")
     rows = [[c, "never took part" if e is None else share(e)] for c, e in plan.exposure.items()]
     click.echo(table(["client", "share of its epochs computed"], rows))
     for line in (unseen_words(plan), *blind_spot_lines(plan, 5), *enough_lines(plan)):

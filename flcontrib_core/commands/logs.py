@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flcontrib_core.commands.given_files import GivenFile
-from flcontrib_core.commands.printing import print_json
+from flcontrib_core.commands.printing import print_json, say
 
 if TYPE_CHECKING:
     from flcontrib_core.history import LogMeaning
@@ -63,7 +63,7 @@ def _print_check(result: CheckResult, meaning: LogMeaning | None) -> None:
     more = () if meaning is None else meaning.warnings
     for kind, problems in (("error", result.errors), ("warning", (*result.warnings, *more))):
         for group in problem_groups(problems):
-            click.echo(f"{kind} {group.sentence()}", err=True)
+            say(f"{kind} {group.sentence()}", err=True)
     if not result.ok:
         click.echo(f"refused: {several(len(result.errors), 'problem')}", err=True)
         return

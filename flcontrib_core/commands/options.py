@@ -146,21 +146,34 @@ def shared_options() -> dict[str, str]:
 
 
 class SectionedCommand(click.Command):
-    """A command whose help shows its own options first, then the shared ones under headings."""
+    """A command whose help shows its own options first, then the others under headings."""
+
+    def titles(self) -> dict[str, str]:
+        """The heading of each option by its flag without dashes, in the order of the headings."""
+        return shared_options()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options by section, the command's own above."""
-        sections: dict[str, list[tuple[str, str]]] = {"Options": [], **{title: [] for title in SECTIONS}}
+        """Writes the options by section, those without a heading above."""
+        titles = self.titles()
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], **{title: [] for title in titles.values()}}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is not None:
-                flags = (flag[2:] for flag in param.opts if flag.startswith("--"))
-                title = next((shared_options()[f] for f in flags if f in shared_options()), "Options")
-                sections[title].append(record)
+                flags = (flag.lstrip("-") for flag in param.opts)
+                title = next((titles[f] for f in flags if f in titles), "Options")
+                sections[title].append(_fitting(param, record, formatter.width - formatter.current_indent - 4))
         for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _fitting(param: click.Parameter, record: tuple[str, str], width: int) -> tuple[str, str]:
+    """An option's flags and help; choices that are longer than a line move from the flags into the help."""
+    flags, text = record
+    if len(flags) <= width or not isinstance(param.type, click.Choice):
+        return record
+    return f"{param.opts[-1]} NAME", f"{text} One of {', '.join(param.type.choices)}."
 
 
 def with_options(*groups: list[Any]) -> Callable[[Command], Command]:

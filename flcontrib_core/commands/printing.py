@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 import time
+from itertools import zip_longest
 from typing import Any
 
 import click
+
+TABLE_WIDTH = 80
 
 
 def print_json(value: Any) -> None:
@@ -16,25 +21,64 @@ def print_json(value: Any) -> None:
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Prints lines that may hold names from a log: what would steer the terminal is spelled out instead."""
+    """Prints lines that may hold names from a log: what would steer the terminal is spelled out instead.
+
+    On a terminal a long line goes on below, between two words and indented; in a file or a pipe it stays one line.
+    """
     from flcontrib_core.words.numbers import visible
 
+    stream = sys.stderr if err else sys.stdout
+    width = shutil.get_terminal_size().columns if stream.isatty() else 0
     for line in lines:
-        click.echo(visible(line), err=err)
+        click.echo(folded(visible(line), width), err=err)
+
+
+def folded(line: str, width: int) -> str:
+    """A line that is longer than ``width`` as several, the further ones indented by two; 0 folds nothing."""
+    if not 20 <= width < len(line):
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line.strip(), width, initial_indent=indent, subsequent_indent=indent + "  ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """A plain aligned table; the first column to the left, the others to the right."""
+    """A plain aligned table; the first column to the left, the others to the right.
+
+    One that is wider than 80 columns has its headings, and then its first column, on several lines.
+    """
     from flcontrib_core.words.numbers import visible
 
     header, rows = [visible(h) for h in header], [[visible(str(c)) for c in row] for row in rows]
     widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
+    if _wide(widths):
+        widths = [
+            max([len(r[i]) for r in rows] + [len(word) for word in header[i].split()]) for i in range(len(header))
+        ]
+        room = widths[0] - max(0, _wide(widths))
+        widths[0] = max(room, max(len(word) for r in [header, *rows] for word in r[0].split() or [""]))
+    lines = [*_lines(header, widths), "  ".join("─" * w for w in widths)]
+    return "\n".join([*lines, *(line for row in rows for line in _lines(row, widths))])
 
-    def line(cells: list[str]) -> str:
-        padded = [c.rjust(w) for c, w in zip(cells, widths, strict=True)]
-        return "  ".join([cells[0].ljust(widths[0]), *padded[1:]])
 
-    return "\n".join([line(header), line(["─" * w for w in widths]), *(line(r) for r in rows)])
+def _wide(widths: list[int]) -> int:
+    """By how many characters a table of these columns exceeds a usual terminal; 0 or less where it does not."""
+    return max(0, sum(widths) + 2 * (len(widths) - 1) - TABLE_WIDTH)
+
+
+def _lines(cells: list[str], widths: list[int]) -> list[str]:
+    """A row of a table: as many lines as its longest cell needs."""
+    folds = [
+        [cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=False)
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    lines = []
+    for parts in zip_longest(*folds, fillvalue=""):
+        padded = [part.rjust(width) for part, width in zip(parts, widths, strict=True)]
+        lines.append("  ".join([parts[0].ljust(widths[0]), *padded[1:]]).rstrip())
+    return lines
 
 
 class ProgressLine:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flcontrib_core.commands.options import WORKER_OPTIONS, execution_of, with_options
-from flcontrib_core.commands.printing import ProgressLine, print_json, table
+from flcontrib_core.commands.printing import ProgressLine, print_json, say
 from flcontrib_core.errors import MissingPart
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def reproduce(
     aggregation, or all."""
     from flcontrib_core.laboratory.reproduction import FIGURES, Stage, price_of_figures, write_claims_page, write_figure
     from flcontrib_core.laboratory.reproduction import reproduce as run_figure
+    from flcontrib_core.words import numbers
 
     if kept and price:
         raise click.UsageError("--kept runs nothing, so it has no price: give one of the two")
@@ -60,7 +61,8 @@ def reproduce(
     workers = where.processes
     prices = {} if kept else price_of_figures(names, stage, workers)
     for name, seconds in prices.items():
-        click.echo(f"{name}: about {seconds / 60:.0f} min on {workers} worker(s), less what is kept in {out}", err=True)
+        on = numbers.several(workers, "worker")
+        say(f"{name}: about {numbers.seconds(seconds)} on {on}, less what is kept in {out}", err=True)
     if price:
         if as_json:
             print_json({"seconds": prices})
@@ -78,8 +80,9 @@ def reproduce(
         answer = {"name": name, "files": [str(path) for path in files], "cpu_seconds": shown.seconds}
         answers.append({**answer, "claims": [claim.to_json() for claim in shown.claims]})
         if not as_json:
-            click.echo(f"\n{shown.drawn.title} ({shown.scale}, {shown.seconds / 60:.1f} min of CPU)")
-            click.echo(table(["claim", "paper", "ours", ""], [list(claim.cells) for claim in shown.claims]))
+            say("", f"{shown.drawn.title} ({shown.scale}, {shown.seconds / 60:.1f} min of CPU)")
+            for claim, paper, ours, holds in (claim.cells for claim in shown.claims):
+                say(f"{holds}: {claim}", f"  paper: {paper}; ours: {ours}")
             click.echo(f"drawn: {out / f'{name}.svg'}")
     if not answers:
         raise MissingPart(f"{out} holds no finished instance that could be drawn: run the figure without --kept first")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from flcontrib_core.commands.options import SectionedCommand
 from flcontrib_core.commands.printing import ProgressLine, print_json, table
 from flcontrib_core.errors import SettingsError
 
@@ -17,6 +18,22 @@ CORPUS_HELP = "A run of the corpus by its id, e.g. report/plain/any/0000; other 
 CHANGE_HELP = "An honest change, e.g. local-epochs:3 (repeatable; --kinds lists them)."
 CHANGED_HELP = "How many clients change, or all: one for all changes, or one each. [default: 1]"
 WINDOW_HELP = "Epochs of a change: A:B (several with commas), 'from A' or whole; one for all changes, or one each."
+SECTIONS = {
+    "Data": ("dataset", "data-dir", "train-rows", "validation-rows", "split", "alpha", "sizes"),
+    "Training": ("clients", "epochs", "participation", "first-epoch-all", "model", "hidden", "width", "optimizer",
+                 "local-epochs", "batch", "lr", "aggregation", "server-rate", "privacy-noise", "privacy-clip"),
+    "Attacks": ("attack", "strength", "dishonest", "window", "collude", "ramp"),
+    "Honest changes": ("change", "changed", "change-window", "difficulty"),
+}  # fmt: skip
+"""How the help is divided."""
+
+
+class SimulateCommand(SectionedCommand):
+    """``simulate``, whose many options stand under headings of their own."""
+
+    def titles(self) -> dict[str, str]:
+        """By flag without dashes."""
+        return {flag: title for title, flags in SECTIONS.items() for flag in flags}
 
 
 def _show_kinds(context: click.Context, option: click.Parameter, asked: bool) -> None:
@@ -76,7 +93,10 @@ def _simulate_options(command: Any) -> Any:
     return command
 
 
-@click.command(epilog="Example: flcontrib simulate run.flrun --attack label-flip --dishonest 2 --window 12:20")
+@click.command(
+    cls=SimulateCommand,
+    epilog="Example: flcontrib simulate run.flrun --attack label-flip --dishonest 2 --window 12:20",
+)
 @click.argument("out", type=click.Path(path_type=Path))
 @_simulate_options
 @click.option("--hidden", metavar="64,32", help="Widths of the mlp's hidden layers. [default: 32]")

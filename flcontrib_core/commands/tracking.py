@@ -14,6 +14,7 @@ from flcontrib_core.commands.options import (
     ENGINE_OPTIONS,
     ESTIMATOR_OPTIONS,
     READING_OPTIONS,
+    SectionedCommand,
     with_options,
 )
 from flcontrib_core.commands.printing import ProgressLine, print_json
@@ -21,7 +22,10 @@ from flcontrib_core.commands.printing import ProgressLine, print_json
 PROJECT = "flcontrib"
 
 
-@click.command(epilog="Example: flcontrib track sample_runs/two-poisoned.flrun --to tensorboard --place board")
+@click.command(
+    cls=SectionedCommand,
+    epilog="Example: flcontrib track sample_runs/two-poisoned.flrun --to tensorboard --place board",
+)
 @RUN
 @click.option(
     "--to", required=True, type=click.Choice(["mlflow", "wandb", "tensorboard"]), help="The tracker that gets it."

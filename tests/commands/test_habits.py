@@ -55,6 +55,47 @@ def test_the_help_of_every_command_ends_with_an_example_of_it(words: tuple[str, 
     assert example.startswith(f"flcontrib {' '.join(words)}"), example
 
 
+@pytest.mark.parametrize("words", [(), *every_command(flcontrib)], ids=" ".join)
+def test_the_help_of_every_command_fits_a_terminal(words: tuple[str, ...]) -> None:
+    helped = CliRunner().invoke(flcontrib, [*words, "--help"], terminal_width=80)
+    assert [line for line in helped.stdout.splitlines() if len(line) > 80] == []
+
+
+def test_the_help_divides_the_commands_and_the_options_of_a_simulation() -> None:
+    commands = told("--help").stdout
+    assert commands.index("A log:") < commands.index("  check ") < commands.index("A workspace:")
+    simulation = told("simulate", "--help").stdout
+    assert simulation.index("Attacks:") < simulation.index("--strength") < simulation.index("Honest changes:")
+    assert "One of digits, breast-cancer" in " ".join(simulation.split())
+
+
+def test_a_long_line_is_folded_on_a_terminal_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "  for: " + "a word " * 20 + "and an end"
+    printing.say(line)
+    assert capsys.readouterr().out == f"{line}\n"
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    printing.say(line, "short")
+    *folded, short = capsys.readouterr().out.splitlines()
+    assert short == "short"
+    assert max(map(len, folded)) <= 40
+    assert " ".join(part.strip() for part in folded) == line.strip()
+    assert all(part[:4] == "    " != part[4] for part in folded[1:])
+
+
+def test_a_wide_table_has_its_headings_and_its_first_column_on_several_lines() -> None:
+    header = ["federation", "core hours", "machines", "hours on them", "log", "memory of a worker", "result"]
+    name = "10 000 clients, 100 in each of 1 000 epochs"
+    printed = printing.table(header, [[name, "1.7", "1", "1.7", "484 MB", "287 MB", "12 MB"]]).splitlines()
+    assert max(map(len, printed)) <= 80
+    rule = next(n for n, line in enumerate(printed) if line.startswith("─"))
+    first = len(printed[rule].split()[0])
+    assert " ".join(line[:first].strip() for line in printed[rule + 1 :]) == name
+    assert printing.table(["a", "b"], [["c", "d"]]) == "a  b\n─  ─\nc  d"
+
+
 def planned(*words: str) -> dict[str, Any]:
     result = told(*words, "schedule", str(SAMPLES / "late-window.flrun"), "--json", "--fairness", "stride")
     assert result.exit_code == 0, result.stderr

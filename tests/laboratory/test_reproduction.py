@@ -24,6 +24,7 @@ from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.laboratory.reproduction import (
     FIGURES,
     Stage,
+    ablations,
     aggregation,
     approximations,
     cactus,
@@ -117,6 +118,25 @@ def test_every_case_of_the_change_points_is_drawn_at_both_participations(tmp_pat
     with (tmp_path / "change-points.csv").open() as file:
         first = next(csv.DictReader(file))
     assert (first["window"], len(first["curve"].split())) == ("11–20", change_points.EPOCHS + 1)
+
+
+def test_the_ablations_claim_errors_of_loss_and_of_accuracy_apart() -> None:
+    """An error of the accuracy that rises with the clients is told, however the loss's falls."""
+    rows = [
+        {
+            "dataset": "adult", "clients": m, "mode": mode, "share": share, "seconds": m * share, "chosen": 12 * share,
+            "mse_loss": 1 / (m * share), "mse_accuracy": m / share,
+        }
+        for m in (4, 8)
+        for mode in (*ablations.PAPER_MODES, *ablations.OUR_MODES)
+        for share in ablations.SHARES
+    ]  # fmt: skip
+    holds = {claim.claim: claim.holds for claim in ablations.read(SMALL, rows).shown.claims}
+    assert holds["MSE on loss falls with the number of clients"]
+    assert not holds["MSE on accuracy falls with the number of clients"]
+    assert holds["MSE on loss falls with k/T in every mode"]
+    assert holds["MSE on accuracy falls with k/T in every mode"]
+    assert not holds["Two-sided LB takes less time and has a higher MSE"], "the same in every mode"
 
 
 def test_errors_stand_beside_cpu_time_on_the_largest_instances_with_exact_values() -> None:
