@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import json
 import keyword
@@ -76,6 +77,16 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"flcontrib_core.commands.{COMMANDS[name][0]}")
         command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command, or what may have been meant by its name."""
+        if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=3)
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, COMMANDS))

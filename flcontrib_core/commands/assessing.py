@@ -303,6 +303,7 @@ def print_audit(report: Any, reviews: Reviews | None = None) -> None:
 def compare(runs: tuple[Path, ...], preset: str, as_json: bool, **options: Any) -> None:
     """Totals, ranks and alerts of two or more runs side by side (the first is the baseline)."""
     from flcontrib_core.reports.comparison import compare_reports
+    from flcontrib_core.words import alert_title
     from flcontrib_core.words.numbers import credited, signed
 
     progress = ProgressLine()
@@ -320,7 +321,6 @@ def compare(runs: tuple[Path, ...], preset: str, as_json: bool, **options: Any) 
             cells = ["–" if e is None else f"{signed(e['credit'])} ({e['rank']})" for e in entries]
             lines.append([client, *cells])
         click.echo(table(["client", *rows["runs"]], lines))
-    click.echo("\nalerts")
-    for run, alerts in zip(rows["runs"], rows["alerts"], strict=True):
-        raised = [f"{a['client']} {a['verdict']} {a['window'] or ''}" for a in alerts]
-        click.echo(f"{run}: " + ("; ".join(raised) or "none"))
+    say("", "alerts")
+    for run, report in zip(rows["runs"], reports, strict=True):
+        say(f"{run}: " + ("; ".join(map(alert_title, report.detection.alerts)) or "none"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flcontrib_core.commands.printing import print_json, say, table
+from flcontrib_core.commands.stored import stored_workspace
 from flcontrib_core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ def decide(
     ALERT is the beginning of an alert's name as the list prints it. What is recorded is sealed in the audit log and
     shows in headline, cards, report and extract.
     """
-    from flcontrib_core.workspace import Workspace
-
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         if alert is None:
             entries: tuple[AlertEntry, ...] = opened.alerts.list()
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flcontrib_core.commands.printing import print_json, say, table
-from flcontrib_core.commands.stored import JSON, WORKSPACE, named_run
+from flcontrib_core.commands.stored import JSON, WORKSPACE, named_run, stored_workspace
 
 if TYPE_CHECKING:
     from flcontrib_core.workspace import Grant, GrantKind
@@ -74,9 +74,9 @@ def create_link(
 
     It matters on a server with sign-in; without it everybody who reaches the server sees everything anyway.
     """
-    from flcontrib_core.workspace import GrantKind, Workspace
+    from flcontrib_core.workspace import GrantKind
 
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         runs, role = (named_run(opened, run).digest,), "client" if client else "reader"
         grant, text = opened.grants.give(
             GrantKind.LINK, role=role, days=days, by=by, name=name, runs=runs, client=client
@@ -91,9 +91,7 @@ def create_link(
 def _list(kind: GrantKind, workspace: Path | None, as_json: bool) -> None:
     from datetime import UTC, datetime
 
-    from flcontrib_core.workspace import Workspace
-
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         grants, now = opened.grants.list(kind), datetime.now(UTC)
     if as_json:
         print_json([_json(grant) | {"holds": grant.holds(now)} for grant in grants])
@@ -108,9 +106,7 @@ def _list(kind: GrantKind, workspace: Path | None, as_json: bool) -> None:
 
 
 def _revoke(identity: str, by: str, workspace: Path | None) -> None:
-    from flcontrib_core.workspace import Workspace
-
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         grant = opened.grants.withdraw(identity, by)
     say(f"{grant.kind.value} {grant.id} opens nothing any more")
 

@@ -266,5 +266,7 @@ def settings_from(options: dict[str, Any]) -> AssessSettings:
         try:
             flat["estimator"] = estimator_by_name(name, **knobs)
         except TypeError as wrong:
-            raise SettingsError(f"an option of {name} has a value of another kind than it takes: {wrong}") from wrong
+            words = [f"{option} is {value!r}" for option, value in knobs.items() if isinstance(value, str)]
+            found = f"{', '.join(words)}: it takes a number" if words else str(wrong)
+            raise SettingsError(f"an option of {name} has a value of another kind than it takes: {found}") from wrong
     return assess_settings(cast(AssessOptions, flat), base)

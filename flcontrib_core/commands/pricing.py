@@ -64,7 +64,8 @@ def price(
         ("time, about", None if priced.seconds is None else numbers.seconds(priced.seconds)),
         ("memory, about", None if priced.memory_bytes is None else numbers.size(priced.memory_bytes)),
     ):
-        say(f"{label}: {value or 'none'}")
+        if value is not None:
+            say(f"{label}: {value}")
     for note in price_notes(priced, log.epoch_count, settings.estimator.name):
         say(note)
     if needs:

@@ -214,6 +214,8 @@ def verify(report: Path, run: Path, public_key: str | None, frozen: str | None, 
     from flcontrib_core.reports.verify import cells_at, read_report_or_page, recorded_reading, verify_report
     from flcontrib_core.words.numbers import several
 
+    if report.is_dir() or report.suffix.lower() in (".flrun", ".csv", ".parquet"):
+        raise SettingsError(f"{report} is a run: give the report first, then the run it is about")
     content, page = read_report_or_page(report, lambda: cells_at(run))
     progress = ProgressLine()
     twin = report if page is None else report.parent / page.twin

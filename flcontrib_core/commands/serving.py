@@ -65,7 +65,9 @@ def require_sign_in(file: Path) -> None:
             raise MissingPart(f"--sign-in needs {module}, which is not installed: pip install 'flcontrib[dashboard]'")
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
+    except OSError as fault:
+        raise SettingsError(f"--sign-in {file}: {fault.strerror}; docs/serving.md shows such a file") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as fault:
         raise SettingsError(f"--sign-in {file}: {fault}") from None
     for part, holds in (("auth", "your OpenID Connect provider"), ("accounts", "who is what")):
         if not isinstance(content.get(part), dict) or not content[part]:

@@ -46,9 +46,8 @@ SORTED: dict[str, Callable[[dict[str, Any]], Any]] = {
 def list_runs(words: str, tags: tuple[str, ...], sort: str, workspace: Path | None, as_json: bool) -> None:
     """Runs with their size, when they came, their results and their alerts."""
     from flcontrib_core.words.numbers import size
-    from flcontrib_core.workspace import Workspace
 
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         matching = [r for r in opened.runs() if r.matches(words) and set(tags) <= set(r.tags)]
         rows_json = sorted(_runs_json(matching, opened), key=SORTED[sort])
     if as_json:
@@ -148,11 +147,10 @@ def describe_runs(
     as_json: bool,
 ) -> None:
     """Name, tag or note runs. DIGESTS are digests or their beginnings; every earlier name stays known."""
-    from flcontrib_core.workspace import Workspace
 
     if name is not None and len(digests) > 1:
         raise SettingsError("--name is for one run; two runs never have one name")
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         described = []
         for entry in [named_run(opened, digest) for digest in digests]:
             kept = [t for t in (*entry.tags, *tags) if t not in gone] if tags or gone else None
@@ -177,9 +175,8 @@ def drop_logs(days: int, dry_run: bool, by: str, workspace: Path | None, as_json
     keeps its log. Each drop is in the audit log; added again, a run is what it was.
     """
     from flcontrib_core.words.numbers import several, size
-    from flcontrib_core.workspace import Workspace
 
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         opened.jobs.poll()
         old_logs = opened.old_logs(days) if dry_run else opened.drop_logs(days, by=by)
     if as_json:
@@ -205,9 +202,8 @@ def remove_runs(digests: tuple[str, ...], workspace: Path | None, as_json: bool)
     DIGESTS are digests or their beginnings, as the list prints them. All are looked up before any is removed.
     """
     from flcontrib_core.words.numbers import size
-    from flcontrib_core.workspace import Workspace
 
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         gone = [opened.delete_run(entry.digest) for entry in [named_run(opened, digest) for digest in digests]]
     if as_json:
         print_json([{"digest": g.digest, "name": g.name, "freed": g.bytes_freed, "kept": list(g.kept)} for g in gone])
@@ -243,20 +239,31 @@ def follow_run(folder: Path, name: str | None, until: int | None, workspace: Pat
 @WORKSPACE
 def end_run(digest: str, by: str, workspace: Path | None) -> None:
     """Say that the training of a followed recording has ended: the whole of it is taken in and audited."""
-    from flcontrib_core.workspace import Workspace
 
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         entry = named_run(opened, digest)
         opened.say_ended(entry.digest, by)
         opened.jobs.poll()
     say(f"{entry.name}: its end is noted")
 
 
+def stored_workspace(path: Path | None) -> Workspace:
+    """The workspace at a path, for what only looks or changes what is there: a mistyped path makes no new one."""
+    from flcontrib_core.workspace import Workspace
+
+    if path is not None and not any((path.expanduser() / part).exists() for part in ("index.sqlite", "log", "objects")):
+        raise WorkspaceError(
+            f"{path} is no workspace: check the path; one begins with what is put into it, as flcontrib runs add does"
+        )
+    return Workspace(path)
+
+
 def named_run(workspace: Workspace, digest: str) -> RunEntry:
     """The one run whose digest begins so."""
     matching = [entry for entry in workspace.runs() if digest and entry.digest.startswith(digest)]
     if len(matching) != 1:
-        raise WorkspaceError(f"{digest[:40]!r} is the beginning of {len(matching)} runs' digests; it must be one")
+        found = f"{len(matching)} runs' digests begin" if matching else "no run's digest begins"
+        raise WorkspaceError(f"{found} with {digest[:40]!r}; flcontrib runs list shows them, give enough to tell one")
     return matching[0]
 
 
@@ -272,9 +279,8 @@ def results() -> None:
 def list_results(run: str | None, workspace: Path | None, as_json: bool) -> None:
     """Every result with its run, what was asked, its version and when it was stored; newest first."""
     from flcontrib_core.words import budget
-    from flcontrib_core.workspace import Workspace
 
-    with Workspace(workspace) as opened:
+    with stored_workspace(workspace) as opened:
         digest = None if run is None else named_run(opened, run).digest
         names = {entry.digest: entry.name for entry in opened.runs()}
         entries = opened.results(digest)

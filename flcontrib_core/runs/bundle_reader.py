@@ -28,7 +28,7 @@ from flcontrib_core.runs.limits import MAX_HEADER_BYTES, PIECE_BYTES, SMALL_VALI
 from flcontrib_core.runs.manifest import NUMBER_TYPES, VERSION, Manifest, read_manifest
 from flcontrib_core.runs.model_nodes import Node, parse_spec, reads_tokens
 from flcontrib_core.runs.model_spec import check_model_spec
-from flcontrib_core.runs.parts import Parts
+from flcontrib_core.runs.parts import Parts, missing_file
 from flcontrib_core.runs.problems import EnoughProblems, Findings, refusal, shown
 from flcontrib_core.runs.run_log import EpochRecord, RunLog, base_digest
 from flcontrib_core.runs.shape_checks import (
@@ -122,12 +122,7 @@ class BundleReader:
         bound_line_values(values)
 
     def _missing(self, name: str) -> None:
-        folders = [n.split("/")[0] for n in self._parts.container.sizes if n.endswith("/" + name)]
-        if folders:
-            found = f"no such file, but one in the folder {shown(min(folders))}"
-            self._findings.refuse("E_MISSING:folder", name, found)
-        else:
-            self._findings.refuse("E_MISSING:manifest" if name == MANIFEST else "E_MISSING", name, "no such file")
+        self._findings.refuse(*missing_file(name, self._parts.container.sizes))
 
     def _check_listed(self, manifest: Manifest) -> None:
         """Is every file that is written once there, with its hash?"""

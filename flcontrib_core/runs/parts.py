@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import ByteStream, Container, HashingStream
+from flcontrib_core.runs.encoding import MANIFEST
 from flcontrib_core.runs.epoch_source import BundleSource
 from flcontrib_core.runs.limits import MAX_DAMAGE_BYTES, MAX_FEW_HEADER_BYTES, MAX_JSON_BYTES, PIECE_BYTES
 from flcontrib_core.runs.problems import Findings, refusal, shown
@@ -113,3 +114,15 @@ class Parts:
             return True
         self.findings.refuse("E_HASH", name, f"sha256 {found[:16]}…", f"{shown(expected)[1:17]}… ({source})")
         return False
+
+
+def missing_file(name: str, names: Iterable[str]) -> tuple[str, str, str]:
+    """(kind of problem, where, what was found) for a file that is not at the top of what was given."""
+    bundles = sorted(other for other in names if other.endswith(".flrun"))
+    folders = [other.split("/")[0] for other in names if other.endswith("/" + name)]
+    if bundles:
+        more = " …" if len(bundles) > 3 else ""
+        return "E_MISSING:runs", name, f"no such file, but runs: {', '.join(map(shown, bundles[:3]))}{more}"
+    if folders:
+        return "E_MISSING:folder", name, f"no such file, but one in the folder {shown(min(folders))}"
+    return "E_MISSING:manifest" if name == MANIFEST else "E_MISSING", name, "no such file"

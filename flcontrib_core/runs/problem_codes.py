@@ -40,6 +40,7 @@ PROBLEMS: dict[str, ProblemKind] = {
         "E_MISSING": ("a file, or an argument of the recorder, is not there", "a file of that name",
                       "Add it; docs/run-log.md shows how."),
         "E_MISSING:manifest": ("", "a file of that name", f"A minimal one: {MINIMAL_MANIFEST}"),
+        "E_MISSING:runs": ("", "one run", "Name one of the runs in the folder."),
         "E_MISSING:folder": ("", "the files at the top", "Bundle the content of that folder, not the folder."),
         "E_MISSING:path": ("", "a run log", "Check the path."),
         "E_MISSING:argument": ("", "an argument", "Pass it to the recorder."),

@@ -69,6 +69,33 @@ def test_the_help_divides_the_commands_and_the_options_of_a_simulation() -> None
     assert "One of digits, breast-cancer" in " ".join(simulation.split())
 
 
+def test_a_mistyped_command_hears_what_may_have_been_meant() -> None:
+    assert "No such command 'adit'. Did you mean audit" in told("adit", "run.flrun").stderr
+    assert told("qqq").stderr.strip().endswith("No such command 'qqq'.")
+
+
+def test_a_folder_of_runs_is_answered_with_the_runs_in_it() -> None:
+    refused = in_process.flcontrib("check", str(SAMPLES))
+    assert refused.returncode == 2
+    assert "no such file, but runs: " in refused.stderr
+    assert "Name one of the runs in the folder." in refused.stderr
+
+
+def test_a_run_in_the_place_of_the_report_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is a run: give the report first, then the run"):
+        told_strictly("verify", TWO_POISONED, str(tmp_path / "report.json"))
+
+
+def test_an_estimators_option_of_another_kind_is_named() -> None:
+    with pytest.raises(SettingsError, match="decay is 'nine': it takes a number"):
+        told_strictly("assess", TWO_POISONED, "--estimator", "tmr", "--set", "decay=nine")
+
+
+def told_strictly(*words: str) -> None:
+    """Runs a command whose fault is to be seen itself."""
+    CliRunner().invoke(flcontrib, list(words), standalone_mode=False, catch_exceptions=False)
+
+
 def test_a_long_line_is_folded_on_a_terminal_and_nowhere_else(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

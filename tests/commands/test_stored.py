@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.cli import flcontrib
 from flcontrib_core.commands.stored import results, runs
 from flcontrib_core.errors import RunLogError, WorkspaceError
 from flcontrib_core.workspace import Workspace, audit_in_workspace
@@ -69,3 +70,25 @@ def test_a_broken_log_is_refused(tmp_path: Path) -> None:
     refused = run(runs, "add", TABLE.with_name("broken.flrun"), workspace=tmp_path / "workspace")
     with pytest.raises(RunLogError):
         raise refused.exception or AssertionError(refused.output)
+
+
+LOOKING = (
+    "runs list", "runs describe 0", "runs drop-logs --older-than 1", "runs rm 0", "runs ended 0", "results list",
+    "decide", "token list", "token revoke 0", "share list", "share create 0", "share revoke 0",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", LOOKING)
+def test_looking_into_a_mistyped_workspace_makes_none(words: str, tmp_path: Path) -> None:
+    place = tmp_path / "audtis"
+    answer = CliRunner().invoke(flcontrib, [*words.split(), "--workspace", str(place)], standalone_mode=False)
+    assert isinstance(answer.exception, WorkspaceError)
+    assert "is no workspace: check the path" in str(answer.exception)
+    assert not place.exists()
+
+
+def test_a_digest_of_no_run_is_answered_with_where_they_stand(tmp_path: Path) -> None:
+    Workspace(tmp_path / "workspace").close()
+    answer = run(runs, "rm", "123", workspace=tmp_path / "workspace")
+    assert isinstance(answer.exception, WorkspaceError)
+    assert "no run's digest begins with '123'; flcontrib runs list shows them" in str(answer.exception)

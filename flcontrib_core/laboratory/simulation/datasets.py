@@ -91,7 +91,7 @@ def load_dataset(
     if name in _DRAWN:
         source = _drawn(name, rng)
     else:
-        source = _read(name, str(_folder(data_dir)) if name not in _BUNDLED else "")
+        source = _read(name, str(_folder(name, data_dir)) if name not in _BUNDLED else "")
     everything = np.arange(len(source.y))
     if source.test is None:
         count = validation_rows or min(LARGEST_VALIDATION, round(VALIDATION_SHARE * len(source.y)))
@@ -140,10 +140,13 @@ def _stratified(rows: IntArray, labels: IntArray, wanted: int, rng: np.random.Ge
     return np.sort(shuffled[np.argsort(rank, kind="stable")[:wanted]])
 
 
-def _folder(data_dir: Path | None) -> Path:
+def _folder(name: DatasetName, data_dir: Path | None) -> Path:
     chosen = data_dir or os.environ.get(DATA_VARIABLE)
     if not chosen:
-        raise MissingPart(f"this data set needs a data folder: name it or set ${DATA_VARIABLE}")
+        raise MissingPart(
+            f"the data set {name.value} is read from a folder of yours: name that data folder, or set "
+            f"${DATA_VARIABLE}; digits, breast-cancer and wine need none"
+        )
     folder = Path(chosen)
     if not folder.is_dir():
         raise MissingPart(f"the data folder {folder} does not exist: name another or set ${DATA_VARIABLE}")
