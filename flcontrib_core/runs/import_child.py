@@ -21,6 +21,9 @@ import numpy as np
 
 WRAPPERS = ("model", "state_dict", "model_state_dict", "params", "weights", "model_weights", "net")
 """Keys under which training scripts put the state dict among other things."""
+COUNTS = ("num_examples", "num-examples", "num_samples", "n_samples", "sample_num", "data_size")
+"""Keys under which they put the number of examples; never those that mean other things too, such as "n"."""
+ADDED = ("module.", "_orig_mod.")
 _FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "shutil.", "ftplib.")
 ENOUGH_FAULTS = 20
 """After so many files that cannot be read the others are not opened."""
@@ -34,8 +37,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str, Any]:
     """Writes each file of ``argument["files"]`` as safetensors into ``argument["target"]``.
 
-    Returns per file its tensors' names and shapes, or why it could not be read; nothing of what comes after too many
-    of these.
+    Returns per file its tensors' names and shapes and the number of examples it tells, or why it could not be read;
+    nothing of what comes after too many of these.
     """
     import torch  # before the door is shut: it reads and writes what it likes while it loads
     from safetensors.numpy import save
@@ -50,7 +53,7 @@ def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str
         try:
             # The default action ends the process, whatever C code is at work; no handler would be asked inside it.
             signal.setitimer(signal.ITIMER_PROF, _SECONDS + os.path.getsize(name) / _BYTES_PER_SECOND)
-            arrays = _arrays(Path(name), torch)
+            arrays, count = _read(Path(name), torch)
         except Exception as fault:  # broad: any byte may be wrong in somebody's file; the parent says what and where
             logging.getLogger(__name__).exception("%s cannot be read", name)
             told[name] = {"fault": f"{type(fault).__name__}: {fault}".splitlines()[0][:300]}
@@ -62,7 +65,8 @@ def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str
         allowed.add(str(written))
         written.write_bytes(save(arrays))
         signal.setitimer(signal.ITIMER_PROF, 0)
-        told[name] = {"file": written.name, "shapes": {key: list(array.shape) for key, array in arrays.items()}}
+        shapes = {key: list(array.shape) for key, array in arrays.items()}
+        told[name] = {"file": written.name, "shapes": shapes, "count": count}
         say(number)
     return told
 
@@ -80,9 +84,10 @@ def _shut(allowed: set[str]) -> None:
     sys.addaudithook(watch)
 
 
-def _arrays(path: Path, torch: Any) -> dict[str, np.ndarray]:
-    """The float tensors of a file by name, as float32."""
+def _read(path: Path, torch: Any) -> tuple[dict[str, np.ndarray], int | None]:
+    """The float tensors of a file by name, as float32, and how many examples it says they were trained on."""
     kind, room = path.suffix.lower(), max(_SMALL, _EXPANSION * path.stat().st_size)
+    count: int | None = None
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             _bound(sum(entry.file_size for entry in archive.infolist()), room)
@@ -94,7 +99,8 @@ def _arrays(path: Path, torch: Any) -> dict[str, np.ndarray]:
 
         named = load_file(path)
     else:
-        named = _state_dict(torch.load(path, map_location="cpu", weights_only=True))
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        named, count = _state_dict(content), _count(content)
     # A tensor may repeat one number as often as it likes without holding more than that one.
     _bound(4 * sum(math.prod(getattr(value, "shape", ())) for value in named.values()), room)
     floats = {}
@@ -105,7 +111,21 @@ def _arrays(path: Path, torch: Any) -> dict[str, np.ndarray]:
             floats[str(name)] = np.ascontiguousarray(array, dtype=np.float32)
     if not floats:
         raise ValueError("no tensor of numbers in it")
-    return floats
+    return _bare(floats), count
+
+
+def _bare(named: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Names without what DataParallel and torch.compile put in front of all of them."""
+    for added in ADDED:
+        if all(name.startswith(added) for name in named):
+            named = {name.removeprefix(added): array for name, array in named.items()}
+    return named
+
+
+def _count(content: Any) -> int | None:
+    """The number of examples that a script saved beside its state dict."""
+    found = [content.get(key) for key in COUNTS] if isinstance(content, Mapping) else []
+    return next((n for n in found if isinstance(n, int) and not isinstance(n, bool) and n >= 1), None)
 
 
 def _bound(size: int, room: int) -> None:

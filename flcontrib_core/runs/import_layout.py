@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from flcontrib_core.runs.import_counts import Counts
 from flcontrib_core.runs.problems import refusal, shown
 
 TENSORS = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".safetensors")
 MOST_FILES = 20_000
 MOST_TABLE_BYTES = 8 << 20
 _ROUND = re.compile(
-    r"(?:^|[_\-. ])(?:round|rnd|epoch|iteration|iter|step|version|runde|r|e|t)[_\-. ]*0*(\d{1,6})(?=$|[_\-. ])", re.I
+    r"(?:^|[_\-. =])(?:round|rnd|epoch|iteration|iter|step|version|runde|r|e|t)[_\-. =]*0*(\d{1,6})(?=$|[_\-. ])", re.I
 )
+_DATE = re.compile(r"(?<!\d)20\d\d([-_.]?)[01]\d\1[0-3]\d(?:[T_\-. ]?[0-2]\d[-:_.h]?[0-5]\d(?:[-:_.]?[0-5]\d)?)?(?!\d)")
 _HIDDEN = (".", "__MACOSX")
 """What file systems and archivers put beside people's files."""
 _NUMBER = re.compile(r"^0*(\d{1,6})$")
@@ -26,10 +25,8 @@ _FIRST = {"initial", "init", "start", "f0"}
 _GENERIC = {
     *("client", "clients", "model", "models", "update", "updates", "delta", "deltas", "weights", "local", "checkpoint"),
     *("checkpoints", "app", "simulate", "job", "best", "state", "dict", "params", "rounds", "round", "epochs", "epoch"),
+    *("comm", "communication"),
 }
-COUNT_NAMES = ("num_examples", "num-examples", "examples", "count", "counts", "n", "size", "data_size", "samples",
-               "num_samples", "rows", "anzahl")  # fmt: skip
-CLIENT_NAMES = ("client", "client_id", "site", "node", "participant", "hospital", "institution", "name", "id", "klinik")
 
 
 @dataclass
@@ -41,7 +38,7 @@ class Layout:
     servers: dict[int, Path] = field(default_factory=dict)
     """round → the server's model"""
     initial: Path | None = None
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
     unclear: list[Path] = field(default_factory=list)
     """Tensor files whose round or client the path does not tell."""
 
@@ -73,10 +70,10 @@ def read_layout(folder: Path) -> Layout:
     for path, number, said in named:
         # A folder around everything (a job's name) tells nobody from anybody.
         _place(layout, path, number, [word for word in said if word not in common] or said)
+    clients = frozenset(layout.names)
     for path in files:
         if path.suffix.lower() in (".json", ".csv") and path.stat().st_size <= MOST_TABLE_BYTES:
-            counts = _counts(path)
-            layout.counts |= {name: n for name, n in counts.items() if name in layout.names}
+            layout.counts.read(path, _words(path.relative_to(folder))[0], clients)
     return layout
 
 
@@ -85,6 +82,7 @@ def _words(relative: Path) -> tuple[int | None, list[str]]:
     number: int | None = None
     words: list[str] = []
     for part in [*relative.parts[:-1], relative.stem]:
+        part = _DATE.sub("", part)
         found = _ROUND.search(part)
         if found is not None:
             number = int(found[1])
@@ -92,7 +90,7 @@ def _words(relative: Path) -> tuple[int | None, list[str]]:
         elif _NUMBER.match(part) and number is None:
             number = int(part)
             continue
-        words.append(part.strip(" _-."))
+        words.append(part.strip(" _-.="))
     return number, [word for word in words if word and not _tokens(word) <= _GENERIC]
 
 
@@ -112,49 +110,13 @@ def _place(layout: Layout, path: Path, number: int | None, said: Sequence[str]) 
 
 
 def _tokens(word: str) -> set[str]:
-    return {token for token in re.split(r"[_\-. ]+", word.lower()) if token}
+    return {token for token in re.split(r"[_\-. =]+", word.lower()) if token}
 
 
 def _client_name(said: Sequence[str]) -> str:
     """``client_7`` and ``hospital-a_model`` as 7 and hospital-a; a folder's name wins over a file's."""
     word = said[-1] if len(said) == 1 else next((w for w in said if not _tokens(w) & _SERVER), said[0])
-    pieces = re.split(r"([_. ]+)", word)
+    pieces = re.split(r"([_. =]+)", word)
     kept = [p for p in pieces if p and p.lower() not in _GENERIC]
-    name = "".join(kept).strip("_-. ")
+    name = "".join(kept).strip("_-. =")
     return name or word
-
-
-def _counts(path: Path) -> dict[str, int]:
-    """Client → number of examples, from a JSON mapping, a JSON list of objects or a CSV with such columns."""
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
-    if path.suffix.lower() == ".json":
-        try:
-            return _counts_of(json.loads(text))
-        except (ValueError, RecursionError):
-            return {}
-    sample = text[:4096]
-    rows = csv.DictReader(text.splitlines(), delimiter=";" if sample.count(";") > sample.count(",") else ",")
-    try:
-        return _counts_of(list(rows))
-    except csv.Error:  # some other table of theirs
-        return {}
-
-
-def _counts_of(content: Any) -> dict[str, int]:
-    if isinstance(content, Mapping):
-        if content and all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in content.values()):
-            return {str(name): int(n) for name, n in content.items()}
-        for key in ("clients", "counts", "data_sizes", "num_examples"):
-            if key in content:
-                return _counts_of(content[key])
-        return {}
-    counts: dict[str, int] = {}
-    for row in content if isinstance(content, list) else ():
-        lowered = {str(k).strip().lower(): v for k, v in row.items() if k} if isinstance(row, Mapping) else {}
-        name = next((lowered[k] for k in CLIENT_NAMES if k in lowered), None)
-        count = next((lowered[k] for k in COUNT_NAMES if k in lowered), None)
-        digits = str(count).strip()
-        # Other scripts have digits that are no numbers, and no count has twenty.
-        if name is not None and digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) >= 1:
-            counts[str(name).strip()] = int(digits)
-    return counts

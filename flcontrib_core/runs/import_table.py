@@ -16,13 +16,12 @@ from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.execution.apart import CeilingReached, call_apart
 from flcontrib_core.execution.limits import ProcessLimits
 from flcontrib_core.files import write_atomic
-from flcontrib_core.runs.import_layout import CLIENT_NAMES
+from flcontrib_core.runs.import_counts import CLIENT_NAMES, ROUND_NAMES
 from flcontrib_core.runs.limits import MAX_RECORD_BYTES, MAX_TABLE_BYTES, MAX_TABLE_CELLS, MAX_TABLE_ROWS
 from flcontrib_core.runs.parquet import parquet_text
 from flcontrib_core.runs.problems import EnoughProblems, Findings, quoted, refusal, shown, table_place
 from flcontrib_core.runs.table_records import read_records
 
-EPOCH_NAMES = ("epoch", "round", "runde", "iteration", "iter", "step", "rnd", "server_round", "t")
 PARTICIPATED_NAMES = ("participated", "took_part", "participation", "selected", "teilgenommen")
 ROLES = ("epoch", "client", "participated")
 """What a column can be beside a utility."""
@@ -84,7 +83,7 @@ class ForeignTable:
         if shared := [name for name in told.values() if list(told.values()).count(name) > 1]:
             raise self._refusal(f"column {shown(shared[0])} for two things")
         free = [name for name in self.header if name not in told.values()]
-        epoch = told.get("epoch") or self._named(EPOCH_NAMES, free, "the epoch")
+        epoch = told.get("epoch") or self._named(ROUND_NAMES, free, "the epoch")
         client = told.get("client") or self._named(CLIENT_NAMES, free, "the client")
         named = {name: column for name, column in told.items() if name not in ROLES}
         flags = [name for name in free if name not in (epoch, client) and self._is_flag(name)]

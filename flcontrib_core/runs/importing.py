@@ -45,6 +45,8 @@ class Understanding:
     parameters: int
     tensors: int
     counts: Mapping[str, int]
+    counts_vary: bool
+    """Whether a client's count is another in some round; ``counts`` is then that of its first."""
     server_files: Literal["after", "before", "none"]
     initial: str
     ignored: tuple[str, ...]
@@ -59,6 +61,7 @@ class Understanding:
             "parameters": self.parameters,
             "tensors": self.tensors,
             "data_sizes": dict(self.counts),
+            "data_sizes_vary": self.counts_vary,
             "server_files": self.server_files,
             "initial_model": self.initial,
             "ignored": list(self.ignored),
@@ -129,6 +132,11 @@ class _Files:
             if told[path]["shapes"] != self.shapes:
                 raise refusal("E_SHAPE", path, f"tensors {shown(told[path]['shapes'])}", f"{shown(self.shapes)}")
 
+    def count(self, path: Path) -> int | None:
+        """How many examples a file says it was trained on."""
+        count: int | None = self._told[str(path)]["count"]
+        return count
+
     def flat(self, path: Path) -> FloatArray:
         """The numbers of a file, flattened in one order for all."""
         tensors = load_file(self._scratch / self._told[str(path)]["file"])
@@ -144,14 +152,32 @@ class _Federation:
         gaps = sorted(set(range(self._rounds[0], self._rounds[-1] + 1)) - set(self._rounds))
         if gaps:
             raise refusal("E_IMPORT:rounds", str(folder), f"no client's file for round {gaps[0]}; {_in_words(layout)}")
-        uncounted = [name for name in layout.names if name not in layout.counts]
-        if layout.counts and uncounted:  # as 1 beside real counts they would weigh next to nothing
-            found = f"a count for {len(layout.counts)} of {len(layout.names)} clients, none for {shown(uncounted[0])}"
-            raise refusal("E_IMPORT:counts", str(folder), f"{found}; {_in_words(layout)}")
-        self._weights = {name: layout.counts.get(name, 1) for name in layout.names}
+        self._counts = self._counted()
         self._server_is = self._servers(kind)
         self._kind, self._kind_from = self._recognise(kind)
         self._start_file, self._skipped = self._initial()
+
+    def _counted(self) -> dict[tuple[int, str], int]:
+        """The number of examples behind each client's file; empty where nobody says any."""
+        layout = self._layout
+        told = {key: layout.counts.of(*key) or self._files.count(path) for key, path in layout.clients.items()}
+        counts = {key: count for key, count in told.items() if count is not None}
+        uncounted = sorted(told.keys() - counts.keys())
+        if counts and uncounted:  # as 1 beside real counts they would weigh next to nothing
+            number, name = uncounted[0]
+            known = len({name for _, name in counts})
+            found = f"a count for {known} of {len(layout.names)} clients, none for {shown(name)} in round {number}"
+            raise refusal("E_IMPORT:counts", str(self._folder), f"{found}; {_in_words(layout)}")
+        return counts
+
+    def _present(self, number: int) -> dict[str, int]:
+        """The clients of a round and what each counts."""
+        names = [name for name in self._layout.names if (number, name) in self._layout.clients]
+        return {name: self._counts.get((number, name), 1) for name in names}
+
+    def _first_counts(self) -> dict[str, int]:
+        first = {name: self._counts[number, name] for number, name in sorted(self._counts, reverse=True)}
+        return dict(sorted(first.items()))
 
     def _servers(self, kind: Kind | None) -> Literal["after", "before", "none"]:
         """Is a round's server file the model that was sent out, or what came of it? By whether it is the mean."""
@@ -168,11 +194,10 @@ class _Federation:
         return "before" if sent_out else "after"
 
     def _mean(self, number: int) -> FloatArray:
-        present = [name for name in self._layout.names if (number, name) in self._layout.clients]
-        total = sum(self._weights[name] for name in present)
+        present = self._present(number)
         mean = np.zeros(sum(int(np.prod(shape)) for shape in self._files.shapes.values()))
-        for name in present:
-            mean += self._weights[name] / total * self._files.flat(self._layout.clients[number, name])
+        for name, count in present.items():
+            mean += count / sum(present.values()) * self._files.flat(self._layout.clients[number, name])
         return mean
 
     def _recognise(self, kind: Kind | None) -> tuple[Kind, str]:
@@ -213,6 +238,7 @@ class _Federation:
     def understanding(self) -> Understanding:
         """What will be written."""
         used = self._rounds[1:] if self._skipped else self._rounds
+        first = self._first_counts()
         said = self._start_file.name if self._start_file else "the mean of the first round's models, which is no epoch"
         return Understanding(
             kind=self._kind,
@@ -222,7 +248,8 @@ class _Federation:
             clients=tuple(self._layout.names),
             parameters=sum(int(np.prod(shape)) for shape in self._files.shapes.values()),
             tensors=len(self._files.shapes),
-            counts=dict(self._layout.counts),
+            counts=first,
+            counts_vary=any(count != first[name] for (_, name), count in self._counts.items()),
             server_files=self._server_is,
             initial=said,
             ignored=tuple(str(path.relative_to(self._folder)) for path in self._layout.unclear[:20]),
@@ -230,12 +257,12 @@ class _Federation:
 
     def write(self, target: Path, name: str | None) -> None:
         """Records round after round."""
-        rounds, names = self._rounds, self._layout.names
+        rounds, sizes = self._rounds, dict.fromkeys(self._layout.names, 1) | self._first_counts()
         start = self._mean(rounds[0]) if self._start_file is None else self._files.flat(self._start_file)
         parameters = [(tensor, tuple(shape)) for tensor, shape in self._files.shapes.items()]
         with RunRecorder(
             target,
-            clients=[(n, self._weights[n]) for n in names],
+            clients=sizes,
             parameters=parameters,
             initial=start.astype(np.float32),
             name=name or self._folder.name,
@@ -244,15 +271,16 @@ class _Federation:
             for number in rounds[1:] if self._skipped else rounds:
                 sent = self._start_path(number)
                 before = start if sent is None else self._files.flat(sent)
-                present = {n: path for n in names if (path := self._layout.clients.get((number, n))) is not None}
+                present = self._present(number)
                 base = before if self._kind == "models" else 0.0
-                updates = {n: self._files.flat(path) - base for n, path in present.items()}
-                total = sum(self._weights[n] for n in present)
-                rebuilt = before + sum(self._weights[n] / total * update for n, update in updates.items())
+                updates = {n: self._files.flat(self._layout.clients[number, n]) - base for n in present}
+                total = sum(present.values())
+                rebuilt = before + sum(present[n] / total * update for n, update in updates.items())
                 after = self._after(number)
                 start = rebuilt if after is None else after
                 stored = None if after is None or _near(after, rebuilt, ROUNDING) else after.astype(np.float32)
-                recorder.epoch(updates, global_model=stored, source={"round": number})
+                own = {n: count for n, count in present.items() if count != sizes[n]}
+                recorder.epoch(updates, data_sizes=own or None, global_model=stored, source={"round": number})
 
     def _after(self, number: int) -> FloatArray | None:
         """The server's own model after a round, where there is a file of it."""

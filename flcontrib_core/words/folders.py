@@ -19,6 +19,7 @@ def folder_understood(understood: Mapping[str, Any]) -> tuple[str, ...]:
     """``Understanding.to_json`` in sentences, one per fact."""
     last = understood["first_round"] + understood["rounds"] - 1
     clients, rounds, sizes = understood["clients"], understood["rounds"], understood["data_sizes"]
+    varying = " (in the first round of each; others have their own)" if understood["data_sizes_vary"] else ""
     when = f"{understood['first_round']} to {last}"
     sentences = [
         f"Clients' files hold {understood['kind']}: {understood['kind_from']}.",
@@ -27,7 +28,7 @@ def folder_understood(understood: Mapping[str, Any]) -> tuple[str, ...]:
         f"{numbers.count(understood['parameters'])} parameters in {numbers.several(understood['tensors'], 'tensor')}.",
         SERVER_FILES[understood["server_files"]],
         f"The initial model: {understood['initial_model']}.",
-        f"Data sizes: {numbers.listing([f'{name} {size}' for name, size in sizes.items()], 12)}."
+        f"Data sizes: {numbers.listing([f'{name} {size}' for name, size in sizes.items()], 12)}{varying}."
         if sizes
         else "No table of data sizes: all clients weigh the same.",
     ]

@@ -143,6 +143,59 @@ def test_a_job_folder_with_rounds_from_0_wrapped_models_and_the_model_that_was_s
     the_same_federation(tmp_path / "run", federation)
 
 
+def test_checkpoints_that_tell_their_own_counts_with_names_that_a_wrapper_changed(
+    federation: Federation, tmp_path: Path
+) -> None:
+    source = tmp_path / "checkpoints"
+    for number in range(ROUNDS):
+        for site, count in SITES.items():
+            folder = source / f"round={number}" / f"client={site}"
+            folder.mkdir(parents=True)
+            saved = {"epoch": 5, "model_state_dict": federation.models[number][site], "num_samples": count}
+            torch.save(saved, folder / "last.pt")
+        server = {f"module.{name}": tensor for name, tensor in federation.servers[number].items()}
+        torch.save(server, source / f"round={number}" / "server.pt")
+    understood = imported(source, tmp_path / "run")
+    assert (understood.counts, understood.counts_vary, understood.server_files) == (SITES, False, "before")
+    the_same_federation(tmp_path / "run", federation)
+
+
+@pytest.mark.parametrize("as_table", [True, False])
+def test_counts_of_single_rounds_weigh_in_these_rounds(as_table: bool, tmp_path: Path) -> None:
+    source, counts = tmp_path / "in", {1: {"a": 10, "b": 30}, 2: {"a": 20, "b": 20}}
+    server = np.zeros(3, np.float32)
+    for number, told in counts.items():
+        (source / f"round_{number}").mkdir(parents=True)
+        models = {site: server + np.float32(place + number) for place, site in enumerate(told)}
+        for site, model in models.items():
+            np.savez(source / f"round_{number}" / f"{site}.npz", w=model)
+        np.savez(source / f"round_{number}" / "server.npz", w=server)
+        server = np.average(list(models.values()), axis=0, weights=list(told.values())).astype(np.float32)
+        about = {site: {"num_examples": count, "loss": 0.3} for site, count in told.items()}
+        if not as_table:
+            (source / f"round_{number}" / "metrics.json").write_text(json.dumps(about))
+    if as_table:
+        rows = "".join(f"{t},{site},{n},0.3\n" for t, told in counts.items() for site, n in told.items())
+        (source / "history.csv").write_text(f"round,client_id,num_samples,train_loss\n{rows}")
+    understood = imported(source, tmp_path / "run")
+    assert (understood.counts, understood.counts_vary) == ({"a": 10, "b": 30}, True)
+    assert any("others have their own" in sentence for sentence in folder_understood(understood.to_json()))
+    run = read_run_log(tmp_path / "run")
+    assert isinstance(run, RunLog)
+    assert [epoch.data_sizes for epoch in run.epochs] == [(10, 30), (20, 20)]
+    assert not run.epochs[0].has_global, "its mean is the model that the next round was sent"
+
+
+def test_a_count_of_nothing_is_no_count(federation: Federation, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    (source / "round_1").mkdir(parents=True)
+    for site in SITES:
+        save_file(federation.models[0][site], source / "round_1" / f"{site}.safetensors")
+    save_file(federation.servers[0], source / "initial.safetensors")
+    (source / "counts.json").write_text(json.dumps({**SITES, "site-b": 0}))
+    assert 'none for "site-b" in round 1' in refused(source, tmp_path / "run")
+
+
 def test_models_alone_begin_with_the_first_rounds_mean(federation: Federation, tmp_path: Path) -> None:
     source = tmp_path / "models"
     source.mkdir()
@@ -353,6 +406,10 @@ def test_models_of_another_shape_are_refused(federation: Federation, tmp_path: P
         ("epoch-3/clients/7.pt", 3, "7"),
         ("site-1/round_3/local_model.pt", 3, "site-1"),
         ("r3_site-a_model.pt", 3, "site-a"),
+        ("comm_round_3_site-a.npz", 3, "site-a"),
+        ("round=3/client=site-a/model.safetensors", 3, "site-a"),
+        ("2026-03-04_round3_site-a.pt", 3, "site-a"),
+        ("20260304-101559/r3/site-a.pt", 3, "site-a"),
     ],
 )
 def test_paths_tell_round_and_client(tmp_path: Path, path: str, number: int, client: str) -> None:
@@ -416,7 +473,7 @@ def test_a_table_of_odd_counts_is_no_table_of_counts(count: str, tmp_path: Path)
     (tmp_path / "counts.csv").write_text(f"client,count\nsite-a,{count}\n")
     (tmp_path / "round_1").mkdir()
     (tmp_path / "round_1" / "site-a.npz").write_bytes(b"")
-    assert read_layout(tmp_path).counts == {}
+    assert read_layout(tmp_path).counts.of(1, "site-a") is None
 
 
 @pytest.mark.parametrize(
