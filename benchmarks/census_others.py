@@ -301,7 +301,7 @@ class GatedTable(nn.Module):
 
 
 class TimeFirstLSTM(nn.Module):
-    """An LSTM that wants time in front: model.json has the batch there."""
+    """An LSTM that wants time in front; model.json has the batch there, and turns nothing."""
 
     def __init__(self) -> None:
         super().__init__()

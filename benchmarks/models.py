@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks import census_glue as glue
 from benchmarks import census_images as images
 from benchmarks import census_others as others
 from benchmarks import census_patches as patches
@@ -69,6 +70,12 @@ FURTHER: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], bool]] = {
     "fastText": (others.fasttext, WORDS, True),
     "autoencoder": (others.Autoencoder, (12,), False),
     "gated table": (others.GatedTable, (12,), False),
+    "ViT with one layer for all": (glue.QkvViT, IMAGE, False),
+    "EEGNet": (glue.EEGNet, (6, 64), False),
+    "attentive LSTM": (glue.AttentiveLSTM, WORDS, True),
+    "x-vector": (glue.XVector, (8, 30), False),
+    "N-BEATS": (glue.Forecast, (12,), False),
+    "rotary decoder": (glue.RotaryDecoder, WORDS, True),
 }
 """Beside the census: what the tests look at too."""
 
@@ -125,6 +132,6 @@ def run(scale: str) -> list[Measurement]:
     """The census."""
     refused = {name: why for name in CENSUS if (why := refusal_of(name)) is not None}
     for name, why in refused.items():
-        print(f"  {name}: {why.split(': no such operation')[0].split('. model.json knows')[0]}")
+        print(f"  {name}: {why.split(': no such operation')[0].split('. docs/run-log.md')[0]}")
     declared = len(CENSUS) - len(refused)
     return [Measurement("networks declared, with the module's bits", declared, GOAL, note=f"of {len(CENSUS)}")]

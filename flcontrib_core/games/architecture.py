@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from flcontrib_core.errors import RunLogError
-from flcontrib_core.games.mixtures import as_tensor
+from flcontrib_core.games.mixtures import as_tensor, on_boundary
 from flcontrib_core.runs.model_spec import (
     Node,
     check_model_spec,
@@ -124,7 +124,7 @@ class Architecture:
         def tensor_of(name: str) -> Tensor:
             tensor = self.frozen[name] if name in self.frozen else vector[self.spans[name]].view(shape_of[name])
             if memory_format is None or tensor.ndim != 4:
-                return tensor
+                return on_boundary(tensor)
             return tensor.contiguous(memory_format=memory_format)
 
         fields = [bind_fields(node, tensor_of, vector.device) for node in self.nodes]

@@ -21,6 +21,9 @@ from flcontrib_core.runs.mapped import in_blocks
 _COLUMNS = 1 << 14
 """Parameters mixed per product: the base is written first and added to, and should still be in cache then."""
 
+_BOUNDARY = 64
+"""Bytes: where torch lets its tensors begin."""
+
 
 class ParameterChunk(Protocol):
     """The parameters of one full chunk of models."""
@@ -125,6 +128,15 @@ class ParameterBuffers:
             self._chunk.form(span, self._buffers[key])
             self._formed.add(key)
         return self._buffers[key]
+
+
+def on_boundary(weight: Tensor) -> Tensor:
+    """A matrix of one row where torch's own allocator would put it.
+
+    From another place in memory such a row is multiplied with other instructions, and other last bits.
+    """
+    row = weight.ndim == 2 and len(weight) == 1
+    return weight.clone() if row and weight.data_ptr() % _BOUNDARY else weight
 
 
 def as_tensor(array: NDArray[Any], device: str = "cpu") -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from flcontrib_core.errors import SettingsError
 from flcontrib_core.games.devices import numbers_per_row, resolve_device, rows_that_fit
 from flcontrib_core.games.evaluator import Evaluator, validation_input
+from flcontrib_core.games.mixtures import on_boundary
 from flcontrib_core.games.one_by_one import OneByOneExecutor, rows_at_once
 from flcontrib_core.games.task_reader import OwnMetrics
 from flcontrib_core.games.utilities import DEFAULT_UTILITIES
@@ -119,7 +120,7 @@ class Binding:
             view = vector[position : position + parameter.count].view(parameter.shape)
             if memory_format is not None and view.ndim == 4:
                 view = view.contiguous(memory_format=memory_format)
-            named[parameter.name] = view
+            named[parameter.name] = on_boundary(view)
             position += parameter.count
         # Weights that the module shares stand twice in the vector, with equal numbers: each name gets its own.
         return lambda batch: torch.func.functional_call(self.model, named, (batch,), tie_weights=False)

@@ -62,19 +62,15 @@ def record(
 ) -> _Strategy:
     """Records everything this strategy object does from now on, and returns the same object.
 
-    Nothing but the path is needed: tensors and the initial model come from the first model sent out, clients from the
-    replies. ``clients``: those known beforehand, ``(id, data_size)``; others are added when they join. ``names``: the
-    server's own map from node id to client id (a mapping or a function), which no reply can overrule. ``model``,
-    ``validation``, ``classes``: as for ``RunRecorder``; without them the log holds the updates alone. ``parameters``:
-    tensor names in order, for the older interface, whose models have none (default: those of ``model``, or numbers).
-    Tensors that ``model`` has and nobody sends (a frozen base under adapters) are named with a digest; ``local``: those
-    among them, by name, that every client keeps for itself.
-    ``dtype``: ``"float16"`` or ``"bfloat16"`` stores updates in half the room.
+    Needed is the path: tensors and the initial model come from the first model sent out, clients from replies.
+    ``clients``: those known beforehand, ``(id, data_size)``. ``names``: the server's own map from node to client, which
+    no reply can overrule. ``model``, ``validation``, ``classes``, ``dtype``: as for ``RunRecorder``; without them the
+    log holds the updates. ``parameters``: names of tensors, for the older interface (default: ``model``'s, or numbers).
+    Tensors that ``model`` has and nobody sends are named with a digest; ``local``: those every client has for itself.
 
-    What cannot be recorded at all is refused before the first round. Later errors are logged, the round becomes a gap
-    in the log and training goes on; ``on_error="raise"`` raises them. A path that holds another run is left alone:
-    ``strategy.recording.path`` says where the run is; ``.bundle()`` zips it. ``on_verdict``: gets the run's folder
-    after each round and names who counts less, or not at all, in the next (``flcontrib_core.detection.Guard()``).
+    What cannot be recorded is refused before the first round. A later error is logged and becomes a gap in the log;
+    ``on_error="raise"`` raises it. A path that holds another run is left alone: ``strategy.recording.path`` says where
+    the run is. ``on_verdict``: names who counts less in the next round (``flcontrib_core.detection.Guard()``).
     """
     recording = LiveRecording(
         path,

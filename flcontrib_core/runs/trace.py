@@ -20,6 +20,7 @@ from flcontrib_core.runs.operations.running import bind_fields, run_nodes
 from flcontrib_core.runs.run_log import ParameterSpec
 from flcontrib_core.runs.trace_calls import CALLS
 from flcontrib_core.runs.trace_layers import LAYERS
+from flcontrib_core.runs.trace_recording import record
 from flcontrib_core.runs.trace_writer import REMEDY, TraceWriter
 from flcontrib_core.vocabulary import Float32Array
 
@@ -56,18 +57,15 @@ def trace_module(module: nn.Module, example_input: Tensor) -> dict[str, Any]:
     [{'name': 'n1', 'op': 'linear', 'inputs': ['input'], 'weight': '0.weight', 'bias': '0.bias'}]
     """
     root = _Root(copy.deepcopy(module)).eval()
+    rows = example_input[:1].repeat(_ROWS, *([1] * (example_input.ndim - 1)))
     try:
-        traced = fx.GraphModule(root, _Tracer().trace(root))
+        graph, values = record(root, rows)
     except (fx.proxy.TraceError, TypeError, NotImplementedError, RuntimeError) as cause:
         raise SettingsError(
             f"the module cannot be traced ({cause}); its forward pass must not depend on the data. {REMEDY}"
         ) from None
-    rows = example_input[:1].repeat(_ROWS, *([1] * (example_input.ndim - 1)))
-    recorded = _Values(traced)
-    with torch.inference_mode():
-        recorded.run(rows)
-    writer = TraceWriter(root, recorded.of_node, _ROWS, CALLS, LAYERS)
-    for node in traced.graph.nodes:
+    writer = TraceWriter(root, values, _ROWS, CALLS, LAYERS)
+    for node in graph.nodes:
         writer.write(node)
     spec = {"input": list(example_input.shape[1:]), "nodes": writer.nodes, "output": writer.output}
     _compare(root.module, spec, rows)
@@ -83,24 +81,6 @@ class _Root(nn.Module):
 
     def forward(self, x: Tensor) -> Any:
         return self.module(x)
-
-
-class _Tracer(fx.Tracer):
-    """Buffers are values of the model too: positions that are cut to the length of the input."""
-
-    proxy_buffer_attributes = True
-
-
-class _Values(fx.Interpreter):
-    """Runs the traced module and keeps what every node gave."""
-
-    def __init__(self, traced: fx.GraphModule) -> None:
-        super().__init__(traced, garbage_collect_values=False)
-        self.of_node: dict[fx.Node, Any] = {}
-
-    def run_node(self, n: fx.Node) -> Any:
-        self.of_node[n] = super().run_node(n)
-        return self.of_node[n]
 
 
 def _compare(module: nn.Module, spec: dict[str, Any], rows: Tensor) -> None:

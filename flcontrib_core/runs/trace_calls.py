@@ -10,7 +10,8 @@ import torch
 from torch import fx
 
 from flcontrib_core.runs.operations.record import MAX_CONSTANTS, Fields, Shape, Unwritable
-from flcontrib_core.runs.trace_writer import Fixed, FreeParameter, States, TraceWriter, Written, is_several
+from flcontrib_core.runs.trace_values import Fixed, FreeParameter, Moved, States, Written, is_several
+from flcontrib_core.runs.trace_writer import TraceWriter
 
 
 def _argument(node: fx.Node, position: int, name: str, default: Any = None) -> Any:
@@ -61,6 +62,8 @@ def _getitem(writer: TraceWriter, node: fx.Node) -> Any:
         return value[writer.plain(index)]
     if isinstance(value, States):
         return _state(writer, value, index)
+    if isinstance(value, Moved):
+        return _of_moved(writer, value, index)
     chosen = writer.values.get(index) if isinstance(index, fx.Node) else None
     if isinstance(chosen, Fixed) and isinstance(value, FreeParameter):
         return rows_of(writer, value, chosen)
@@ -108,11 +111,25 @@ def _sliced(writer: TraceWriter, value: Written, index: Any, result: Shape) -> W
     return _reshaped(writer, value, result)
 
 
+def _of_moved(writer: TraceWriter, value: Moved, index: Any) -> Any:
+    """One slice along the dimension that stands in front, as in ``qkv.permute(2, 0, 3, 1, 4)[0]``."""
+    if not isinstance(index, int):
+        raise Unwritable("of values without the batch in front (take one of them at a time, as in q = qkv[0])")
+    dim, source = value.order[0], value.source
+    rest = (*source.shape[:dim], *source.shape[dim + 1 :])
+    one = _sliced(writer, source, (*(slice(None),) * dim, index), rest)
+    return _turned(writer, one, [d - (d > dim) for d in value.order[1:]])
+
+
 def _parts(writer: TraceWriter, node: fx.Node) -> tuple[Written, ...]:
     """chunk, split and unbind: each part is a slice of its own."""
-    value = writer.operand(node)
     single = node.target in ("unbind", torch.unbind)
-    dim = writer.plain(_argument(node, 1 if single else 2, "dim", 0)) % len(value.shape)
+    dim = writer.plain(_argument(node, 1 if single else 2, "dim", 0))
+    moved = writer.values[node.all_input_nodes[0]]
+    if isinstance(moved, Moved) and single and dim in (0, -len(moved.order)):
+        return tuple(_of_moved(writer, moved, place) for place in range(len(writer.results[node])))
+    value = writer.operand(node)
+    dim %= len(value.shape)
     given, start = [], 0
     for part in writer.results[node]:
         extent = 1 if single else part.shape[dim]
@@ -161,40 +178,53 @@ def flatten(writer: TraceWriter, node: fx.Node, start: int | None = None, end: i
     return _reshaped(writer, value, result)
 
 
-def _turned(writer: TraceWriter, value: Written, order: list[int]) -> Written:
+def _turned(writer: TraceWriter, value: Written | Moved, order: list[int]) -> Written | Moved:
     """``order`` counts the module's own dimensions."""
+    if isinstance(value, Moved):
+        return _turned(writer, value.source, [value.order[dim] for dim in order])
     result = tuple(value.shape[dim] for dim in order)
     if order == list(range(len(order))):
         return value
     if not value.shared and order[0] != 0:
-        raise Unwritable("of the batch dimension, which stays in front (use batch_first=True)")
+        return Moved(value, tuple(order))
     dims = [dim + 1 for dim in order] if value.shared else order[1:]
     return writer.add("permute", [value], {"dims": dims}, result)
 
 
-def _transpose(writer: TraceWriter, node: fx.Node) -> Written:
-    value = writer.operand(node)
-    order = list(range(len(value.shape)))
+def _turnable(writer: TraceWriter, node: fx.Node) -> tuple[Written | Moved, list[int]]:
+    """The value and its dimensions as they stand."""
+    value = writer.values[node.all_input_nodes[0]]
+    value = value if isinstance(value, Moved) else writer.operand(node)
+    return value, list(range(len(value.order if isinstance(value, Moved) else value.shape)))
+
+
+def _transpose(writer: TraceWriter, node: fx.Node) -> Written | Moved:
+    value, order = _turnable(writer, node)
     first = writer.plain(_argument(node, 1, "dim0")) % len(order)
     second = writer.plain(_argument(node, 2, "dim1")) % len(order)
     order[first], order[second] = order[second], order[first]
     return _turned(writer, value, order)
 
 
-def _permute(writer: TraceWriter, node: fx.Node) -> Written:
-    value = writer.operand(node)
+def _t(writer: TraceWriter, node: fx.Node) -> Written | Moved:
+    value, order = _turnable(writer, node)
+    return _turned(writer, value, order[::-1])
+
+
+def _permute(writer: TraceWriter, node: fx.Node) -> Written | Moved:
+    value, order = _turnable(writer, node)
     given = node.args[1:] or (node.kwargs["dims"],)
     dims = writer.plain(given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given)
-    return _turned(writer, value, [dim % len(value.shape) for dim in dims])
+    return _turned(writer, value, [order[dim] for dim in dims])
 
 
 def _expand(writer: TraceWriter, node: fx.Node) -> Written:
     value, result = writer.values[node.all_input_nodes[0]], writer.shape_of(node)
     shape: Shape = value.shape
     shared = not isinstance(value, Written) or value.shared
-    if shared and len(shape) in (len(result), len(result) - 1) and result[0] == writer.rows and len(result) > 1:
+    if shared and len(shape) <= len(result) and result[0] == writer.rows and len(result) > 1:
         # one value for all rows of the batch: it stands once and is repeated where it is used
-        row = shape[1:] if len(shape) == len(result) else shape
+        row = shape[1:] if len(shape) == len(result) else (1,) * (len(result) - 1 - len(shape)) + shape
         if len(shape) == len(result) and shape[0] != 1:
             raise Unwritable("with one value for each row of the batch")
         once = writer.written(value, tuple(row))
@@ -252,6 +282,22 @@ def _attention(writer: TraceWriter, node: fx.Node) -> Written:
     return writer.add("attention", writer.aligned(sides, len(result)), fields, result)
 
 
+def _einsum(writer: TraceWriter, node: fx.Node) -> Written:
+    equation, *given = node.args
+    listed: list[Any] = list(given[0]) if len(given) == 1 and isinstance(given[0], list | tuple) else given
+    sides, _, result = str(equation).replace(" ", "").partition("->")
+    terms, values = sides.split(","), [writer.written(writer.values[side]) for side in listed]
+    if not "".join((*terms, result)).isalpha() or len(terms) != len(values) or not result:
+        raise Unwritable(f"of {equation!r} (only letters can be written, those of the result too)")
+    rows = [term if value.shared else term[1:] for term, value in zip(terms, values, strict=True)] + [result[1:]]
+    batch = {result[0]} | {term[0] for term, value in zip(terms, values, strict=True) if not value.shared}
+    if len(batch) != 1 or batch & set("".join(rows)):
+        raise Unwritable(f"of {equation!r}, where the batch is not the first dimension of all that depends on it")
+    letters = {letter: chr(ord("a") + place) for place, letter in enumerate(dict.fromkeys("".join(rows)))}
+    *read, made = ("".join(letters[letter] for letter in term) for term in rows)
+    return writer.add("einsum", values, {"equation": f"{','.join(read)}->{made}"}, writer.shape_of(node))
+
+
 def _squeeze(writer: TraceWriter, node: fx.Node) -> Any:
     value = writer.values[node.all_input_nodes[0]]
     if isinstance(value, States):
@@ -270,11 +316,13 @@ CALLS: dict[Any, Callable[[TraceWriter, fx.Node], Any]] = {
     **dict.fromkeys((torch.flatten, "flatten"), flatten),
     **dict.fromkeys((torch.transpose, "transpose", torch.swapaxes, "swapaxes"), _transpose),
     **dict.fromkeys((torch.permute, "permute"), _permute),
+    **dict.fromkeys((torch.t, "t"), _t),
     **dict.fromkeys(("expand", "expand_as", "repeat"), _expand),
     **dict.fromkeys(("chunk", torch.chunk, "split", torch.split, "unbind", torch.unbind), _parts),
     **dict.fromkeys(("max", torch.max), _max),
     **dict.fromkeys(("masked_fill", torch.masked_fill), _masked_fill),
     **dict.fromkeys(("squeeze", torch.squeeze), _squeeze),
+    torch.einsum: _einsum,
     torch.nn.functional.scaled_dot_product_attention: _attention,
     **dict.fromkeys(_RENAMES, _first),
 }

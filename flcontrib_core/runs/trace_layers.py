@@ -11,7 +11,8 @@ from torch import Tensor, fx, nn
 from flcontrib_core.runs.operations.record import Fields, Unwritable
 from flcontrib_core.runs.operations.sequences import ENCODER_WEIGHTS
 from flcontrib_core.runs.trace_calls import flatten, rows_of
-from flcontrib_core.runs.trace_writer import Fixed, FreeParameter, States, TraceWriter, Written
+from flcontrib_core.runs.trace_values import Fixed, FreeParameter, Moved, States, Written
+from flcontrib_core.runs.trace_writer import TraceWriter
 
 
 def _batch_in_front(layer: Any) -> None:
@@ -19,8 +20,37 @@ def _batch_in_front(layer: Any) -> None:
         raise Unwritable("with batch_first=False (every value has the batch in front)")
 
 
+def _convolution(writer: TraceWriter, node: fx.Node, layer: Any, path: str) -> Written:
+    """Padding that a convolution cannot do itself (one side more, not with zeros) becomes a node before it."""
+    value, result = writer.operand(node), writer.shape_of(node)
+    reach = [2 * p for p in layer.padding] if isinstance(layer.padding, tuple) else [0] * len(layer.kernel_size)
+    if layer.padding == "same":
+        reach = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
+    zeros = layer.padding_mode == "zeros"
+    if zeros and not any(r % 2 for r in reach):
+        return writer.layer_node(value, layer, path, result)
+    inner = [r // 2 if zeros else 0 for r in reach]  # with zeros the layer pads as far as both sides are equal
+    left = [r // 2 - own for r, own in zip(reach, inner, strict=True)]
+    right = [r - r // 2 - own for r, own in zip(reach, inner, strict=True)]
+    grown = [e + a + b for e, a, b in zip(value.shape[2:], left, right, strict=True)]
+    sizes: Fields = {"sizes": [side for pair in list(zip(left, right, strict=True))[::-1] for side in pair]}
+    sizes |= {} if zeros else {"mode": layer.padding_mode}
+    padded = writer.add("pad", [value], sizes, (*value.shape[:2], *grown))
+    fields: Fields = {name: list(getattr(layer, name)) for name in ("stride", "dilation")}
+    held = {name: f"{path}{name}" for name in ("weight", "bias") if getattr(layer, name) is not None}
+    fields |= {"padding": inner, "groups": layer.groups, **held}
+    return writer.add(type(layer).__name__.lower(), [padded], fields, result)
+
+
 def _recurrent(writer: TraceWriter, node: fx.Node, layer: Any, path: str) -> Any:
-    _batch_in_front(layer)
+    """With time in front the layer reads values whose first two dimensions were turned, and gives such values."""
+    arriving = writer.values[node.all_input_nodes[0]]
+    turned = arriving if isinstance(arriving, Moved) and arriving.order == (1, 0, 2) else None
+    if turned is None or layer.batch_first:
+        _batch_in_front(layer)
+        turned, source = None, writer.operand(node)
+    else:
+        source = turned.source
     if layer.proj_size:
         raise Unwritable("with proj_size")
     start = node.args[1] if len(node.args) > 1 else node.kwargs.get("hx")
@@ -34,7 +64,6 @@ def _recurrent(writer: TraceWriter, node: fx.Node, layer: Any, path: str) -> Any
     fields |= {} if layer.bias else {"biased": False}
     if op == "rnn" and layer.nonlinearity != "tanh":
         fields["activation"] = layer.nonlinearity
-    source = writer.operand(node)
     steps, last = writer.results[node]
     hidden = last[0] if isinstance(last, tuple) else last
     count, shape = hidden.shape[0], tuple(hidden.shape[1:])
@@ -42,7 +71,10 @@ def _recurrent(writer: TraceWriter, node: fx.Node, layer: Any, path: str) -> Any
         States(op, source, {**fields, "output": kind}, count, shape)
         for kind in (("hidden", "cell") if op == "lstm" else ("hidden",))
     ]
-    sequence = writer.add(op, [source], fields, tuple(steps.shape))
+    first, second, width = steps.shape
+    rows, length = (first, second) if turned is None else (second, first)
+    written = writer.add(op, [source], fields, (rows, length, width))
+    sequence = written if turned is None else Moved(written, turned.order)
     return sequence, (states[0], states[1]) if op == "lstm" else states[0]
 
 
@@ -138,6 +170,7 @@ def _embedding(writer: TraceWriter, node: fx.Node, layer: nn.Embedding, path: st
 LAYERS: dict[type[nn.Module], Callable[[TraceWriter, fx.Node, Any, str], Any]] = {
     nn.Identity: lambda writer, node, layer, path: writer.values[node.all_input_nodes[0]],
     nn.Flatten: lambda writer, node, layer, path: flatten(writer, node, layer.start_dim, layer.end_dim),
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), _convolution),
     **dict.fromkeys((nn.LSTM, nn.GRU, nn.RNN), _recurrent),
     nn.MultiheadAttention: _multi_head,
     nn.TransformerEncoderLayer: _encoder_layer,

@@ -11,68 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 
 from flcontrib_core.errors import SettingsError
-from flcontrib_core.runs.operations import INPUT, KNOWN_OPS, OPERATIONS
+from flcontrib_core.runs.operations import INPUT, OPERATIONS
 from flcontrib_core.runs.operations.record import MAX_CONSTANTS, Fields, Operation, Shape, Traced, Unwritable
+from flcontrib_core.runs.trace_recording import asks_for_shape
+from flcontrib_core.runs.trace_values import OF_THE_MODEL, Fixed, FreeParameter, Moved, Written, is_several
 
-REMEDY = f"model.json knows {', '.join(KNOWN_OPS)}; or leave model.json out and pass the module itself beside the log"
-
-
-@dataclass(frozen=True)
-class Written:
-    """A value that has a node. ``shape`` is the module's own; a shared value has no batch in it."""
-
-    name: str
-    shape: Shape
-    shared: bool = False
+REMEDY = (
+    f"docs/run-log.md lists the {len(OPERATIONS)} operations that model.json knows. Or leave the model out of the log "
+    "and give the module at audit time: fl.audit(run, evaluator=fl.ModuleEvaluator(net, loader))"
+)
 
 
-@dataclass(frozen=True)
-class FreeParameter:
-    """A parameter used as a value; it becomes a node when it is known in which shape."""
-
-    name: str
-    shape: Shape
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A tensor that depends on no input and no parameter."""
-
-    tensor: Tensor
-
-    @property
-    def shape(self) -> Shape:
-        return tuple(self.tensor.shape)
-
-
-@dataclass(frozen=True)
-class States:
-    """The last states of a recurrent layer, one for each layer and direction; each that is read gets a node."""
-
-    op: str
-    source: Written
-    fields: Fields
-    count: int
-    shape: Shape
-    """(rows, features) of one of them"""
-
-
-Several = tuple[Any, ...]
-"""What a call gives that gives more than one value."""
 Known = tuple[Operation, Traced]
-_SHAPE_ONLY = frozenset({"size", "dim", "ndimension", "numel", "nelement", "__len__"})
-_SHAPE_ATTRIBUTES = frozenset({"shape", "ndim", "device", "dtype"})
+_FILLED = frozenset({torch.zeros_like, torch.ones_like, torch.full_like, "new_zeros", "new_ones", "new_full"})
+"""Calls that ask a value for its shape and fill another one."""
 _TWO_OPERANDS = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "matmul"})
-
-
-def is_several(value: Any) -> bool:
-    """Does this hold values of the model, rather than numbers?"""
-    return isinstance(value, tuple) and any(
-        isinstance(v, Written | FreeParameter | Fixed | States) or is_several(v) for v in value
-    )
 
 
 def _resolve(full_name: str) -> Any:
@@ -165,19 +122,16 @@ class TraceWriter:
         if node.op == "call_module":
             return self._layer(node)
         operands = [self.values[n] for n in node.all_input_nodes]
-        if not any(isinstance(v, Written | FreeParameter | States) or is_several(v) for v in operands):
+        if not any(isinstance(v, OF_THE_MODEL) or is_several(v) for v in operands):
             return Fixed(result) if isinstance(result, Tensor) else result
-        if self._asks_for_shape(node):
+        if asks_for_shape(node):
             return result
+        if node.target in _FILLED:
+            return Fixed(result)
         if not isinstance(result, Tensor | tuple | list) and not any(is_several(v) for v in operands):
             raise Unwritable("of a number that depends on the data")
         special = self._calls.get(node.target)
         return self._known(node) if special is None else special(self, node)
-
-    def _asks_for_shape(self, node: fx.Node) -> bool:
-        if node.target is getattr:
-            return node.args[1] in _SHAPE_ATTRIBUTES
-        return node.target in _SHAPE_ONLY or node.target is len
 
     def _layer(self, node: fx.Node) -> Any:
         layer = self._layers[str(node.target)]
@@ -264,6 +218,8 @@ class TraceWriter:
             return self.node("parameter", [], {"weight": value.name, "shape": list(shape)}, shape, True)
         if isinstance(value, Fixed):
             return self._constant(value.tensor, (value.shape or (1,)) if row is None else row)
+        if isinstance(value, Moved):
+            raise Unwritable("of values without the batch in front (use batch_first=True, or turn them back before)")
         raise Unwritable(f"of {value!r}, which is no value of the model")
 
     def _constant(self, tensor: Tensor, shape: Shape) -> Written:
@@ -281,13 +237,23 @@ class TraceWriter:
         aligned = []
         for value in values:
             row = None
+            if isinstance(value, Moved):
+                value = self.written(value)
             if not isinstance(value, Written) or value.shared:
+                value = self._once(value, rank)
                 shape: Shape = tuple(getattr(value, "shape", ()))
                 if len(shape) == rank and shape[0] != 1:
                     raise Unwritable("with one value for each row of the batch")
                 row = shape[1:] if len(shape) == rank else (1,) * (rank - 1 - len(shape)) + shape
             aligned.append(self.written(value, row))
         return aligned
+
+    def _once(self, value: Any, rank: int) -> Any:
+        """Fixed numbers that were made for every row of the batch, and are the same for all: one row of them."""
+        if isinstance(value, Fixed) and len(value.shape) == rank and value.shape[0] == self.rows:
+            row = value.tensor[:1]
+            return Fixed(row) if torch.equal(row.expand_as(value.tensor), value.tensor) else value
+        return value
 
     def operand(self, node: fx.Node, position: int = 0) -> Written:
         """The value that stands at this position of the call."""
@@ -299,7 +265,7 @@ class TraceWriter:
 
         def look_up(node: fx.Node) -> Any:
             value = self.values[node]
-            if isinstance(value, Written | FreeParameter | Fixed | States) or is_several(value):
+            if isinstance(value, OF_THE_MODEL | Fixed) or is_several(value):
                 raise Unwritable("with a setting that is a tensor")
             return value
 

@@ -13,12 +13,13 @@ from flcontrib_core.runs.operations.record import INPUT as INPUT
 from flcontrib_core.runs.operations.record import REQUIRED, SAME_AS_KERNEL
 from flcontrib_core.runs.operations.record import Node as Node
 from flcontrib_core.runs.operations.record import Operation as Operation
+from flcontrib_core.runs.operations.reductions import REDUCTIONS
 from flcontrib_core.runs.operations.sequences import SEQUENCES
 from flcontrib_core.runs.operations.shaping import SHAPING
 
 OPERATIONS: dict[str, Operation] = {
     operation.name: operation
-    for operation in (*CONVOLUTIONS, *NORMS, *ACTIVATIONS, *SHAPING, *POOLING, *SEQUENCES, *ARITHMETIC)
+    for operation in (*CONVOLUTIONS, *NORMS, *ACTIVATIONS, *SHAPING, *POOLING, *REDUCTIONS, *SEQUENCES, *ARITHMETIC)
 }
 KNOWN_OPS: tuple[str, ...] = tuple(OPERATIONS)
 SEQUENTIAL_OPS: tuple[str, ...] = tuple(name for name, op in OPERATIONS.items() if not op.graph_only)

@@ -40,7 +40,10 @@ def _simple(name: str, layer: str, apply: Apply, *, exact: bool = False, methods
         traced=(
             Traced(
                 layers=(layer,) if layer else (),
-                functions=(f"torch.nn.functional.{name}", f"torch.{name}", f"torch.{name}_"),
+                functions=(
+                    *(f"torch.nn.functional.{name}", f"torch.{name}", f"torch.{name}_"),
+                    *((f"operator.{name}",) if name in ("neg", "abs") else ()),
+                ),
                 methods=(name, f"{name}_") if methods else (),
             ),
         ),

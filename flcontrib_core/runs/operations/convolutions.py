@@ -33,9 +33,18 @@ def _linear_shape(site: Site) -> Shape:
     return (*site.shape[:-1], outputs)
 
 
+def _linear(torch: Any, inputs: list[Any], f: Fields) -> Any:
+    (x,), weight = inputs, f["weight"]
+    if x.ndim > 2 and not x.is_contiguous():
+        # Here torch chooses its routine by whether the weights are trained, as a module's own are.
+        with torch.inference_mode(mode=False):
+            weight = weight.clone().requires_grad_()
+    return torch.nn.functional.linear(x, weight, f["bias"])
+
+
 LINEAR = Operation(
     "linear",
-    run=lambda torch, inputs, f: torch.nn.functional.linear(inputs[0], f["weight"], f["bias"]),
+    run=_linear,
     fields={"weight": WEIGHT, "bias": OPTIONAL},
     shape=_linear_shape,
     cost=lambda site, result: math.prod(result) * site.shape[-1],
@@ -164,10 +173,7 @@ def _padding(settings: Any, dilation: list[int], dimensions: int) -> list[int]:
     if padding == "same":
         if "kernel_size" not in settings:
             raise Unwritable("with padding='same' (write the numbers)")
-        reach = [d * (k - 1) for d, k in zip(dilation, settings["kernel_size"], strict=True)]
-        if any(r % 2 for r in reach):
-            raise Unwritable("with padding='same' and an even kernel (it pads one side more)")
-        return [r // 2 for r in reach]
+        return [d * (k - 1) // 2 for d, k in zip(dilation, settings["kernel_size"], strict=True)]
     return _several(padding, dimensions)
 
 

@@ -1,4 +1,4 @@
-"""Operations that sum up neighbourhoods or whole dimensions, and interpolation, which goes the other way."""
+"""Operations that sum up neighbourhoods, and interpolation, which goes the other way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from flcontrib_core.runs.operations.convolutions import bounded, channels_and_extents, slide
 from flcontrib_core.runs.operations.record import (
-    MAX_RANK,
     SAME_AS_KERNEL,
     BadField,
     Call,
@@ -18,7 +17,6 @@ from flcontrib_core.runs.operations.record import (
     Shape,
     Site,
     Traced,
-    Unwritable,
     extents,
     integer,
     number,
@@ -142,36 +140,6 @@ def _adaptive(kind: str, dimensions: int) -> Operation:
     )
 
 
-def _reduced(site: Site) -> Shape:
-    axes = {site.axis(dim) for dim in site.fields["dims"]}
-    if len(axes) != len(site.fields["dims"]):
-        raise DoesNotFit(f"dims {list(site.fields['dims'])}", "each dimension once")
-    kept = [1 if axis in axes else extent for axis, extent in enumerate(site.shape)]
-    return tuple(e for axis, e in enumerate(kept) if site.fields["keep"] or axis not in axes)
-
-
-def _reduce_write(call: Call) -> Fields:
-    only(call, dtype=None)
-    dim = call.settings.get("dim")
-    if dim is None:
-        raise Unwritable("over everything, the batch too")
-    dims = dim if isinstance(dim, tuple | list) else [dim]
-    fields: Fields = {"dims": [call.axis(d) for d in dims]}
-    return {**fields, "keep": True} if call.settings.get("keepdim", False) else fields
-
-
-def _reduction(name: str, torchs: str, settings: tuple[str, ...]) -> Operation:
-    return Operation(
-        name,
-        run=lambda torch, inputs, f: getattr(torch, torchs)(inputs[0], dim=f["dims"], keepdim=f["keep"]),
-        fields={"dims": Field(extents(-MAX_RANK)), "keep": Field(truth, False)},
-        shape=_reduced,
-        cost=lambda site, result: math.prod(site.shape),
-        graph_only=True,
-        traced=(Traced(functions=(f"torch.{torchs}",), methods=(torchs,), settings=settings, write=_reduce_write),),
-    )
-
-
 def _scales(value: object) -> tuple[float, ...]:
     given = value if isinstance(value, list | tuple) else [value]
     if not 1 <= len(given) <= 3:
@@ -284,9 +252,6 @@ def _shuffle(name: str, layer: str, setting: str) -> Operation:
 POOLING = (
     *(_pool(kind, n) for n in (1, 2, 3) for kind in ("max", "avg")),
     *(_adaptive(kind, n) for n in (1, 2, 3) for kind in ("avg", "max")),
-    _reduction("mean", "mean", ("dim", "keepdim", "dtype")),
-    _reduction("sum", "sum", ("dim", "keepdim", "dtype")),
-    _reduction("largest", "amax", ("dim", "keepdim")),
     INTERPOLATE,
     _shuffle("pixel_shuffle", "PixelShuffle", "upscale_factor"),
     _shuffle("pixel_unshuffle", "PixelUnshuffle", "downscale_factor"),
