@@ -58,6 +58,8 @@ def trace_module(module: nn.Module, example_input: Tensor) -> dict[str, Any]:
     """
     root = _Root(copy.deepcopy(module)).eval()
     rows = example_input[:1].repeat(_ROWS, *([1] * (example_input.ndim - 1)))
+    with torch.inference_mode():
+        root(rows)  # what it says of rows that it cannot take is its own, and no fault of the trace
     try:
         graph, values = record(root, rows)
     except (fx.proxy.TraceError, TypeError, NotImplementedError, RuntimeError) as cause:
