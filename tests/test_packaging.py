@@ -151,6 +151,18 @@ def test_a_command_without_its_extra_names_it() -> None:
     assert json.loads(told.stdout)["error"] == "MissingPart"
 
 
+def test_a_check_that_cannot_rebuild_the_model_names_the_extra() -> None:
+    missing = (
+        "find = importlib.util.find_spec; importlib.util.find_spec = lambda n, *a: None if n == 'torch' else find(n)"
+    )
+    code = f"import importlib.util; HIDDEN.clear(); {missing}\nfrom flcontrib_core.console import main; main()"
+    told = in_the_base(code, "check", ROOT / "sample_runs" / "clean-iid.flrun")
+    assert told.returncode == 2
+    assert told.stderr == (
+        "MissingPart: this command needs torch, which is not installed: pip install 'flcontrib[audit]'\n"
+    )
+
+
 def test_a_fault_of_our_own_is_not_taken_for_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flcontrib_core.cli", None)
     with pytest.raises(ModuleNotFoundError, match="flcontrib_core"):

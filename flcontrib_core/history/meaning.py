@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +150,8 @@ def read_meaning_apart(path: Path, nonfinite: NonFinite = "refuse") -> LogMeanin
     """
     if is_table(path):
         return None
+    if find_spec("torch") is None:  # the child would only say that it ended
+        raise ModuleNotFoundError("a model is rebuilt with torch", name="torch")
     limits = ProcessLimits(memory_bytes=CHILD_MEMORY, cpu_seconds=CHILD_SECONDS, niceness=0)
     try:
         answer = call_apart(f"{__name__}:_apart", {"path": str(path), "nonfinite": nonfinite}, limits)
