@@ -37,6 +37,10 @@ def resolve_budget(budget: float | int | None, epochs: int) -> int:
 
 def check_settings(settings: BudgetSettings) -> None:
     """Raise ``SettingsError`` for the first knob outside its range."""
+    for name in ("gamma", "audit_share", "proof_seconds"):
+        given = getattr(settings, name)
+        if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
+            raise SettingsError(f"{name} is {given!r}; expected a number")
     if not (np.isfinite(settings.gamma) and settings.gamma >= 0):
         raise SettingsError(f"gamma {settings.gamma}: fairness is weighed by a finite number ≥ 0, usually 0.03 to 3")
     if not 0.0 <= settings.audit_share <= 1.0:

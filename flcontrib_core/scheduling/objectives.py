@@ -30,6 +30,9 @@ ScheduleMatrix = BoolArray
 
 TIE = 1e-12
 """Coefficients closer than this are one value: ties go to the earlier epoch, whatever the order of summation."""
+_ROUNDING_OF_PAIRS = 1e-12
+"""Below this share of its largest value the sum of all pairwise differences is none: one client that misses one of ten
+thousand epochs has a hundred thousand times as much."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,9 @@ class ProgramTerms:
         if normalisation is Normalisation.LARGEST:
             return cls(weights, rates, present, largest_gap(m), rank_weights, weights)
         covered, apart = float(weights.sum()), float((np.sort(rates, axis=1) @ rank_weights).sum())
-        return cls(weights / (covered or 1.0), rates, present, apart or 1.0, rank_weights, weights)
+        if apart <= _ROUNDING_OF_PAIRS * largest_gap(m):  # all alike: nothing to divide by but errors of rounding
+            apart = 1.0
+        return cls(weights / (covered or 1.0), rates, present, apart, rank_weights, weights)
 
     @property
     def epoch_count(self) -> int:

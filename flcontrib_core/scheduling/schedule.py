@@ -75,6 +75,8 @@ class SchedulingProblem:
             raise ScheduleError(
                 f"epoch {t + 1}: movement is {self.movement[t]}; expected |v(t) − v(t−1)|, a finite number ≥ 0"
             )
+        if not float(np.max(self.movement)) * T < np.inf:
+            raise ScheduleError("the movements add up to more than a number holds; give the utility in larger units")
         if not np.isfinite(self.initial_utility):
             raise ScheduleError(f"the initial utility is {self.initial_utility}; expected a finite number")
         if self.evaluations is not None and np.shape(self.evaluations) != (T,):

@@ -27,7 +27,12 @@ class BaseEstimator(ABC):
     """Distinct evaluations per epoch; None = the estimator's own default."""
 
     def __post_init__(self) -> None:
-        if self.evaluations is not None and self.evaluations < 1:
+        if self.evaluations is None:
+            return
+        if isinstance(self.evaluations, bool) or not isinstance(self.evaluations, int | np.integer):
+            raise SettingsError(f"evaluations is {self.evaluations!r}; give a whole number, or leave it out")
+        object.__setattr__(self, "evaluations", int(self.evaluations))  # a record holds JSON values
+        if self.evaluations < 1:
             raise SettingsError(f"evaluations is {self.evaluations}; give at least 1, or leave it out")
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flcontrib_core.errors import SettingsError
+from flcontrib_core.errors import ScheduleError, SettingsError
 from flcontrib_core.execution.children import child_environment, python_command
 from flcontrib_core.scheduling.budget import resolve_budget
 from flcontrib_core.scheduling.choose import choose_epochs
@@ -50,6 +50,8 @@ def test_budgets_out_of_range_are_refused(budget: object) -> None:
         BudgetSettings(2, gamma=-0.1),
         BudgetSettings(2, gamma=float("nan")),
         BudgetSettings(2, gamma=float("inf")),
+        BudgetSettings(2, gamma="0.3"),  # type: ignore[arg-type]
+        BudgetSettings(2, proof_seconds=True),
         BudgetSettings(2, FairnessMode.AUDIT, audit_share=1.5),
         BudgetSettings(2, proof_seconds=0.0),
         BudgetSettings(epochs=()),
@@ -61,6 +63,11 @@ def test_budgets_out_of_range_are_refused(budget: object) -> None:
 def test_knobs_out_of_range_are_refused(settings: BudgetSettings) -> None:
     with pytest.raises(SettingsError):
         choose_epochs(everybody([1, 2, 3]), settings)
+
+
+def test_movements_that_add_up_to_more_than_a_number_holds_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="more than a number holds"):
+        everybody([1e308, 1e308, 1.0])
 
 
 def test_the_example_of_the_front_door() -> None:

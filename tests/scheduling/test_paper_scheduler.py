@@ -110,6 +110,17 @@ def test_each_term_over_its_own_sum_equals_the_definition(fairness: FairnessMode
     assert schedule.objective == pytest.approx(by_definition.max(), abs=1e-12)
 
 
+@pytest.mark.parametrize("fairness", [FairnessMode.TWO_SIDED, FairnessMode.TWO_SIDED_LB])
+@pytest.mark.parametrize(("epochs", "clients"), [(5, 7), (11, 4), (7, 6), (3, 5)])
+def test_paper_mode_divides_nothing_by_rounding_where_everybody_always_takes_part(
+    fairness: FairnessMode, epochs: int, clients: int
+) -> None:
+    problem = SchedulingProblem(np.ones(epochs), np.ones((epochs, clients), dtype=bool), tuple("abcdefg"[:clients]))
+    schedule = choose_epochs(problem, replace(PAPER_SETTINGS.budget, fairness=fairness, budget=2))
+    assert schedule.chosen == (1, 2)
+    assert schedule.objective == pytest.approx(2 / epochs)
+
+
 def test_a_solver_proves_the_program_whose_terms_are_over_their_own_sums() -> None:
     problem = random_problem(22, 6, 0.5, 1)
     settings = BudgetSettings(11, gamma=1.0, at_most=True, normalise=Normalisation.SUM, prove=True)

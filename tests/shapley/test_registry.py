@@ -56,6 +56,15 @@ def test_a_record_gives_the_same_estimator_again(name: str) -> None:
         assert hash(estimator) == hash(estimator_from_record(record))
 
 
+@pytest.mark.parametrize("evaluations", [0, -3, 1.5, True, "20"])
+def test_evaluations_that_are_no_number_of_them_are_refused(evaluations: object) -> None:
+    for name in ("auto", "complementary", "gtg", "exact"):
+        with pytest.raises(SettingsError, match="evaluations is"):
+            estimator_by_name(name, evaluations=evaluations)
+    counted = estimator_by_name("auto", evaluations=np.int64(20)).record()
+    assert json.loads(json.dumps(counted))["evaluations"] == 20
+
+
 def test_a_record_with_an_option_of_another_time_is_refused() -> None:
     with pytest.raises(SettingsError, match="gtg has no option temperature"):
         estimator_from_record({"name": "gtg", "temperature": 3})
