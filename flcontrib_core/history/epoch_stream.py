@@ -241,8 +241,8 @@ KEPT_SINCE = "each worker computes in memory of its own"
 """Part of every key: what was kept before may be wrong, for workers wrote over each other's sub-models."""
 
 
-ANSWERED_SINCE = "samples of predictions grow by as much as is missing"
-"""Part of the keys of answers: what was estimated before has other values, which a fresh computation would not give."""
+ANSWERED_SINCE = "players whose gain never differed have an error"
+"""Part of the keys of answers: what was estimated before has other values or errors than a fresh computation."""
 
 
 class EpochKeys:

@@ -15,8 +15,11 @@ import numpy as np
 from flcontrib_core.shapley.coalitions import coalitions_of_size, everybody, random_coalitions_of_size
 from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.shapley.oracle import coalition_keys
+from flcontrib_core.shapley.permutation import small_sample_factor
 from flcontrib_core.vocabulary import BoolArray, CoalitionMatrix, FloatArray, IntArray, PlayerByUtility
 
+_LEAST_DEGREES = 2.0
+"""From here on Student's factor is computed within 4 %."""
 ENUMERABLE = 1 << 18
 """Up to this many pairs of one size are enumerated when a large share of them is wanted."""
 
@@ -136,16 +139,17 @@ class PairSample:
         """Values, standard errors, and how many (player, stratum) cells are empty.
 
         Var φ_i = (1/n²) Σ_s (1 − C_is/P_s) s²_is / C_is with P_s = C(n − 1, s − 1), the coalitions there are: a
-        stratum that was enumerated adds nothing. An empty cell takes the stratum's mean over everybody's samples
-        and adds the mean square of the other players' distances from it; a stratum without any sample counts 0,
-        and then there is no error to give.
+        stratum that was enumerated adds nothing. The error is widened by Student's factor for the degrees of freedom
+        that these variances have together (Welch, Satterthwaite): a cell may have two samples. An empty cell takes the
+        stratum's mean over everybody's samples and adds the mean square of the other players' distances from it; a
+        stratum without any sample counts 0, and then there is no error to give.
 
         Departure: the original counts 0 for an empty cell. The cells of small s are empty first, and they are the
         negative ones: with zeros the values' sum drifts away from u(N), by a multiple of it for a hundred players.
         """
         n = self.players
         total: PlayerByUtility = np.repeat(self.ledger.evaluate(everybody(n)), n, axis=0)  # stratum n: CC(N) = u(N)
-        variance = np.zeros_like(total)
+        parts: list[tuple[FloatArray, FloatArray]] = []
         cells = 0
         for stratum, members, contributions in self.strata():
             counts, means, spreads = stratum_moments(members, contributions)
@@ -160,11 +164,22 @@ class PairSample:
             left_out = 1.0 - counts / population
             of_mean = np.where(left_out[:, None] > 0, left_out[:, None] * spreads / np.maximum(counts, 1)[:, None], 0.0)
             distance = ((means[sampled] - contributions.mean(axis=0)) ** 2).mean(axis=0)
-            variance += np.where(sampled[:, None], of_mean, distance)
+            degrees = np.where(counts > 1, counts - 1.0, max(1.0, len(contributions) - 1.0))
+            parts.append((np.where(sampled[:, None], of_mean, distance), degrees[:, None]))
         empty = n * (n - 1) - cells
         untouched = sum(not drawn for drawn in self._drawn.values())
-        errors = np.full_like(total, np.nan) if untouched else np.sqrt(variance) / n
-        return total / n, errors, empty
+        if untouched:
+            return total / n, np.full_like(total, np.nan), empty
+        return total / n, _widened(parts, np.zeros_like(total)) / n, empty
+
+
+def _widened(parts: list[tuple[FloatArray, FloatArray]], nothing: FloatArray) -> FloatArray:
+    """√ of the sum of these variances, each with its degrees of freedom, by Student's factor for them together."""
+    variance = sum((part for part, _ in parts), nothing)
+    scale = np.where(variance > 0, variance, 1.0)
+    inverse = sum(((part / scale) ** 2 / degrees for part, degrees in parts), nothing)
+    degrees = 1.0 / np.maximum(inverse, 1e-12)
+    return np.asarray(np.sqrt(variance) * small_sample_factor(np.maximum(degrees, _LEAST_DEGREES)))
 
 
 def stratum_moments(members: BoolArray, contributions: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -51,7 +51,18 @@ class UnbiasedSurrogate(Surrogate):
         draws = fit.evaluated if self.evaluations is None else self.evaluations - fit.evaluated
         values, sampling = fit.values()
         correction, errors, fresh = residual_values(fit, fit.oracle, max(draws, 2), rng)
+        errors = np.maximum(errors, least_errors(fit, max(draws, 2)))
         return replace(check, values=values + correction, errors=np.hypot(errors, sampling)), fresh
+
+
+def least_errors(fit: SurrogateFit, draws: int) -> FloatArray:
+    """(utilities,) what no number of draws without a miss rules out of a utility that counts rows, 0 for others.
+
+    By the rule of three three of so many draws may have missed by one row: ±1.96 of this error is that much.
+    """
+    sizes, chances = np.arange(1, fit.players), size_chances(fit.players)
+    share = np.sqrt((1.0 / (sizes * (fit.players - sizes)) / chances).sum())  # of a player in a draw, root mean square
+    return np.asarray(np.where(fit.steps, 3.0 / 1.96 * fit.prior.row * share / draws, 0.0))
 
 
 def size_chances(players: int) -> FloatArray:

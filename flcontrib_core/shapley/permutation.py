@@ -6,8 +6,6 @@ to u(N) exactly, and the first position counts like any other. Repeated prefixes
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from flcontrib_core.shapley.coalitions import prefix_coalitions, random_permutations
@@ -15,6 +13,8 @@ from flcontrib_core.shapley.ledger import Ledger
 from flcontrib_core.vocabulary import FloatArray, IntArray, PlayerByUtility, UtilityMatrix
 
 BATCH = 32
+_STILL = 1e-12
+"""Of the largest deviation seen: what is smaller is rounding."""
 
 
 def draw_orders(rng: np.random.Generator, count: int, players: int, antithetic: bool) -> IntArray:
@@ -75,24 +75,30 @@ def truncated_marginals(
     return marginals_of(reached, permutations)
 
 
-def small_sample_factor(degrees: int) -> float:
+def small_sample_factor(degrees: float | FloatArray) -> FloatArray:
     """Width of Student's 95 % interval relative to ±1.96 (Cornish–Fisher; within 1 % from 3 degrees on).
 
-    >>> round(small_sample_factor(9) * 1.96, 2)
+    >>> round(float(small_sample_factor(9)) * 1.96, 2)
     2.26
     """
     z = 1.96
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return math.fsum(term / degrees**power for power, term in enumerate(terms)) / z
+    return np.asarray(
+        sum(term / np.asarray(degrees, dtype=np.float64) ** power for power, term in enumerate(terms)) / z
+    )
 
 
 def mean_and_error(samples: FloatArray) -> tuple[PlayerByUtility, PlayerByUtility]:
     """Mean over independent samples (axis 0) and its standard error, NaN for a single sample.
 
-    The error is widened by Student's factor, so that ±1.96 of it is a 95 % interval from a handful of samples too.
+    The error is widened by Student's factor, so that ±1.96 of it is a 95 % interval from a handful of samples too. Who
+    was never seen to differ, while others do, may differ in one of so many samples that was not drawn: by the rule of
+    three ±1.96 of its error are three such samples, each as far off as any that was seen.
     """
     count = len(samples)
     mean = samples.mean(axis=0)
     if count < 2:
         return mean, np.full_like(mean, np.nan)
-    return mean, samples.std(axis=0, ddof=1) * (small_sample_factor(count - 1) / np.sqrt(count))
+    errors = samples.std(axis=0, ddof=1) * (small_sample_factor(count - 1) / np.sqrt(count))
+    farthest = np.abs(samples - mean).max(axis=(0, 1))  # (utilities,)
+    return mean, np.where(errors <= _STILL * farthest, 3.0 / 1.96 * farthest / count, errors)

@@ -13,6 +13,8 @@ coalitions and P = I − 11ᵀ/n, shares the error out among the players.
 
 N_s = C(n,s)^0.4 for smooth utilities and C(n,s)^0.6 for those that count rows is a heuristic, calibrated on 43 epochs
 (Adult, COMPAS, Fashion-MNIST, digits; n = 10 and 14) that are not among those reported in benchmarks/surrogate.py.
+Where nothing but utilities is seen it is 0.4 for all: predicted accuracies err alike in neighbouring coalitions, for no
+logits tell which rows turn (with 0.6 the intervals of 48 made-up epochs held in 85 %).
 
 Departure: the measured design took √(b₁ g), b₁ being b with N_s = 1 and plain residuals. It covered everything at
 2 to 4 times the needed width, so that the stopping rule asked for two to three times the evaluations; b alone was 5–10×

@@ -11,7 +11,7 @@ from flcontrib_core.errors import NonFiniteUtility
 from flcontrib_core.shapley.coalitions import all_coalitions, everybody
 from flcontrib_core.shapley.exact_values import shapley_from_table
 from flcontrib_core.shapley.flagged import named_players
-from flcontrib_core.shapley.game_views import GameView
+from flcontrib_core.shapley.game_views import GameView, LogitView
 from flcontrib_core.shapley.oracle import CoalitionOracle
 from flcontrib_core.shapley.sampled_shapley import ShapleySample, shapley_of_differences
 from flcontrib_core.shapley.simplex_features import AdaptiveFeatures, FixedFeatures, SimplexFeatures
@@ -243,7 +243,7 @@ class SurrogateFit:
         if self._known_errors is not None and self._known_errors[0] == len(self.evidence):
             return self._known_errors[1]
         grain = np.where(self.steps, 0.29 * self.prior.row, 0.0)  # 0.29 = 1/√12: uniform rounding
-        independence = np.where(self.steps, STEPS, SMOOTH)
+        independence = np.where(self.steps & isinstance(self.view, LogitView), STEPS, SMOOTH)
         errors = np.empty((self.players, len(self.steps)))
         for mask, model in self.models:
             rng = np.random.default_rng([self.seed, _ERROR])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from flcontrib_core.shapley.coalitions import everybody
 from flcontrib_core.shapley.complementary import Complementary, draw_by_spread, tiled_halves
@@ -113,7 +114,7 @@ def test_a_budget_below_the_borders_says_so_and_fills_empty_cells() -> None:
 
 
 def test_the_standard_error_follows_the_stratified_formula() -> None:
-    """Var φ_i = (1/n²) Σ_s (1 − C/P) s²/C, recomputed cell by cell from the pairs themselves."""
+    """Var φ_i = (1/n²) Σ_s (1 − C/P) s²/C, recomputed cell by cell from the pairs, with Welch's degrees."""
     players = 6
     table = random_table(2, players)
     ledger = Ledger(table_game(table).oracle(), 63)
@@ -130,16 +131,18 @@ def test_the_standard_error_follows_the_stratified_formula() -> None:
     values, errors, empty = sample.values()
     assert empty == 0
     for player in range(players):
-        mean, variance = table[-1, 0], 0.0
+        mean, variance, uncertain = table[-1, 0], 0.0, 0.0
         for stratum in range(1, players):
             found = cells[player, stratum]
             population = math.comb(players - 1, stratum - 1)
             assert len(found) == population or len(found) > 1
             mean += np.mean(found)
             if len(found) < population:
-                variance += (1 - len(found) / population) * float(np.var(found, ddof=1)) / len(found)
+                part = (1 - len(found) / population) * float(np.var(found, ddof=1)) / len(found)
+                variance, uncertain = variance + part, uncertain + part**2 / (len(found) - 1)
         assert values[player, 0] == pytest.approx(mean / players)
-        assert errors[player, 0] == pytest.approx(math.sqrt(variance) / players)
+        student = t.ppf(0.975, max(2.0, variance**2 / uncertain)) / norm.ppf(0.975)
+        assert errors[player, 0] == pytest.approx(student * math.sqrt(variance) / players, rel=0.04)
 
 
 def test_apportion_is_proportional_whole_and_capped() -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from flcontrib_core.shapley import Complementary, UnbiasedSurrogate
 from flcontrib_core.shapley.exact_values import shapley_from_table
+from flcontrib_core.shapley.oracle import CoalitionOracle
 from tests.shapley.closed_form import random_table, table_game
+from tests.shapley.mlp_epoch import MLPEpoch
 
 
 def estimates(table: np.ndarray, evaluations: int, seeds: int) -> list[tuple[np.ndarray, np.ndarray, int]]:
@@ -41,6 +43,18 @@ def test_where_the_surrogate_fits_the_correction_is_small_and_beats_plain_sampli
     ]
     plain = np.mean([((values - truth) ** 2).mean() for values in sampled])
     assert ours < 0.25 * plain
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_draws_that_all_agree_with_the_fit_do_not_make_the_accuracy_exact(seed: int) -> None:
+    """Small steps move few rows: no drawn coalition is missed, others are."""
+    game = MLPEpoch(9, seed, rows=30)
+    game.updates *= 0.15
+    truth = game.exact()[:, 1]
+    estimate = UnbiasedSurrogate().estimate(CoalitionOracle(game), np.random.default_rng(0))
+    missed = np.abs(estimate.values[:, 1] - truth)
+    assert missed.max() > 0
+    assert (missed <= 1.96 * estimate.standard_errors[:, 1]).all()
 
 
 @pytest.mark.parametrize("players", [1, 2, 3])

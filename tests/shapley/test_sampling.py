@@ -16,7 +16,9 @@ from flcontrib_core.shapley.coalitions import (
 from flcontrib_core.shapley.costs import cost_of
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
 from flcontrib_core.shapley.exact_values import evaluate_all, shapley_from_table
-from flcontrib_core.shapley.permutation import small_sample_factor
+from flcontrib_core.shapley.function_game import FunctionGame
+from flcontrib_core.shapley.oracle import CoalitionOracle
+from flcontrib_core.shapley.permutation import mean_and_error, small_sample_factor
 from flcontrib_core.shapley.registry import epoch_estimator
 from flcontrib_core.shapley.remarks import IncrementSmall
 from tests.shapley.closed_form import ClosedForm, Game, all_closed_forms, random_table, smooth_game, table_game
@@ -208,6 +210,24 @@ def test_foreign_options_are_refused_by_everybody_else() -> None:
                 run(name, smooth_game(0, 4), antithetic=True)
         with pytest.raises(SettingsError, match="no option allow_unobserved"):
             run(name, smooth_game(0, 4), allow_unobserved=True)
+
+
+def test_who_never_differed_in_the_sample_has_an_error_where_others_did() -> None:
+    samples = np.zeros((20, 3, 1))
+    samples[4, 1] = 1.0
+    _, errors = mean_and_error(samples)
+    assert errors[0, 0] == errors[2, 0] == pytest.approx(3 / 1.96 * 0.95 / 20)
+    assert mean_and_error(np.zeros((20, 3, 1)))[1].max() == 0
+
+
+def test_players_that_hardly_ever_decide_are_not_called_exact() -> None:
+    """All ten but one must agree: in a few orders some player never decides."""
+    game = FunctionGame(lambda coalitions: coalitions.sum(axis=1) >= 9, 10)
+    for name in ("fedsv", "monte-carlo"):
+        estimate = epoch_estimator(name, evaluations=120).estimate(CoalitionOracle(game), np.random.default_rng(0))
+        never = estimate.values == 0
+        assert never.any()
+        assert (1.96 * estimate.standard_errors[never] >= 0.09).all()  # the truth is 0.1 for everybody
 
 
 def test_estimators_fulfil_the_protocol() -> None:
