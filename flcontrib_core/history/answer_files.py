@@ -138,6 +138,7 @@ def _is_about(about: Mapping[str, Any]) -> bool:
     return (
         isinstance(metrics, dict)
         and 1 <= len(metrics) <= MAX_TABLE_UTILITIES
+        and all(1 <= len(name) <= MAX_ID_CHARACTERS for name in metrics)
         and all(isinstance(way, str) and way in DIRECTIONS for way in metrics.values())
         and isinstance(seed, int)
         and not isinstance(seed, bool)

@@ -23,6 +23,7 @@ from flcontrib_core.history.remarks import EpochRemark, FromVotes, HistoryRemark
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import WalkStep, walk
 from flcontrib_core.history.voting import VoterAgreement, VoterPanel, VotingRules, regressed_values
+from flcontrib_core.runs.problems import quoted
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.coalitions import distinct_coalitions
 from flcontrib_core.shapley.estimate import EpochEstimator, ShapleyEstimate
@@ -289,8 +290,7 @@ def _members(question: Question, epoch: _Epoch) -> bytes:
     if strangers or any(abs(expected[c] - w) > 1e-9 for c, w in question.weights.items()):
         raise AnswerError(
             f"epoch {question.epoch}, question {question.id}: its weights are not those of a coalition of this epoch"
-            + (f" ({', '.join(strangers)} did not take part)" if strangers else "")
-            + ". Leave the lines as they were asked, and write into answer alone."
+            f"{f' ({quoted(strangers)} did not take part)' if strangers else ''}. Write into answer alone."
         )
     return coalition.tobytes()
 

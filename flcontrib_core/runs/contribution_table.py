@@ -66,7 +66,8 @@ class ContributionRows:
         faults.report(self._findings)
         rows = rows.keep(faults.sound & ~odd)
         self._epochs.frombytes(rows.epochs.tobytes())
-        self._positions.extend(map(known.__getitem__, rows.keys))
+        positions = np.fromiter(map(known.__getitem__, rows.keys), dtype=np.int64, count=len(rows.keys))
+        self._positions.frombytes(positions.tobytes())
         self._values.frombytes(rows.values.tobytes())
 
     def table(

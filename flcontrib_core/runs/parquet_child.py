@@ -127,6 +127,22 @@ def _epoch_numbers(column: Any, pa: Any) -> Any:
         return column
 
 
+def _write(rows: Any, options: tuple[Any, Any], frames: _Frames, pa: Any) -> None:
+    """A batch as text; first to memory, for a sign that has to be quoted may come late."""
+    import pyarrow.csv
+
+    for option in options:
+        text = pa.BufferOutputStream()
+        try:
+            pyarrow.csv.write_csv(rows, text, write_options=option)
+        except pa.ArrowInvalid:
+            if option is options[-1]:
+                raise
+            continue
+        frames.write(text.getvalue())
+        return
+
+
 def convert(limits: dict[str, int], frames: _Frames) -> None:
     """Decodes the table on standard input into frames of CSV, within the limits."""
     import pyarrow as pa
@@ -153,14 +169,16 @@ def convert(limits: dict[str, int], frames: _Frames) -> None:
                 frames.refuse("E_TABLE", f"column {odd.name!r} of type {odd.type}", "texts and numbers")
                 return
             frames.send(b"H", json.dumps([schema.names, file.metadata.num_rows]).encode())
-            options = pyarrow.csv.WriteOptions(include_header=False)
+            # Without quotes where there is nothing to quote: such text is cut three times as fast.
+            plain = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
+            quoted = pyarrow.csv.WriteOptions(include_header=False)
             for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
                 columns = [column.cast(kind) for column, kind in zip(batch.columns, kinds, strict=True)]
                 if "epoch" in schema.names and pa.types.is_floating(kinds[schema.names.index("epoch")]):
                     at = schema.names.index("epoch")
                     columns[at] = _epoch_numbers(columns[at], pa)
                 rows = pa.Table.from_arrays(columns, names=schema.names)
-                pyarrow.csv.write_csv(rows, pa.PythonFile(frames, "w"), write_options=options)
+                _write(rows, (plain, quoted), frames, pa)
     except (MemoryError, pa.ArrowMemoryError):
         frames.refuse("E_FILE_SIZE", "pages that take more memory", f"at most {limits['memory']} bytes at a time")
         return

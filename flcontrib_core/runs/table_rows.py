@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -26,7 +26,7 @@ from flcontrib_core.runs.limits import (
 from flcontrib_core.runs.manifest import id_fault, normal
 from flcontrib_core.runs.parquet import parquet_text
 from flcontrib_core.runs.problems import Findings, problem, quoted, refusal, shown, table_place
-from flcontrib_core.runs.table_records import Record, read_records
+from flcontrib_core.runs.table_records import Chunk, Columns, read_records
 from flcontrib_core.vocabulary import HARM_IS_UP, HELP_IS_UP, LOWER_IS_BETTER, BoolArray, FloatArray, IntArray
 
 _NUMERIC = re.compile(r"[0-9+\-.eE aAnNiIfFtTyY]*+")
@@ -143,7 +143,7 @@ class TableRows:
         name: str,
         columns: Sequence[str],
         expected_rows: int,
-        chunks: Iterator[list[Record]],
+        chunks: Iterator[Chunk],
         required: tuple[str, ...] = (),
     ) -> None:
         """``required`` names the only columns the table may have, the key first."""
@@ -184,16 +184,22 @@ class TableRows:
             faults.report(findings)
             yield rows.keep(faults.sound)
 
-    def _rows(self, records: list[Record], faults: RowFaults) -> Rows:
+    def _columns(self, records: Chunk, numbers: IntArray, faults: RowFaults) -> Iterable[Sequence[str]]:
         width = len(self.columns)
-        numbers = np.arange(self.count + 1, self.count + len(records) + 1)
+        if isinstance(records, Columns) and len(records.columns) == width:
+            return records.columns
+        records = list(records)
         for row, record in enumerate(records) if set(map(len, records)) != {width} else ():
             if len(record) != width:
                 found = f"{len(record)} cells"
                 where = table_place(self.name, numbers[row])
                 faults.add(row, problem("E_TABLE", where, found, f"{width}, one per column"))
                 records[row] = [""] * width
-        columns = dict(zip(self.columns, zip(*records, strict=True), strict=True))
+        return zip(*records, strict=True)
+
+    def _rows(self, records: Chunk, faults: RowFaults) -> Rows:
+        numbers = np.arange(self.count + 1, self.count + len(records) + 1)
+        columns = dict(zip(self.columns, self._columns(records, numbers, faults), strict=True))
         epochs = np.zeros(len(records), dtype=np.int64)
         if "epoch" in columns and "epoch" not in self.utilities:
             epochs = self._read_epochs(columns["epoch"], numbers, faults)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,8 @@ class CoalitionRows:
         """
         epochs = rows.epochs.tolist()
         try:
+            if len(epochs) and (rows.epochs == epochs[0]).all():
+                return _sums({**self._bits[epochs[0]], "": 0}, rows.keys)
             mask_of = {epoch: {**self._bits[epoch], "": 0}.__getitem__ for epoch in set(epochs)}
             masks = [sum(map(mask_of[epoch], names.split(";"))) for epoch, names in zip(epochs, rows.keys, strict=True)]
         except KeyError:
@@ -196,6 +198,25 @@ class CoalitionRows:
             self._findings.refuse("E_CLIENT_SIZE", where, f"no data size of {shown(without[0])}", "one per client")
             return None
         return tuple(known[normal(name)] for name in self._clients.ids)
+
+
+def _sums(bits: dict[str, int], coalitions: Sequence[str]) -> list[int] | None:
+    """The mask of each coalition of one epoch, all at once; None where a member stands twice. Raises KeyError for a
+    member that has no bit yet."""
+    text = "\n".join(coalitions)
+    signs = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+    ends = np.flatnonzero(signs == ord("\n"))
+    if len(ends) + 1 != len(coalitions):  # a name holds a line break: one by one
+        return None
+    places = np.flatnonzero((signs == ord(";")) | (signs == ord("\n")))
+    names = text.replace("\n", ";").split(";")
+    members = np.fromiter(map(bits.__getitem__, names), dtype=np.int64, count=len(names))
+    begins = np.concatenate([[0], np.searchsorted(places, ends) + 1])
+    masks = np.add.reduceat(members, begins)
+    counts = np.diff(np.append(begins, len(names)))
+    lengths = np.diff(np.concatenate([[-1], ends, [len(signs)]])) - 1
+    sound = np.bitwise_count(masks) == counts - (lengths == 0)
+    return masks.tolist() if bool(sound.all()) else None
 
 
 def _named(coalition: str) -> str:
