@@ -97,8 +97,7 @@ class Preferences:
             return held
         raise SettingsError(
             f"this workspace sends its jobs to the Ray cluster at {held.address}, which nobody has named on this "
-            f"machine. To compute there: flcontrib settings --workspace {self._index.path.parent} --address "
-            f"{held.address}; to compute here: the same with --engine local"
+            "machine. Name that address in its settings to compute there, or choose the engine 'local'"
         )
 
     def notices(self) -> Notices:

@@ -59,5 +59,5 @@ def test_naming_one_thing_agrees_to_that_alone(foreign: Path) -> None:
 def test_no_job_goes_to_a_cluster_that_nobody_named_here(foreign: Path, tmp_path: Path) -> None:
     with Workspace(foreign) as workspace:
         run = workspace.add_run(bundle_run(tmp_path / "run"))
-        with pytest.raises(SettingsError, match=r"--address 198\.51\.100\.7:6379"):
+        with pytest.raises(SettingsError, match=r"at 198\.51\.100\.7:6379, which nobody has named"):
             audit_in_workspace(workspace, run.digest, {})
