@@ -12,6 +12,8 @@ from flcontrib_dashboard.addresses import go_to, page_file
 
 WITHOUT_A_RUN = frozenset({"Upload", "Jobs", "Help", "Compare", "Runs", "Paper", "Settings"})
 """Pages that say something whatever run a link names."""
+MOST_DELETED_TOLD = 8
+"""Runs that are named one by one after a deletion."""
 
 
 def choose_run() -> None:
@@ -131,25 +133,30 @@ def delete_run(entry: RunEntry, place: str = "sidebar") -> None:
     sure = st.checkbox("I want to delete this run", key=f"sure-{place}-{entry.digest[:16]}")
     if accounts.operator_button("Delete the run", disabled=not sure, key=f"delete-{place}"):
         try:
-            for job in state.jobs_of(entry):
-                if job.active:
-                    state.workspace().jobs.cancel(job.id)
-            gone = state.workspace().delete_run(entry.digest)
+            st.session_state["deleted"] = [remove(entry)]
         except FLContribError as fault:
             st.error(controls.text_of(str(fault)))
             return
-        st.session_state["deleted"] = (
-            f"{gone.name}: {numbers.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept)}"
-        )
         state.forget_run()
         go_to("overview")
 
 
+def remove(entry: RunEntry) -> str:
+    """Ends the run's jobs and deletes it; what was freed and what is kept, in words. Raises FLContribError."""
+    for job in state.jobs_of(entry):
+        if job.active:
+            state.workspace().jobs.cancel(job.id)
+    gone = state.workspace().delete_run(entry.digest)
+    return f"{gone.name}: {numbers.size(gone.bytes_freed)} freed. Kept: {'; '.join(gone.kept)}"
+
+
 def say_what_was_deleted() -> None:
     """Once, on the page that opens after a deletion."""
-    said = st.session_state.pop("deleted", None)
+    said = [controls.text_of(line) for line in st.session_state.pop("deleted", ())]
+    if len(said) > MOST_DELETED_TOLD:
+        said[MOST_DELETED_TOLD:] = [f"{numbers.count(len(said) - MOST_DELETED_TOLD)} more runs were deleted."]
     if said:
-        st.success(controls.text_of(said))
+        st.success("  \n".join(said))
 
 
 def no_such_run(wanted: str) -> None:

@@ -196,9 +196,10 @@ def exposure_alt(facts: ExposureFacts) -> str:
     """The most and the least seen client, and the mean."""
     if not facts.rows:
         return "No client took part."
+    (most, highest, _), (least, lowest, _) = facts.rows[0], facts.rows[-1]
     return (
-        f"Share of each client's epochs that is computed: {facts.rows[0][0]} {facts.rows[0][1]:.0%} to "
-        f"{facts.rows[-1][0]} {facts.rows[-1][1]:.0%}, mean {facts.mean:.0%}."
+        f"Share of each client's epochs that is computed: {numbers.named(most)} {numbers.share(highest)} to "
+        f"{numbers.named(least)} {numbers.share(lowest)}, mean {numbers.share(facts.mean)}."
     )
 
 
@@ -229,7 +230,7 @@ def draw_exposure(facts: ExposureFacts, mode: str, following: Following = NOTHIN
     for place, (client, _, _) in zip(y, rows, strict=True):
         if client == following.client:
             draw_followed_row(figure, place, mode)
-    write_column(figure, 1.0, y, [f"{e:.0%}" for _, e, _ in rows], mode)
+    write_column(figure, 1.0, y, [numbers.share(e) for _, e, _ in rows], mode)
     figure.add_shape(
         type="line",
         x0=facts.mean,

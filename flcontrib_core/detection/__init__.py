@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from flcontrib_core.detection.review import Reviews as Reviews
     from flcontrib_core.detection.review import ReviewStep as ReviewStep
     from flcontrib_core.detection.review import StepKind as StepKind
+    from flcontrib_core.detection.review import alert_key as alert_key
     from flcontrib_core.detection.segmentation import LengthPrior as LengthPrior
     from flcontrib_core.detection.segmentation import SegmentLikelihood as SegmentLikelihood
     from flcontrib_core.detection.separation import METRICS as METRICS

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.charts import fill_of
 from flcontrib_core.detection.findings import Alert
 from flcontrib_core.detection.review import NO_REVIEWS, AlertReview, AlertState, Reviews
 from flcontrib_core.errors import Problem
@@ -63,16 +64,18 @@ def csv_safe(cell: object) -> object:
 def write_history_tables(
     history: ContributionHistory,
     folder: Path,
-    fill: FillPolicy = FillPolicy.EQUAL,
+    fill: FillPolicy | None = None,
     warnings: Sequence[Problem] = (),
     alerts: Table | None = None,
 ) -> list[Path]:
     """Writes contributions, cells and totals as CSV and Parquet, and ``history.json``; the paths written.
 
-    Warnings about the log, and ``alerts_table`` where given, follow into the folder as tables of their own.
+    Skipped epochs count in totals as the result was asked to count them, where no ``fill`` is given. Warnings about the
+    log, and ``alerts_table`` where given, follow into the folder as tables of their own.
     """
     make_folder(folder)
     written = []
+    fill = fill or fill_of(history)
     tables = history_tables(history, fill)
     if warnings:
         parts = ("code", "where", "found", "expected", "fix")

@@ -15,13 +15,14 @@ from click.testing import CliRunner
 from flcontrib_dashboard import client_table
 from streamlit.testing.v1 import AppTest
 
+from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.commands.asking import ask
 from flcontrib_core.history import LogMeaning, ModelCurve
 from flcontrib_core.reports import totals_table
 from flcontrib_core.runs.problems import problem
 from flcontrib_core.vocabulary import FillPolicy, Orientation
 from flcontrib_core.words import numbers
-from flcontrib_core.workspace import RunEntry, Workspace, stored_report
+from flcontrib_core.workspace import RunEntry, Workspace, audit_in_workspace, stored_report
 from tests.app.filled_workspace import HOSTILE, RUNNERS, TINY, Filled, make_tiny_log, wait_until
 from tests.app.own_caches import own_caches
 from tests.patience import PATIENCE_SECONDS
@@ -138,6 +139,20 @@ WITH_TABLE = {
 def test_page_of_a_table(filled: Filled, view: str) -> None:
     shown = opened(filled.folder, view, filled.runs["table"])
     assert {**WITHOUT_RUN, **WITH_REPORT, **WITH_TABLE}[view] in title(shown)
+
+
+def test_a_table_with_empty_cells_calls_no_total_certain(tmp_path: Path) -> None:
+    """Every client has a cell without a value: that nobody is clearly below zero would say that somebody had looked."""
+    table = tmp_path / "table.csv"
+    rows = [
+        f"{t},{c},{'' if t == c else 0.1 if c == 3 else -0.02 - t / 1000}" for t in range(1, 9) for c in range(1, 6)
+    ]
+    table.write_text("\n".join(["epoch,client,loss", *rows, ""]))
+    with Workspace(tmp_path / "workspace") as workspace:
+        run = workspace.add_run(table)
+        audit_in_workspace(workspace, run.digest, AuditSettings().record())
+    shown = opened(tmp_path / "workspace", "contributions", run)
+    assert title(shown) == "client 1 contributed most, client 3 least; 5 of 40 participations have no value"
 
 
 @pytest.mark.parametrize("view", PAGES)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from flcontrib_dashboard import accounts, api, state
+from flcontrib_dashboard import accounts, api, run_choice, state
 
 from flcontrib_core.auditing import AuditSettings
+from flcontrib_core.errors import WorkspaceError
 from flcontrib_core.history import AssessSettings
 from flcontrib_core.scheduling import BudgetSettings
 from flcontrib_core.workspace import RunEntry, Workspace, audit_in_workspace
-from tests.app.filled_workspace import TINY, make_tiny_log
+from tests.app.filled_workspace import RUNNERS, TINY, make_tiny_log
 from tests.app.test_pages import _own_caches, opened, title, words
 
 __all__ = ["_own_caches"]
@@ -83,6 +84,22 @@ def test_pinned_result_opens_first(several: tuple[Path, RunEntry]) -> None:
     assert any("★ quick look" in o for s in shown.selectbox if s.label == "Result" for o in s.options)
 
 
+def test_a_run_at_work_is_deleted_with_its_jobs(
+    several: tuple[Path, RunEntry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of runs does what the list beside every page does: nobody has to look for the job first."""
+    folder, run = several
+    monkeypatch.setenv("FLCONTRIB_WORKSPACE", str(folder))
+    monkeypatch.setenv("FLCONTRIB_SAMPLES", "0")
+    with Workspace(folder, runners=RUNNERS) as workspace:
+        gate = {"starts": str(tmp_path / "starts"), "name": "gated", "gate": str(tmp_path / "gate")}
+        workspace.jobs.submit(run.digest, gate, "gated")
+        with pytest.raises(WorkspaceError, match="being computed"):
+            workspace.delete_run(run.digest)
+        assert "freed. Kept: " in run_choice.remove(run)
+        assert workspace.runs() == ()
+
+
 def test_link_to_a_deleted_run_says_when(several: tuple[Path, RunEntry]) -> None:
     folder, run = several
     with Workspace(folder) as workspace:
@@ -126,3 +143,22 @@ def test_an_alert_that_two_results_tell_is_counted_once(several: tuple[Path, Run
     shown = opened(folder, "runs")
     inbox = shown.dataframe[1].value
     assert inbox[inbox["Client"] == "client-02"]["Epochs"].tolist() == ["2–5"], "what opens first is listed"
+
+
+def test_a_client_reads_of_the_result_on_its_page_and_of_what_was_decided(
+    several: tuple[Path, RunEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An alert of another result stands there once people recorded something about it, and says that it is one."""
+    folder, run = several
+    with Workspace(folder) as workspace:
+        budget = next(r for r in workspace.results(run.digest, "audit") if not r.full)
+        finding = {"client": "client-02", "verdict": "behaviour-changed", "window": [3, 3], "probability": 0.9}
+        (raised,) = workspace.alerts.raise_alerts(run.digest, [finding], budget.digest)
+    ward = accounts.Account(accounts.Role.CLIENT, "ward", "client-02", (run.digest[:16],))
+    monkeypatch.setattr(accounts, "current", lambda: ward)
+    assert "Nobody has decided" not in words(opened(folder, "overview"))
+    with Workspace(folder) as workspace:
+        workspace.alerts.comment(raised.id, "ada", "please look", shared=True)
+    told = words(opened(folder, "overview"))
+    assert "About epoch 3 :gray[(not in the result shown here)]" in told
+    assert "please look" in told

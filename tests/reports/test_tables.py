@@ -68,6 +68,18 @@ def test_csv_safe_does_not_take_numpy_text_for_a_number() -> None:
     assert csv_safe(np.str_("=1+1")) == "'=1+1"
 
 
+def test_totals_count_skipped_epochs_as_the_result_was_asked_to(tmp_path: Path) -> None:
+    """A result of the paper's settings shows zero fill on every page; its table may not say another total."""
+    history = replace(skipping_history(), settings={"fill": "zero"})
+    write_history_tables(history, tmp_path)
+    with (tmp_path / "totals.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    shown = history.shown_totals("loss", FillPolicy.ZERO)
+    assert [float(row["loss reduction total (help is up)"]) for row in rows] == shown.tolist()
+    told = json.loads((tmp_path / "history.json").read_text())["utilities"]["loss"]["total"]
+    assert told == history.totals("loss", FillPolicy.ZERO).tolist()
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_contributions_are_read_again_with_every_state(tmp_path: Path, ending: str) -> None:
     history = skipping_history()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core.detection import StepKind
+from flcontrib_core.detection import StepKind, alert_key
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import (
     IN_THE_EXTRACT,
@@ -50,13 +50,15 @@ def show(account: Account) -> None:
 def findings(shown: state.Shown, account: Account) -> None:
     """Each alert with what was decided, and a form for the reply."""
     reviews = state.shared_workspace().alerts.reviews(shown.entry.digest).for_client(account.client)
-    if not reviews.entries:
+    told = {alert_key(alert) for alert in shown.report.detection.alerts}
+    entries = [review for review in reviews.entries if review.key in told or review.steps]
+    if not entries:
         verdict = next(c for c in shown.report.detection.clients if c.client == account.client).without_others()
         st.text(numbers.visible(verdict_reason(verdict)))
-    for review in reviews.entries:
+    for review in entries:
         with st.container(border=True, gap="xsmall"):
-            where = "the whole run" if review.window is None else f"epochs {numbers.window(*review.window)}"
-            controls.card_title(f"About {where}")
+            where = "the whole run" if review.window is None else numbers.span(review.window)
+            controls.card_title(f"About {where}", "" if review.key in told else "not in the result shown here")
             st.text(numbers.visible(decision_sentence(review)))
             for step in review.steps:
                 if step.kind is not StepKind.DECISION:

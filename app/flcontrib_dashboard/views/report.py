@@ -7,11 +7,12 @@ from pathlib import Path
 
 import streamlit as st
 
+from flcontrib_core.charts import fill_of
 from flcontrib_core.reports import Record, alerts_table, write_history_tables, write_report
-from flcontrib_core.vocabulary import FillPolicy
+from flcontrib_core.vocabulary import Orientation
 from flcontrib_core.words import numbers
 from flcontrib_core.workspace import check_log
-from flcontrib_dashboard import controls, deciding, extracts, run_choice, selection, share_card, state
+from flcontrib_dashboard import client_table, controls, deciding, extracts, run_choice, selection, share_card, state
 
 TABLES = ["contributions", "cells", "totals"]  # what write_history_tables writes, each as CSV and Parquet
 TABLE_WORDS = {
@@ -43,7 +44,7 @@ def table_files(digest: str, head: str, _shown: state.Shown) -> dict[str, bytes]
     report = _shown.report
     alerts = alerts_table(report, state.reviews(_shown.entry)) if report.detection.alerts else None
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_history_tables(report.history, Path(folder), FillPolicy.EQUAL, report.warnings, alerts)
+        paths = write_history_tables(report.history, Path(folder), warnings=report.warnings, alerts=alerts)
         return {p.name: p.read_bytes() for p in paths}
 
 
@@ -51,6 +52,11 @@ def table_names(shown: state.Shown) -> list[str]:
     present = {"warnings": shown.report.warnings, "alerts": shown.report.detection.alerts}
     tables = [*TABLES, *(name for name, rows in present.items() if rows)]
     return [*(f"{table}.{kind}" for table in tables for kind in ("csv", "parquet")), "history.json"]
+
+
+def saved_as(shown: state.Shown, table: str) -> str:
+    """A table's part in the file's name; that of the totals says how skipped epochs count where that is unusual."""
+    return client_table.totals_file(fill_of(shown.report.history), Orientation.HELP_UP) if table == "totals" else table
 
 
 def whole_report(shown: state.Shown) -> None:
@@ -100,7 +106,7 @@ def tables(shown: state.Shown) -> None:
                 st.download_button(
                     name,
                     lambda name=name: table_files(shown.result.digest, head, shown)[name],  # type: ignore[misc]
-                    controls.named(table, name.rsplit(".", 1)[1], shown),
+                    controls.named(saved_as(shown, table), name.rsplit(".", 1)[1], shown),
                     key=f"table-{name}",
                     on_click="ignore",
                 )

@@ -12,7 +12,7 @@ from flcontrib_core.detection import AlertState, VerdictKind
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import numbers, state_name, verdict_name
 from flcontrib_core.workspace import FOLLOW, AlertEntry, RunEntry, observed_once, opening_first
-from flcontrib_dashboard import accounts, client_table, controls, deciding, state
+from flcontrib_dashboard import accounts, client_table, controls, deciding, run_choice, state
 from flcontrib_dashboard.addresses import go_to
 
 ROWS_AT_ONCE = 200
@@ -164,12 +164,13 @@ def delete(chosen: list[Listed]) -> None:
     st.caption("Removes the stored logs and what was computed from them. The audit log keeps that they were here.")
     sure = st.checkbox(f"I want to delete {several}", key=f"delete-{len(chosen)}-{chosen[0].entry.digest[:8]}")
     if accounts.operator_button("Delete", disabled=not sure):
-        for run in chosen:
-            try:
-                state.workspace().delete_run(run.entry.digest)
-            except FLContribError as refused:
-                st.error(controls.text_of(str(refused)))
-                return
+        gone = st.session_state.setdefault("deleted", [])
+        try:
+            for run in chosen:
+                gone.append(run_choice.remove(run.entry))
+        except FLContribError as refused:
+            st.error(controls.text_of(str(refused)))
+            return
         state.remember(run=None, result=None, client=None, window=None)
         st.rerun()
 
