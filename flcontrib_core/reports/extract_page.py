@@ -9,7 +9,7 @@ import numpy as np
 from flcontrib_core.charts import Chart, OwnSeriesFacts, draw_own_series, own_series_alt
 from flcontrib_core.detection.facts import fact_from_json
 from flcontrib_core.detection.findings import VerdictKind
-from flcontrib_core.detection.review import Reviews
+from flcontrib_core.detection.review import AlertState, Key, Reviews
 from flcontrib_core.history.remarks import NoValues
 from flcontrib_core.reports.page import (
     badge,
@@ -63,7 +63,9 @@ def _head(content: dict[str, Any], record: Record) -> str:
     alerts, client = content["alerts"], content["client"]
     said = f"{named(client)}: {verdict_name(VerdictKind(content['verdict'])).lower()}"
     if alerts:
-        said = f"{named(client)}: {several(len(alerts), 'alert')} in this run"
+        dismissed = sum(r.state is AlertState.DISMISSED for r in record.reviews.entries if r.key in map(_key, alerts))
+        of_them = f", {'' if dismissed == len(alerts) else f'{dismissed} '}dismissed" if dismissed else ""
+        said = f"{named(client)}: {several(len(alerts), 'alert')} in this run{of_them}"
     badges = [badge(f"extract for {named(client)}"), badge(f"{content['preset']} threshold")]
     if content["warnings"]:
         badges.append(badge(several(len(content["warnings"]), "warning") + " about the log", "care"))
@@ -77,11 +79,15 @@ def _head(content: dict[str, Any], record: Record) -> str:
     )
 
 
-def _alert(alert: dict[str, Any], reviews: Reviews) -> str:
-    kind = VerdictKind(alert["verdict"])
+def _key(alert: dict[str, Any]) -> Key:
+    """What the review of an alert is found by."""
     window = None if alert["window"] is None else (alert["window"][0], alert["window"][1])
-    key = (alert["client"], kind.value, window, alert.get("finding") or "")
-    steps = [step_line(step) for review in reviews.entries if review.key == key for step in review.steps]
+    return alert["client"], alert["verdict"], window, alert.get("finding") or ""
+
+
+def _alert(alert: dict[str, Any], reviews: Reviews) -> str:
+    kind, window = VerdictKind(alert["verdict"]), _key(alert)[2]
+    steps = [step_line(step) for review in reviews.entries if review.key == _key(alert) for step in review.steps]
     notes = [note_line(note) for note in reviews.notes_on(alert["client"], window)]
     declared = f"<h3>{DECLARED}</h3>{bullets(notes)}" if notes else ""
     decided = bullets(steps) if steps else paragraph(NOT_DECIDED)

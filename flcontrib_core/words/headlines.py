@@ -124,7 +124,11 @@ def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
     subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
     summary = f"No harm found; {subject} changed without it"
     throughout = len({a.client for a in standing if a.verdict is VerdictKind.PERSISTENTLY_HARMFUL})
-    if throughout:
+    alike = len({a.client for a in standing if a.verdict.accuses})  # and yet not this one: see Alert.accuses
+    if alike:
+        summary = f"Nobody is accused; {numbers.count(alike)} of {numbers.several(clients, 'client')} sent updates "
+        summary += f"that one of them copied{_besides(asked - alike)}"
+    elif throughout:
         summary = _harmful_throughout(throughout, asked - throughout, clients)
     elif lacking is not None and not lacking.measurable:
         summary = f"{subject} changed; harm is not measurable in this log"
@@ -138,8 +142,11 @@ def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
 def _harmful_throughout(harmful: int, others: int, clients: int) -> str:
     """Harm from beginning to end was measured, and accuses nobody."""
     subject = f"{numbers.count(harmful)} of {numbers.several(clients, 'client')}"
-    besides = f"; {numbers.count(others)} more changed" if others else ""
-    return f"Nobody is accused; {subject} did harm over the whole run, as low data quality does{besides}"
+    return f"Nobody is accused; {subject} did harm over the whole run, as low data quality does{_besides(others)}"
+
+
+def _besides(others: int) -> str:
+    return f"; {numbers.count(others)} more changed" if others else ""
 
 
 def _unchanged(clients: int, undecided: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flcontrib_core.auditing import AuditReport
+from flcontrib_core.detection.review import NO_REVIEWS, AlertState, Reviews
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.words import numbers
 from flcontrib_core.words.verdicts import alert_title, verdict_name
@@ -15,12 +16,16 @@ EFFICIENCY = (
 )
 
 
-def client_headline(report: AuditReport, client: str) -> str:
-    """What was seen of a client, strongest first: 'client-03 lowered the model's quality in epochs 12–20'."""
-    own = [a for a in report.detection.alerts if a.client == client]
+def client_headline(report: AuditReport, client: str, reviews: Reviews = NO_REVIEWS) -> str:
+    """What was seen of a client, strongest first: 'client-03 lowered the model's quality in epochs 12–20, confirmed'.
+
+    What was dismissed comes last, and says so.
+    """
+    own = reviews.ordered(a for a in report.detection.alerts if a.client == client)
     if own:
         more = f"; {numbers.several(len(own) - 1, 'more alert')}" if len(own) > 1 else ""
-        return f"{alert_title(own[0])}{more}"
+        state = reviews.state(own[0])
+        return f"{alert_title(own[0])}{'' if state is AlertState.NEW else f', {state.value}'}{more}"
     verdict = next(c.verdict for c in report.detection.clients if c.client == client)
     return f"{numbers.named(client)}: {verdict_name(verdict).lower()}"
 

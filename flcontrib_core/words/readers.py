@@ -65,6 +65,8 @@ def _meaning(alert: Alert) -> str:
             )
         case VerdictKind.EXACT_FINDING if alert.accuses:
             return "Ordinary training does not produce such updates; a broken client can."
+        case VerdictKind.EXACT_FINDING:
+            return "Training does not make two equal updates; which of them was copied, the log cannot tell: ask all."
         case VerdictKind.CONTRIBUTES_NOTHING:
             return "It took part, and the shared model gained nothing from it."
         case VerdictKind.ACTS_TOGETHER:

@@ -9,9 +9,18 @@ import pytest
 
 from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, Alert, VerdictKind
-from flcontrib_core.detection.objections import Objection, WeighsTooLittle
+from flcontrib_core.detection.objections import Objection, SourceUnknown, WeighsTooLittle
+from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind
 from flcontrib_core.vocabulary import CellState
-from flcontrib_core.words import headline, quiet_badge, quiet_sentence, strongest_channels, values_behind
+from flcontrib_core.words import (
+    client_headline,
+    headline,
+    meaning_line,
+    quiet_badge,
+    quiet_sentence,
+    strongest_channels,
+    values_behind,
+)
 from flcontrib_core.words.headlines import alerts_above, so_far, undecided_sentence
 from tests.reports.made_reports import made_report
 from tests.words.made_facts import full_report
@@ -62,6 +71,34 @@ def test_harm_over_the_whole_run_is_said_and_accuses_nobody() -> None:
     changed = only(VerdictKind.BEHAVIOUR_CHANGED).detection.alerts[:1]
     both = replace(report, detection=replace(report.detection, alerts=(*report.detection.alerts, *changed)))
     assert headline(both).startswith(f"{said}; 1 more changed. Ask first about: ")
+
+
+def test_updates_that_one_of_two_copied_are_not_called_a_change_without_harm() -> None:
+    """Which of the two is the copy nobody knows, so nobody is accused; but nobody was seen to change either."""
+    report = only(VerdictKind.EXACT_FINDING)
+    first = replace(report.detection.alerts[0], evidence_against=(SourceUnknown(),))
+    pair = (first, replace(first, client="client-05"))
+
+    def with_alerts(*alerts: Alert) -> str:
+        return headline(replace(report, detection=replace(report.detection, alerts=alerts)))
+
+    said = "Nobody is accused; 2 of 18 clients sent updates that one of them copied"
+    assert with_alerts(*pair).startswith(f"{said}. Ask first about: ")
+    changed = only(VerdictKind.BEHAVIOUR_CHANGED).detection.alerts[:1]
+    assert with_alerts(*pair, replace(changed[0], client="client-07")).startswith(f"{said}; 1 more changed. Ask ")
+    assert "which of them was copied, the log cannot tell" in meaning_line(first)
+
+
+def test_what_was_decided_stands_in_the_headline_of_a_client() -> None:
+    report = only(VerdictKind.POISONING_WINDOW)
+    alert = report.detection.alerts[0]
+    step = ReviewStep(StepKind.DECISION, 1, "", "2026-05-01T00:00:00", "ada", "maintenance", AlertState.DISMISSED)
+    review = AlertReview(alert.client, alert.verdict.value, alert.window, alert.finding, "a", (step,))
+    plain = client_headline(report, alert.client)
+    assert client_headline(report, alert.client, Reviews((review,))) == f"{plain}, dismissed"
+    later = replace(alert, window=(15, 17))
+    both = replace(report, detection=replace(report.detection, alerts=(alert, later)))
+    assert client_headline(both, alert.client, Reviews((review,))).endswith(" in epochs 15–17; 1 more alert")
 
 
 def test_who_changed_without_being_accused_is_not_left_out_of_the_count() -> None:

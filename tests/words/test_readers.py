@@ -48,7 +48,7 @@ def test_the_manager_s_line_needs_no_dictionary_and_accuses_nobody(alert: Alert)
     assert not [word for word in ("dishonest", "guilty", "malicious", "attacker") if word in said.lower()]
     kinds = (ValuesUnknown, WeighsTooLittle)
     said_else = any(isinstance(f, kinds) for f in alert.evidence_against)
-    measured = alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL or alert.accuses
+    measured = alert.verdict is VerdictKind.PERSISTENTLY_HARMFUL or alert.verdict.accuses  # of a copy not even that
     assert ("No harm" in said) == (not measured and not said_else)
 
 

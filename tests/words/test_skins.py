@@ -213,6 +213,9 @@ def test_a_decision_changes_every_skin_in_the_same_words(capsys: pytest.CaptureF
     own = {a.client: extract_json(report, a.client, None, record) for a in (first, second, third)}
     told = {client: Reader(extract_page(content, "extract.json")).text for client, content in own.items()}
     assert "dismissed by ada: (the text is not part of this extract)" in told[first.client]
+    assert f"{first.client}: 1 alert in this run, dismissed" in told[first.client]
+    assert f"{second.client}: 1 alert in this run" in told[second.client]
+    assert words.client_headline(report, second.client, reviews).endswith(", confirmed")
     assert "confirmed by grace: the logs agree" in told[second.client]
     assert NOT_DECIDED in told[third.client]
     for text in [*told.values(), *map(json.dumps, own.values())]:

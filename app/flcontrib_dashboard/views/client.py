@@ -138,7 +138,7 @@ if shown is not None:
     following = selection.follow_bar(report)
     client = following.client or next((a.client for a in report.detection.alerts), min(report.history.client_ids))
     own = [a for a in report.detection.alerts if a.client == client]
-    top.title(controls.title_of(client_headline(report, client)))
+    top.title(controls.title_of(client_headline(report, client, state.reviews(shown.entry))))
     figures(report, client)
     wide, side = st.columns([1.75, 1], gap="small")
     with wide, st.container(border=True, height="stretch", gap="xsmall"):

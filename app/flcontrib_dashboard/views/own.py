@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from flcontrib_core.detection import StepKind, alert_key
+from flcontrib_core.detection import Reviews, StepKind, alert_key
 from flcontrib_core.errors import FLContribError
 from flcontrib_core.words import (
     IN_THE_EXTRACT,
@@ -39,17 +39,17 @@ def show(account: Account) -> None:
     if shown is None or account.client not in shown.report.history.client_ids:
         st.title("There is no result about you yet")
         return
-    st.title(controls.title_of(client_headline(shown.report, account.client)))
+    reviews = state.shared_workspace().alerts.reviews(entry.digest).for_client(account.client)
+    st.title(controls.title_of(client_headline(shown.report, account.client, reviews)))
     st.caption(f"{OBSERVED_ONLY} {IN_THE_EXTRACT}")
     with st.container(border=True, gap="xsmall"):
         controls.card_title("Your extract")
         extracts.downloads(shown, account.client)
-    findings(shown, account)
+    findings(shown, account, reviews)
 
 
-def findings(shown: state.Shown, account: Account) -> None:
+def findings(shown: state.Shown, account: Account, reviews: Reviews) -> None:
     """Each alert with what was decided, and a form for the reply."""
-    reviews = state.shared_workspace().alerts.reviews(shown.entry.digest).for_client(account.client)
     told = {alert_key(alert) for alert in shown.report.detection.alerts}
     entries = [review for review in reviews.entries if review.key in told or review.steps]
     if not entries:
