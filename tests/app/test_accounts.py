@@ -88,6 +88,8 @@ def test_a_client_reaches_only_its_extract_whatever_page_it_asks_for(
     shown = opened(filled.folder, view, run, client="client-05", window="1-5", epoch="3")
     assert title(shown) == "client-03 sent empty updates in epochs 5–8"
     sent = everything(shown)
+    assert "What speaks against it" in sent
+    assert "the update is zero" in sent
     assert not [name for name in (*OTHERS, run.name) if name in sent]
     other = opened(filled.folder, view, filled.runs["table"], client="client-05")
     assert not [name for name in (*OTHERS, filled.runs["table"].name) if name in everything(other)]

@@ -10,10 +10,13 @@ from flcontrib_core.words import (
     IN_THE_EXTRACT,
     OBSERVED_ONLY,
     client_headline,
+    counter_evidence,
     decision_sentence,
+    meaning_line,
     numbers,
     step_line,
     verdict_reason,
+    why,
 )
 from flcontrib_core.workspace import RunEntry
 from flcontrib_dashboard import controls, extracts, state
@@ -50,7 +53,7 @@ def show(account: Account) -> None:
 
 def findings(shown: state.Shown, account: Account, reviews: Reviews) -> None:
     """Each alert with what was decided, and a form for the reply."""
-    told = {alert_key(alert) for alert in shown.report.detection.alerts}
+    told = {alert_key(alert): alert.without_others() for alert in shown.report.detection.alerts}
     entries = [review for review in reviews.entries if review.key in told or review.steps]
     if not entries:
         verdict = next(c for c in shown.report.detection.clients if c.client == account.client).without_others()
@@ -59,6 +62,14 @@ def findings(shown: state.Shown, account: Account, reviews: Reviews) -> None:
         with st.container(border=True, gap="xsmall"):
             where = "the whole run" if review.window is None else numbers.span(review.window)
             controls.card_title(f"About {where}", "" if review.key in told else "not in the result shown here")
+            if (alert := told.get(review.key)) is not None:
+                st.markdown(controls.text_of(meaning_line(alert)))
+                for heading, lines in (
+                    ("What was observed", why(alert)),
+                    ("What speaks against it", counter_evidence(alert)),
+                ):
+                    bullets = "\n".join(f"- {controls.text_of(line)}" for line in lines)
+                    st.markdown(f"**{heading}**\n\n{bullets}")
             st.text(numbers.visible(decision_sentence(review)))
             for step in review.steps:
                 if step.kind is not StepKind.DECISION:
