@@ -17,15 +17,18 @@ WORDS = (
 )
 
 
-def record_now(shown: state.Shown) -> Record:
-    """What the workspace's log holds about the run at this moment, and who asks."""
+def record_now(shown: state.Shown, by: str) -> Record:
+    """What the workspace's log holds about the run at this moment.
+
+    Who asks is told by the page: a file is written when it is fetched, and nobody's session is known there.
+    """
     workspace = state.shared_workspace()
     reviews, head = workspace.alerts.reviews(shown.entry.digest), str(workspace.head())
-    return Record(written_by=str(st.session_state.get(deciding.WHO, "")), chain_head=head, reviews=reviews)
+    return Record(written_by=by, chain_head=head, reviews=reviews)
 
 
 @st.cache_data(max_entries=16, show_spinner="Writing the extract …")
-def files(digest: str, client: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
+def files(digest: str, client: str, by: str, head: str, _shown: state.Shown, _record: Record) -> dict[str, bytes]:
     """The extract's page and JSON by ending."""
     entry = _shown.entry
     run = state.shared_workspace().open_run(entry.digest) if entry.available else None  # of what is kept of the run
@@ -40,9 +43,11 @@ def downloads(shown: state.Shown, client: str) -> None:
     if account is None or not account.may_see(shown.entry.digest, client):
         raise accounts.NotAllowed("this account sees its own extract and nothing else")
 
+    by = str(st.session_state.get(deciding.WHO, ""))
+
     def written(kind: str) -> bytes:
-        record = record_now(shown)
-        return files(shown.result.digest, client, str(record.chain_head), shown, record)[kind]
+        record = record_now(shown, by)
+        return files(shown.result.digest, client, by, str(record.chain_head), shown, record)[kind]
 
     try:
         with st.container(horizontal=True):

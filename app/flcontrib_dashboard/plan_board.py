@@ -93,7 +93,8 @@ def figures(answer: Answer) -> None:
         "Predicted time",
         "–" if seconds is None else numbers.seconds(seconds),
         f"on {numbers.several(workers, 'process', 'processes')}",
-        help="From the evaluations and the speed measured on this log.",
+        help="Of the evaluations, at the speed measured on this log. To start a process and to read what was computed "
+        "takes some seconds more.",
     )
     memory = None if priced is None else priced.memory_bytes
     figure("Memory", "–" if memory is None else numbers.size(memory), help="Of all processes together, about.")

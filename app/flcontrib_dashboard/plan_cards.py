@@ -42,7 +42,8 @@ def chosen_epochs(answer: Answer, following: Following) -> None:
     alerts = [] if shown is None else [(a.client, *a.window) for a in shown.report.detection.alerts if a.window]
     facts = schedule_facts(answer.plan, alerts)
     controls.card_title("Chosen epochs over the model's movement")
-    st.caption("Bar: share of all movement in the epoch. Filled: computed. Hatched: skipped.")
+    more = f" {numbers.several(facts.undrawn, 'more alert')} without a line here." if facts.undrawn else ""
+    st.caption(f"Bar: share of all movement in the epoch. Filled: computed. Hatched: skipped.{more}")
     controls.chart(
         lambda: draw_schedule(facts, answer.mode, following=following),
         schedule_alt(facts),

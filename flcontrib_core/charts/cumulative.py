@@ -145,7 +145,7 @@ def draw_cumulative(facts: CumulativeFacts, mode: str, following: Following = NO
         for window in curve.windows:
             rail += 1
             height = high + (top - high) * (rails - rail + 0.5) / rails
-            _draw_window(figure, window, curve.client, style, rail == 1, height, facts.epochs)
+            _draw_window(figure, window, curve.client, style, rail == 1, height, facts.epochs, palette_for(mode).page)
             _mark_rail(figure, window, curve.client, style, height, facts.styles.position[curve.client])
     for curve in facts.focus:
         width = 4.0 if curve.client == following.client else 2.5
@@ -175,6 +175,7 @@ def _draw_window(
     strongest: bool,
     height: float,
     epochs: int,
+    ground: str,
 ) -> None:
     """Strongest: a light fill under the data. Further ones: dotted edges (two fills would mix to a third colour)."""
     first, last = window[0] - 0.5, window[1] + 0.5
@@ -193,6 +194,8 @@ def _draw_window(
         text=f"<b>{client_label(client, MOST_IN_RAIL)}</b> {numbers.window(*window)}",
         font={"size": 12, "color": style.colour},
         showarrow=False,
+        bgcolor=translucent(ground, 0.85),  # the edges of other windows run behind it
+        borderpad=0,
         xanchor="right" if leftwards else "left",
         xshift=-6 if leftwards else 6,
     )

@@ -26,7 +26,7 @@ from flcontrib_core.words import numbers
 
 MOST_BARS = 24
 BAR_WIDTH = 0.72
-MOST_RAILS = 2
+MOST_ALERT_RAILS, MOST_BLIND_RAILS = 4, 2
 """Alert windows, and blind spots, that get a line over the bars."""
 RAIL = 0.17
 """Height of such a line with its name, as a share of the bars' ceiling."""
@@ -49,6 +49,8 @@ class ScheduleFacts:
     """(client, first, last) windows of known alerts: a budget should not leave them out unknowingly"""
     blind: tuple[tuple[str, int, int], ...] = ()
     """(client, first, last) longest runs of a client's epochs of which none is computed"""
+    undrawn: int = 0
+    """Alert windows without a line of their own"""
 
     @property
     def cut_off(self) -> list[tuple[int, int]]:
@@ -69,8 +71,9 @@ def schedule_facts(schedule: Schedule, alerts: Sequence[tuple[str, int, int]] = 
     ordered = np.sort(share)[::-1]
     tall = ordered[0] > 2.2 * ordered[min(len(ordered) - 1, max(1, len(ordered) // 12))] if len(ordered) > 4 else False
     ceiling = float(ordered[max(1, len(ordered) // 12)] * 1.25) if tall else float(ordered[0] * 1.05 or 1.0)
-    blind = tuple((spot.client, spot.first, spot.last) for spot in schedule.blind_spots[:MOST_RAILS])
-    return ScheduleFacts(len(share), share, chosen, ceiling, tuple(alerts)[:MOST_RAILS], blind)
+    blind = tuple((spot.client, spot.first, spot.last) for spot in schedule.blind_spots[:MOST_BLIND_RAILS])
+    drawn = tuple(alerts)[:MOST_ALERT_RAILS]
+    return ScheduleFacts(len(share), share, chosen, ceiling, drawn, blind, len(alerts) - len(drawn))
 
 
 def schedule_alt(facts: ScheduleFacts) -> str:
@@ -84,7 +87,7 @@ def schedule_alt(facts: ScheduleFacts) -> str:
     for what, rails in (("Alert", facts.alerts), ("Blind", facts.blind)):
         for client, first, last in rails:
             text += f" {what}: {numbers.named(client)}, epochs {first} to {last}."
-    return text
+    return text + (f" {numbers.several(facts.undrawn, 'more alert')} without a line here." if facts.undrawn else "")
 
 
 def schedule_rows(facts: ScheduleFacts) -> list[dict[str, object]]:

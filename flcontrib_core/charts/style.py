@@ -17,6 +17,8 @@ from flcontrib_core.words import numbers
 
 FONT = '"Source Sans","Source Sans 3","Source Sans Pro",system-ui,"Segoe UI",Helvetica,Arial,sans-serif'
 """Streamlit brings the first; a report takes what its reader has."""
+ISOLATES = "\u2068\u2069"
+"""Before and after a name that is read from the right."""
 RIGHT_TO_LEFT = ("R", "AL")
 """Unicode's classes of letters that are read from the right."""
 AXIS = {
@@ -58,7 +60,7 @@ def client_label(client: str, most: int | None = None) -> str:
     name = numbers.named(client)
     label = plain(name) if most is None else short(name, most)
     turned = any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in name)
-    return f"\u2068{label}\u2069" if turned else label
+    return f"{ISOLATES[0]}{label}{ISOLATES[1]}" if turned else label
 
 
 def base_figure(mode: str, height: int, **margins: int) -> Picture:

@@ -213,4 +213,5 @@ def _annotation(note: Mapping[str, Any], frame: Frame) -> str:
     line = {"bottom": -2 - 0.25 * size, "top": 2 + 0.95 * size}.get(note.get("yanchor", "middle"), 0.35 * size)
     anchor = {"left": "start", "right": "end"}.get(side, "middle")
     height = y - note.get("yshift", 0) + line
-    return text(x, height, note["text"], font, anchor=anchor, shift=shift, name=note.get("name", ""))
+    name, ground = note.get("name", ""), note.get("bgcolor", "")
+    return text(x, height, note["text"], font, anchor=anchor, shift=shift, name=name, ground=ground)

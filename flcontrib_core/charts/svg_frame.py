@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from flcontrib_core.charts.picture import Picture
+from flcontrib_core.charts.style import ISOLATES
 from flcontrib_core.words.numbers import visible
 
 STRETCHED = 1000.0
@@ -149,6 +150,11 @@ def stroke(line: Mapping[str, Any], default: str = "none") -> str:
     return look + dashes(line.get("dash", "solid"), width)
 
 
+def _seen(text: str) -> str:
+    """``visible``, but for the signs that ``client_label`` sets a name apart with; a name's own are words by then."""
+    return "".join(part if part in ISOLATES else visible(part) for part in re.split(f"([{ISOLATES}])", text) if part)
+
+
 def words(text: str) -> str:
     """One line of Plotly's markup as SVG: bold is known, everything else is text."""
     bold, pieces = False, []
@@ -156,7 +162,7 @@ def words(text: str) -> str:
         if _TAG.fullmatch(piece):
             bold = piece == "<b>"
         elif piece:
-            inside = escape(visible(unescape(piece)))
+            inside = escape(_seen(unescape(piece)))
             pieces.append(f'<tspan font-weight="700">{inside}</tspan>' if bold else inside)
     return "".join(pieces)
 
@@ -170,13 +176,20 @@ def text(
     anchor: str = "start",
     shift: float = 0.0,
     name: str = "",
+    ground: str = "",
 ) -> str:
-    """Words at a share of the room and a height; ``shift`` pixels to the right. ``<br>`` begins a new line."""
+    """Words at a share of the room and a height; ``shift`` pixels to the right. ``<br>`` begins a new line.
+
+    ``ground``: the colour that keeps what runs behind the letters away from them.
+    """
     lines = content.split("<br>")
     look = f'font-size="{font["size"]}" {paint("fill", font["color"])}'
     look += "" if anchor == "start" else f' text-anchor="{anchor}"'
     look += f' dx="{pixels(shift)}"' if shift else ""
     look += f' class="{name}"' if name else ""
+    look += (
+        f' {paint("stroke", ground)} stroke-width="4" stroke-linejoin="round" paint-order="stroke"' if ground else ""
+    )
     first = y - (len(lines) - 1) * 0.65 * font["size"]
     return "".join(
         f'<text x="{share(x)}" y="{pixels(first + 1.3 * n * font["size"])}" {look}>{words(line)}</text>'

@@ -26,6 +26,7 @@ from flcontrib_core.words.numbers import (
     credited,
     digits_for,
     epoch_list,
+    have,
     interval,
     listing,
     named,
@@ -188,7 +189,8 @@ def _value(fact: r.ValueInWindow, client: str) -> str:
 def _objection(fact: Objection, client: str) -> str:
     match fact:
         case o.NotComputedInside():
-            there = f"{fact.computed} of {several(fact.participated, 'participation')} there have a value"
+            times = several(fact.participated, "participation")
+            there = f"{fact.computed} of {times} there {have(fact.computed)} a value"
             return f"Not computed: {epoch_list(fact.epochs, 6)}. {there}."
         case o.FewComputed():
             known = f"in only {several(fact.computed, 'epoch')}" if fact.computed else "in no epoch"

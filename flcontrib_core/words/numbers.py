@@ -98,6 +98,11 @@ def several(number: int, one: str, many: str | None = None) -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
+def have(number: int) -> str:
+    """'has' for one, 'have' for any other number."""
+    return "has" if number == 1 else "have"
+
+
 def share(value: float | None) -> str:
     """34%, or a dash where there is none; a part is never called all or nothing: >99%, <1%."""
     if value is None or value != value:

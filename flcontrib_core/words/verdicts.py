@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flcontrib_core.detection.findings import Alert, VerdictKind
 from flcontrib_core.detection.objections import ValuesUnknown
-from flcontrib_core.words.numbers import listing, named, probability, several, span, window
+from flcontrib_core.words.numbers import have, listing, named, probability, several, span, window
 
 OBSERVED_ONLY = "This describes what was observed in the log. It does not say why."
 VERDICT_NAMES = {
@@ -87,7 +87,7 @@ def values_behind(alert: Alert) -> str:
     if any(isinstance(fact, ValuesUnknown) for fact in alert.evidence_against):
         return f"{several(alert.participated_in_window, 'participation')} there, without values"
     times = several(alert.participated_in_window, "participation")
-    return f"{alert.computed_in_window} of its {times} there have a value"
+    return f"{alert.computed_in_window} of its {times} there {have(alert.computed_in_window)} a value"
 
 
 def strongest_channels(alert: Alert, most: int = 2) -> str:

@@ -155,6 +155,20 @@ def test_schedule_fills_the_chosen_epochs_and_hatches_the_rest(explorer: Schedul
     assert [r["epoch"] for r in schedule_rows(facts) if r["computed"]] == list(plan.chosen)
 
 
+def test_alerts_that_get_no_line_are_counted(explorer: ScheduleExplorer) -> None:
+    alerts = [(f"client-0{n}", 2 * n, 2 * n + 1) for n in range(1, 7)]
+    facts = schedule_facts(plan_of(explorer, 12), alerts)
+    assert "Alert: client-04, epochs 8 to 9. Blind: " in schedule_alt(facts)
+    assert schedule_alt(facts).endswith(" 2 more alerts without a line here.")
+    assert "without a line" not in schedule_alt(schedule_facts(plan_of(explorer, 12), alerts[:4]))
+
+
+def test_the_least_seen_client_is_named_as_everywhere(explorer: ScheduleExplorer) -> None:
+    rows = (("7", 1.0, 0), ("10", 0.999, 1))
+    said = exposure_alt(replace(exposure_facts(plan_of(explorer, 12)), rows=rows, mean=0.9995))
+    assert said == "Share of each client's epochs that is computed: client 7 100% to client 10 >99%, mean >99%."
+
+
 def test_cut_bars_that_stand_together_share_one_label() -> None:
     share = np.full(40, 0.01)
     share[[0, 1, 3, 20]] = [0.3, 0.2, 0.1, 0.15]

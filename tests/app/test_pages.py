@@ -332,7 +332,7 @@ def test_the_page_of_an_epoch_adds_up(filled: Filled) -> None:
     assert set(clients["State"]) == {"computed"}
     assert gains["Sum of the values"] == numbers.signed(float(clients["Loss reduction"].sum()), 4)
     assert gains["Gap"] == "0"
-    assert clients.set_index("Client")["Alert"]["client-03"] == "in its window"
+    assert clients.set_index("Client")["Alert"]["client-03"] == "in window"
     assert "Best group S*" in words(shown)
 
 

@@ -12,6 +12,7 @@ from tests.app.filled_workspace import TINY_NAME
 from tests.browser.conftest import MILLISECONDS, Served, free_port, serving
 from tests.browser.openid_provider import CLIENT_ID, CLIENT_SECRET, Provider, providing
 from tests.browser.test_reading import serious_findings
+from tests.browser.test_taking_away import saved
 
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=MILLISECONDS)
@@ -102,6 +103,10 @@ def test_each_account_sees_what_it_may_after_a_real_sign_in(browser: Browser, gu
     operator.goto(f"{guarded.address}/upload?run={guarded.run[:16]}")
     expect(operator.get_by_text("What happens to a file").last).to_be_visible()
     expect(operator.get_by_test_id("stSidebar").get_by_text(", operator").last).to_be_visible()
+
+    operator.goto(f"{guarded.address}/report?run={guarded.run[:16]}")
+    assert b"client-03" in saved(operator, "totals.csv"), "a file is fetched beside the page that knows who asks"
+    assert b"client-03" in saved(operator, "Report (JSON)")
 
     auditor = signed_in(browser, guarded, GRACE)
     expect(auditor.get_by_role(title, level=1).last).to_contain_text("1 of 6 clients stands out")

@@ -56,9 +56,14 @@ def test_camera_saves_a_chart_as_svg(served: Served, open_page: Opener) -> None:
     assert b"http://outside" not in content
 
 
-def test_extract_for_one_client_names_nobody_else(served: Served, open_page: Opener) -> None:
+def test_the_report_names_who_took_it_and_an_extract_nobody_else(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("report"))
     expect(page.get_by_text("For one client").last).to_be_visible()
+    page.get_by_label("Your name").last.fill("Grace Höpfner")
+    page.get_by_label("Your name").last.press("Enter")
+    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
+    report = json.loads(saved(page, "Report (JSON)"))
+    assert report["written_by"] == "Grace Höpfner"
     choose(page, "Client", "client-03")
     html = saved(page, "Extract (HTML)")
     told = json.loads(saved(page, "Extract (JSON)"))

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from flcontrib_core.charts.of_report import report_charts
 from flcontrib_core.charts.palette import DARK, LIGHT, colour_scales
 from flcontrib_core.charts.picture import Picture
 from flcontrib_core.charts.style import base_figure, hatch_of
@@ -18,7 +19,7 @@ from flcontrib_core.charts.svg_marks import level_colours
 from tests.app.drawn import every_picture, grouped_report, history_with_errors
 from tests.app.filled_workspace import HOSTILE
 from tests.detection.made_histories import made_history
-from tests.reports.made_reports import made_report
+from tests.reports.made_reports import made_report, with_names
 
 DRAWN_WITH = {
     *("svg", "title", "desc", "style", "defs", "path", "pattern", "clipPath"),
@@ -51,7 +52,7 @@ READ: dict[str, tuple[str, ...]] = {
     "axis.title.font": ("size", "color"),
     "shape": ("type", "xref", "yref", "x0", "x1", "y0", "y1", "xanchor", "yanchor", "layer", "fillcolor"),
     "shape.line": ("color", "width", "dash"),
-    "note": ("x", "y", "xref", "yref", "xanchor", "yanchor", "xshift", "yshift", "text"),
+    "note": ("x", "y", "xref", "yref", "xanchor", "yanchor", "xshift", "yshift", "text", "bgcolor"),
     "note.font": ("size", "color"),
 }
 """What the renderer looks at."""
@@ -81,7 +82,7 @@ FIXED = {
 """What it takes for granted: the only values our pictures have."""
 UNSEEN = re.compile(
     r"data\.(hover\w+|customdata|name|(un)?selected\..*)|layout\.(hoverlabel\..*|modebar\..*|dragmode|autotypenumbers|"
-    r"font\.(family|color))|axis\.(fixedrange|matches|minallowed|maxallowed)|(shape|note)\.name|note\.(bgcolor|borderpad)"
+    r"font\.(family|color))|axis\.(fixedrange|matches|minallowed|maxallowed)|(shape|note)\.name|note\.borderpad"
 )
 """What answers to a mouse, or is laid over something equal."""
 
@@ -157,6 +158,16 @@ def test_hostile_names_are_text() -> None:
     assert "\u202e" not in said
     title = ElementTree.fromstring(svg_file(everything()["ranking"], HOSTILE[4], "a\x00b"))
     assert title.findtext(f"{SVG}title") == HOSTILE[4]
+
+
+def test_a_name_read_from_the_right_is_set_apart_and_not_spelled_out() -> None:
+    """A first name brings its own signs, which are shown; those around the second one only do their work."""
+    report = with_names(made_report(), ("a\u2068b", "مستشفى الملك", *(f"c-{n}" for n in range(6))))
+    drawn = "".join(chart.as_file() for chart in report_charts(report).values())
+    assert "\u2068مستشفى" in drawn
+    assert "[U+2068]مستشفى" not in drawn
+    assert "a[U+2068]b" in drawn
+    assert "a\u2068b" not in drawn
 
 
 @pytest.mark.parametrize("width", [None, 960.0])

@@ -184,4 +184,5 @@ def test_where_nobody_is_alerted_the_headline_and_the_badge_tell_the_undecided_a
 def test_what_an_alert_rests_on_is_said_once() -> None:
     alert = full_report().detection.alerts[0]
     assert values_behind(alert) == "3 of its 5 participations there have a value"
+    assert values_behind(replace(alert, computed_in_window=1)) == "1 of its 5 participations there has a value"
     assert strongest_channels(alert) == "size"

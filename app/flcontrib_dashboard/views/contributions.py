@@ -35,10 +35,10 @@ def title_of(report: AuditReport, utility: str) -> str:
     history = report.history
     facts = ranking_facts(report, utility, fill_of(history))
     skipped, empty = int((~history.computed).sum()), int(history.of(utility).missing.sum())
-    words = f"{skipped} of {numbers.several(history.epoch_count, 'epoch')}" if skipped else ""
+    words = f"{skipped} of {numbers.several(history.epoch_count, 'epoch')} {numbers.have(skipped)}" if skipped else ""
     if empty and not skipped:  # a table with empty cells
         taken = int(history.participated[1:].sum())
-        words = f"{numbers.count(empty)} of {numbers.several(taken, 'participation')}"
+        words = f"{numbers.count(empty)} of {numbers.several(taken, 'participation')} {numbers.have(empty)}"
     return contribution_title([row.client for row in facts.rows], facts.clearly_below, words)
 
 

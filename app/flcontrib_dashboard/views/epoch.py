@@ -75,7 +75,7 @@ def clients(shown: state.Shown, epoch: int) -> None:
         else:
             exact.append(utility)
     if marked:
-        columns["Alert"] = ["in its window" if history.client_ids[i] in marked else "" for i in order]
+        columns["Alert"] = ["in window" if history.client_ids[i] in marked else "" for i in order]
     names = [str(name) for name in columns["Client"]]
 
     def take() -> None:

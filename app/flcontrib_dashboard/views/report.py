@@ -34,15 +34,16 @@ def report_files(digest: str, written_by: str, head: str, _shown: state.Shown, _
         return {"html": Path(html).read_bytes(), "json": Path(twin).read_bytes()}
 
 
-def written(shown: state.Shown, kind: str) -> bytes:
-    record = extracts.record_now(shown)
+def written(shown: state.Shown, kind: str, by: str) -> bytes:
+    record = extracts.record_now(shown, by)
     return report_files(shown.result.digest, record.written_by, str(record.chain_head), shown, record)[kind]
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def table_files(digest: str, head: str, _shown: state.Shown) -> dict[str, bytes]:
     report = _shown.report
-    alerts = alerts_table(report, state.reviews(_shown.entry)) if report.detection.alerts else None
+    reviews = state.shared_workspace().alerts.reviews(_shown.entry.digest)  # a fetched file knows no account
+    alerts = alerts_table(report, reviews) if report.detection.alerts else None
     with tempfile.TemporaryDirectory() as folder:
         paths = write_history_tables(report.history, Path(folder), warnings=report.warnings, alerts=alerts)
         return {p.name: p.read_bytes() for p in paths}
@@ -66,12 +67,12 @@ def whole_report(shown: state.Shown) -> None:
         "One self-contained file: opens offline, in light and dark, and prints. Its JSON twin lets whoever holds the "
         "log compute the result again:"
     )
-    st.session_state[deciding.WHO] = deciding.your_name()
+    by = st.session_state[deciding.WHO] = deciding.your_name()
     # Written when asked for: of a large run that takes long, and most readers want one file.
     with st.container(horizontal=True):
         st.download_button(
             "Report (HTML)",
-            lambda: written(shown, "html"),
+            lambda: written(shown, "html", by),
             controls.named("report", "html", shown),
             "text/html",
             type="primary",
@@ -79,7 +80,7 @@ def whole_report(shown: state.Shown) -> None:
         )
         st.download_button(
             "Report (JSON)",
-            lambda: written(shown, "json"),
+            lambda: written(shown, "json", by),
             controls.named("report", "json", shown),
             "application/json",
             on_click="ignore",

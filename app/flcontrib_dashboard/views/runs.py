@@ -16,6 +16,8 @@ from flcontrib_dashboard import accounts, client_table, controls, deciding, run_
 from flcontrib_dashboard.addresses import go_to
 
 ROWS_AT_ONCE = 200
+WIDTHS = {"Run": st.column_config.Column(width=260), "Alerts": st.column_config.Column(width=110)}
+"""A long name would push the other columns out of sight."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def table(runs: list[Listed]) -> list[Listed]:
         height="content" if len(shown) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST,
         on_select="rerun",
         selection_mode="multi-row",
+        column_config=WIDTHS,
     )
     if len(runs) > len(shown):
         st.caption(f"The newest {len(shown)} of {numbers.count(len(runs))} are listed; search to see others.")
@@ -210,6 +213,7 @@ def inbox(runs: Sequence[Listed]) -> None:
         height="content" if len(shown) <= client_table.ROWS_IN_SIGHT else client_table.TALLEST,
         on_select=take,
         selection_mode="single-row",
+        column_config=WIDTHS,
     )
     more = f" The first {len(shown)} of {numbers.count(len(found))}." if len(found) > len(shown) else ""
     st.caption(
