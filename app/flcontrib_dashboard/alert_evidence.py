@@ -122,13 +122,14 @@ def objections(alert: Alert) -> None:
 def declared(shown: state.Shown, alert: Alert) -> None:
     """What the operator declared about these epochs, and a form to declare more. It hides nothing."""
     controls.card_title("Declared facts")
-    for note in state.reviews(shown.entry).notes_on(alert.client, alert.window):
+    notes = state.reviews(shown.entry).notes_on(alert.client, alert.window)
+    for note in notes:
         st.text(numbers.visible(note_line(note)))
     st.caption(f"{DECLARED}.")
     first, last = alert.window or (1, shown.report.history.epoch_count)
     if accounts.reads_only():
         return
-    with st.form(f"declare-{alert.client}-{first}", border=False):
+    with st.form(f"declare-{alert.client}-{first}-{len(notes)}", border=False):
         text = st.text_input("What happened at the client", max_chars=400, placeholder="new GPU, privacy filter on …")
         by = st.text_input("Declared by", max_chars=100, placeholder="your name")
         if accounts.operator_button(f"Declare for epochs {numbers.window(first, last)}", submits=True):

@@ -51,8 +51,8 @@ def card(shown: state.Shown, alert: Alert) -> None:
 
 
 def form(review: AlertReview) -> None:
-    """One form for what can be said: another state with its reason, a comment, an owner."""
-    with st.form(f"decision-{review.alert[:12]}", border=False):
+    """One form for what can be said: another state with its reason, a comment, an owner; empty once it is recorded."""
+    with st.form(f"decision-{review.alert[:12]}-{len(review.steps)}", border=False):
         reads = not accounts.operates()
         wanted = st.pills(
             "State", list(AlertState), default=review.state, format_func=state_name, wrap=True, disabled=reads

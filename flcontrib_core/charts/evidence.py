@@ -144,7 +144,7 @@ def draw_evidence(facts: EvidenceFacts, mode: str, following: Following = NOTHIN
     if facts.inside is not None:
         return _draw_without_values(facts, facts.inside, mode, following)
     style = facts.styles.of(facts.client, mode)
-    figure = base_figure(mode, 640, l=62, r=86, t=26, b=46)
+    figure = base_figure(mode, 640, l=62, r=96, t=26, b=46)
     low, high = value_range([facts.curve.credit, facts.quantiles])
     figure.update_layout(
         xaxis=epoch_axis(mode, facts.epochs, 0.3, facts.epochs + 0.7) | {"anchor": "y3"},

@@ -232,6 +232,9 @@ def test_a_dismissal_needs_a_reason_and_stays(filled: Filled) -> None:
     shown.text_area[0].set_value("a known change of data")
     next(b for b in shown.button if b.label == "Record the decision").click().run()
     assert "dismissed by Ada: a known change of data" in words(shown)
+    assert shown.text_area[0].value == "", "another press does not record it once more"
+    story = words(opened(filled.folder, "client", filled.runs["hostile"], client=HOSTILE[1]))
+    assert "On epochs 8–12, " in story
     again = opened(filled.folder, "alerts", filled.runs["hostile"], client=HOSTILE[1], window="8-12")
     assert "dismissed by Ada: a known change of data" in words(again)
 

@@ -106,9 +106,10 @@ def record(shown: state.Shown, client: str) -> None:
     """Everything recorded about the client's alerts, newest first, those of other results included."""
     controls.card_title("Decisions and notes")
     entries = [r for r in state.reviews(shown.entry).entries if r.client == client]
-    steps = sorted((s for r in entries for s in r.steps), key=lambda s: -s.sequence)
-    for step in steps:
-        st.text(numbers.visible(step_line(step)))
+    steps = sorted(((s, r.window) for r in entries for s in r.steps), key=lambda found: -found[0].sequence)
+    for step, window in steps:
+        where = "the whole run" if window is None else numbers.span(window)
+        st.text(numbers.visible(f"On {where}, {step_line(step)}"))
     for note in state.reviews(shown.entry).notes_on(client):
         st.text(numbers.visible(note_line(note)))
     if not steps:
