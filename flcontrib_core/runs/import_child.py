@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import signal
 import sys
 import zipfile
@@ -56,7 +57,7 @@ def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str
             arrays, count = _read(Path(name), torch)
         except Exception as fault:  # broad: any byte may be wrong in somebody's file; the parent says what and where
             logging.getLogger(__name__).exception("%s cannot be read", name)
-            told[name] = {"fault": f"{type(fault).__name__}: {fault}".splitlines()[0][:300]}
+            told[name] = {"fault": _in_words(fault)}
             faults += 1
             if faults == ENOUGH_FAULTS:
                 break
@@ -69,6 +70,13 @@ def convert(argument: Mapping[str, Any], say: Callable[[Any], None]) -> dict[str
         told[name] = {"file": written.name, "shapes": shapes, "count": count}
         say(number)
     return told
+
+
+def _in_words(fault: Exception) -> str:
+    """What is wrong with a file; of torch's long advice on pickles the name of what it would not load."""
+    unloaded = re.search(r"Unsupported (?:global|class|operand): ?(?:GLOBAL )?([\w.]+)", str(fault))
+    said = f"it holds a pickled {unloaded[1]}, which is code" if unloaded else str(fault)
+    return f"{type(fault).__name__}: {said}".splitlines()[0][:300]
 
 
 def _shut(allowed: set[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 COUNT_NAMES = ("num_examples", "num-examples", "num_samples", "n_samples", "sample_num", "data_size", "examples",
                "samples", "count", "counts", "rows", "size", "anzahl", "n")  # fmt: skip
 CLIENT_NAMES = ("client", "client_id", "site", "node", "participant", "hospital", "institution", "name", "id", "klinik")
+_ROLE = re.compile(r"^(?:client|site|node|participant|party|hospital|institution|klinik)[_\-. ]*(?=.)")
 ROUND_NAMES = ("epoch", "round", "runde", "iteration", "iter", "step", "rnd", "server_round", "t")
 
 
@@ -30,13 +33,25 @@ class Counts:
     def read(self, path: Path, number: int | None, clients: frozenset[str]) -> None:
         """Takes what a table says of these clients; ``number``: the round that its path tells."""
         text = path.read_text(encoding="utf-8-sig", errors="replace")
-        for (told, client), count in _counts_in(text, path.suffix.lower() == ".json").items():
-            if client not in clients:
+        bare = _unique(clients)
+        for (told, name), count in _counts_in(text, path.suffix.lower() == ".json").items():
+            client = name if name in clients else bare.get(name.lower(), bare.get(_bare(name)))
+            if client is None:
                 continue
             if (when := number if told is None else told) is None:
                 self.of_all[client] = count
             else:
                 self.of_one[when, client] = count
+
+
+def _unique(clients: frozenset[str]) -> dict[str, str]:
+    """Names without the word for what they are → clients, as far as they stay apart: "7" for "site_7"."""
+    found = Counter(_bare(client) for client in clients)
+    return {_bare(client): client for client in clients if found[_bare(client)] == 1}
+
+
+def _bare(name: str) -> str:
+    return _ROLE.sub("", name.lower())
 
 
 _Found = dict[tuple[int | None, str], int]

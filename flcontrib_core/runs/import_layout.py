@@ -11,6 +11,21 @@ from flcontrib_core.runs.import_counts import Counts
 from flcontrib_core.runs.problems import refusal, shown
 
 TENSORS = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".safetensors")
+OTHERS = (
+    ".h5",
+    ".hdf5",
+    ".keras",
+    ".pb",
+    ".pbuf",
+    ".onnx",
+    ".pkl",
+    ".pickle",
+    ".joblib",
+    ".npy",
+    ".msgpack",
+    ".tflite",
+)
+"""Files of models that are not read; a refusal says how many there are."""
 MOST_FILES = 20_000
 MOST_TABLE_BYTES = 8 << 20
 _ROUND = re.compile(
@@ -21,6 +36,8 @@ _HIDDEN = (".", "__MACOSX")
 """What file systems and archivers put beside people's files."""
 _NUMBER = re.compile(r"^0*(\d{1,6})$")
 _SERVER = {"global", "server", "aggregate", "aggregated", "fl"}
+_WHEN = {"before", "after", "sent", "out", "new", "old", "averaged", "mean"}
+"""What is said of a server's model beside its name; whether it was sent out is seen from the numbers."""
 _FIRST = {"initial", "init", "start", "f0"}
 _GENERIC = {
     *("client", "clients", "model", "models", "update", "updates", "delta", "deltas", "weights", "local", "checkpoint"),
@@ -41,6 +58,8 @@ class Layout:
     counts: Counts = field(default_factory=Counts)
     unclear: list[Path] = field(default_factory=list)
     """Tensor files whose round or client the path does not tell."""
+    others: dict[str, int] = field(default_factory=dict)
+    """Suffix → how many files there are of other formats."""
 
     @property
     def rounds(self) -> list[int]:
@@ -72,6 +91,8 @@ def read_layout(folder: Path) -> Layout:
         _place(layout, path, number, [word for word in said if word not in common] or said)
     clients = frozenset(layout.names)
     for path in files:
+        if (suffix := path.suffix.lower()) in OTHERS:
+            layout.others[suffix] = layout.others.get(suffix, 0) + 1
         if path.suffix.lower() in (".json", ".csv") and path.stat().st_size <= MOST_TABLE_BYTES:
             layout.counts.read(path, _words(path.relative_to(folder))[0], clients)
     return layout
@@ -101,7 +122,7 @@ def _place(layout: Layout, path: Path, number: int | None, said: Sequence[str]) 
     elif number is None:
         layout.unclear.append(path)
     else:
-        if not said or (tokens - _GENERIC) <= _SERVER:
+        if not said or (tokens & _SERVER and (tokens - _GENERIC) <= _SERVER | _WHEN):
             taken = layout.servers.setdefault(number, path)
         else:
             taken = layout.clients.setdefault((number, _client_name(said)), path)

@@ -99,6 +99,7 @@ def _in_words(layout: Layout) -> str:
     return (
         f"{len(layout.clients)} files of clients, {len(layout.servers)} of the server, {len(layout.unclear)} tensor "
         f"files whose path tells no round or client{_first(layout)}"
+        + "".join(f", {count} {suffix} files, which are not read" for suffix, count in sorted(layout.others.items()))
     )
 
 
@@ -190,8 +191,25 @@ class _Federation:
                     return "after"
                 if number + 1 in servers and _near(self._files.flat(servers[number + 1]), self._mean(number)):
                     return "before"
+            if (nearer := self._nearer()) is not None:
+                return nearer
         sent_out = rounds[0] in servers and rounds[0] - 1 not in servers and self._layout.initial is None
         return "before" if sent_out else "after"
+
+    def _nearer(self) -> Literal["after", "before"] | None:
+        """Which of two server files the mean is nearer to, where none is the mean itself (counts that nobody told)."""
+        servers, after, before = self._layout.servers, 0.0, 0.0
+        for number in self._rounds:
+            if number in servers and number + 1 in servers:
+                ended, sent, mean = (
+                    self._files.flat(servers[number]),
+                    self._files.flat(servers[number + 1]),
+                    self._mean(number),
+                )
+                if min(distances := (_length(ended - mean), _length(sent - mean))) > _length(ended - sent):
+                    return None  # the mean is no model
+                after, before = after + distances[0], before + distances[1]
+        return None if after == before else "after" if after < before else "before"
 
     def _mean(self, number: int) -> FloatArray:
         present = self._present(number)
@@ -289,4 +307,8 @@ class _Federation:
 
 
 def _near(left: FloatArray, right: FloatArray, relative: float = FITS) -> bool:
-    return float(np.linalg.norm(left - right)) <= relative * max(float(np.linalg.norm(right)), 1e-12)
+    return _length(left - right) <= relative * max(_length(right), 1e-12)
+
+
+def _length(vector: FloatArray) -> float:
+    return float(np.linalg.norm(vector))

@@ -186,6 +186,34 @@ def test_counts_of_single_rounds_weigh_in_these_rounds(as_table: bool, tmp_path:
     assert not run.epochs[0].has_global, "its mean is the model that the next round was sent"
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_without_counts_the_servers_files_are_still_told_apart(
+    when: str, federation: Federation, tmp_path: Path
+) -> None:
+    """The mean without weights is no server's model, but nearer to the one than to the other."""
+    source = tmp_path / "in"
+    for number in range(ROUNDS):
+        (source / f"r{number + 1}").mkdir(parents=True)
+        for site in SITES:
+            save_file(federation.models[number][site], source / f"r{number + 1}" / f"site_{site}.safetensors")
+        server = federation.servers[number + (when == "after")]
+        save_file(server, source / f"r{number + 1}" / f"server_{when}.safetensors")
+    assert imported(source, tmp_path / "equal").server_files == when
+    (source / "counts.csv").write_text("Client;Samples\n" + "".join(f"{s};{n}\n" for s, n in SITES.items()))
+    understood = imported(source, tmp_path / "run")
+    assert (understood.server_files, understood.counts["site_site-a"]) == (when, 120), "a name without its role"
+
+
+def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "in" / "round_1").mkdir(parents=True)
+    (tmp_path / "in" / "round_1" / "a.h5").write_bytes(b"\x89HDF")
+    assert "1 .h5 files, which are not read" in refused(tmp_path / "in", tmp_path / "run")
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "in" / "round_1" / "a.pt")
+    assert "it holds a pickled torch.nn.modules.linear.Linear, which is code" in refused(
+        tmp_path / "in", tmp_path / "run"
+    )
+
+
 def test_a_count_of_nothing_is_no_count(federation: Federation, tmp_path: Path) -> None:
     source = tmp_path / "in"
     (source / "round_1").mkdir(parents=True)
