@@ -325,10 +325,11 @@ def _decoded(parameters: Any) -> list[np.ndarray]:
 
 
 def _in_short(reason: Any) -> str:
-    """The last line of what is often a whole coloured traceback: the line that names the error."""
+    """What names the error in what is often a whole coloured traceback: after "Message:", else the last line."""
     lines = [line.strip().removesuffix("'>") for line in re.sub(r"\x1b\[[0-9;]*m", "", str(reason)).splitlines()]
     told = [line for line in lines if line]
-    return told[-1][:LONGEST_REASON] if told else NO_REPLY
+    first = max((place for place, line in enumerate(told) if "Message: " in line), default=len(told) - 1)
+    return " ".join(told[first:])[:LONGEST_REASON] if told else NO_REPLY
 
 
 def _framework() -> str:

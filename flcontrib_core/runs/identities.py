@@ -7,6 +7,7 @@ is recorded under a name of its own, and the claim is kept as a finding with bot
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from flcontrib_core.runs.manifest import id_fault, normal
 
 NameOfNode = Mapping[Any, str] | Callable[[str], str | None]
 
+logger = logging.getLogger("flcontrib")
 _NOBODY = ""
 
 
@@ -30,6 +32,8 @@ class Identities:
         self._before: dict[str, str] = {}
         self._refused: dict[str, tuple[str, str]] = {}
         """node → the name it did not get, and why"""
+        self._unused = isinstance(names, Mapping)
+        """Whether the server's own map has not named anybody yet, which is said once."""
         if isinstance(names, Mapping):
             table = {str(node): str(name) for node, name in names.items()}
             self._names: Callable[[str], str | None] = table.get
@@ -54,6 +58,7 @@ class Identities:
         id (nothing, thousands of characters) counts as none.
         """
         replies = [(node, None if says is None or id_fault(says) is not None else says) for node, says in replies]
+        self._remark_unused([node for node, _ in replies])
         claims: list[IdentityClaim] = []
         first = {node: place for place, (node, _) in reversed(list(enumerate(replies)))}
         fresh = [(n, s) for place, (n, s) in enumerate(replies) if first[n] == place and self.client_of(n) is None]
@@ -76,6 +81,15 @@ class Identities:
                     claims.append(IdentityClaim(why if name == says else RENAMED, known, node, says, owner))
             clients.append(known)
         return clients, claims
+
+    def _remark_unused(self, nodes: Sequence[str]) -> None:
+        if self._unused and nodes:
+            self._unused = False
+            if not any(self._names(node) for node in nodes):
+                told = ", ".join(nodes[:3])
+                logger.warning(
+                    "names= knows none of the nodes that replied (%s …); correct the map or leave it out", told
+                )
 
     def _bind(self, node: str, says: str | None, wanted: Counter[str], claims: list[IdentityClaim]) -> str:
         """The name of a node that is seen for the first time."""

@@ -24,6 +24,7 @@ from flcontrib_core.runs.model_nodes import parse_spec, reads_tokens
 from flcontrib_core.runs.problems import EnoughProblems, Findings, refusal, shown
 from flcontrib_core.runs.run_log import Client, ParameterSpec, Validation
 from flcontrib_core.runs.tasks import CLASSIFICATION, targets_of
+from flcontrib_core.runs.validation_rows import first_row, sent_through
 from flcontrib_core.vocabulary import Float32Array, IntArray
 
 Numbers = Any
@@ -199,26 +200,11 @@ def as_model(module: Any, validation: Any | None) -> dict[str, Any]:
     """model.json of a torch module; needs one row to send through it."""
     if validation is None:
         raise refusal("E_MISSING:argument", "validation", "none", "rows to trace the module with")
-    import torch
-
     from flcontrib_core.runs.trace import trace_module
 
-    x = validation.x if isinstance(validation, Validation) else validation[0]
-    row = torch.as_tensor(as_array(x)[:1])
-    _sent_through(module, row)
+    row = first_row(validation.x if isinstance(validation, Validation) else validation[0], module)
+    sent_through(module, row)
     return trace_module(copy.deepcopy(module).cpu(), row)
-
-
-def _sent_through(module: Any, row: Any) -> Any:
-    """The module's answer to one row; refused in words where it takes none of this kind."""
-    import torch
-
-    try:
-        with torch.no_grad():
-            return copy.deepcopy(module).cpu().eval()(row)
-    except Exception as fault:  # broad: any module may stand here, and it says in its own way what it cannot take
-        where, found = "validation, 'x'", f"{row.dtype} {list(row.shape)}: {type(fault).__name__}: {fault}"[:300]
-        raise refusal("E_MODEL_SHAPE:rows", where, found) from fault
 
 
 def as_classes(classes: int | None, model: Any, validation: Any | None, task: str | None = None) -> int | None:
@@ -227,9 +213,7 @@ def as_classes(classes: int | None, model: Any, validation: Any | None, task: st
         return as_plain(classes)  # type: ignore[no-any-return]
     x, y = (validation.x, validation.y) if isinstance(validation, Validation) else validation[:2]
     if hasattr(model, "state_dict"):
-        import torch
-
-        outputs = _sent_through(model, torch.as_tensor(as_array(x)[:1]))
+        outputs = sent_through(model, first_row(x, model))
         return int(outputs.shape[1 if task == "segmentation" else -1])
     return max(int(as_array(y).max(initial=0)) + 1, 2)
 

@@ -34,6 +34,7 @@ from flcontrib_core.runs.problems import refusal
 from flcontrib_core.runs.recorder import RunRecorder
 from flcontrib_core.runs.replies import LONGEST_REASON, Arrays, Reply, is_finite
 from flcontrib_core.runs.run_log import Client
+from flcontrib_core.runs.validation_rows import gathered
 from flcontrib_core.runs.verdicts import OnVerdict, Verdicts
 from flcontrib_core.runs.write_behind import WriteBehind
 
@@ -71,7 +72,8 @@ class LiveRecording:
         self._raise = on_error == "raise"
         self._tensors: Mapping[str, Any] = {}
         """What the module holds; whatever nobody sends is its frozen base."""
-        model, validation = options.get("model"), options.get("validation")
+        model, validation = options.get("model"), gathered(options.get("validation"))
+        options["validation"] = validation
         options["classes"] = as_classes(options.get("classes"), model, validation, options.get("task"))
         if model is not None and hasattr(model, "state_dict"):
             # Now, and not in the writing thread: while torch traces one module, calls of any module are taken for its

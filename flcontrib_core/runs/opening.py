@@ -14,6 +14,7 @@ from flcontrib_core.runs.inputs import Numbers, as_classes, as_model, flatten, o
 from flcontrib_core.runs.roster import Roster
 from flcontrib_core.runs.run_log import Truth
 from flcontrib_core.runs.tasks import CLASSIFICATION
+from flcontrib_core.runs.validation_rows import gathered
 from flcontrib_core.vocabulary import Float32Array
 
 
@@ -47,6 +48,7 @@ def opening_of(
 ) -> Opening:
     """The opening of a run, as ``RunRecorder`` takes it; raises RunLogError for what no reader would take."""
     encoding.checked_dtype(dtype)
+    validation = gathered(validation)
     classes = as_classes(classes, model, validation, task)
     module = model if hasattr(model, "state_dict") else None
     if module is not None:

@@ -44,6 +44,8 @@ PROBLEMS: dict[str, ProblemKind] = {
         "E_MISSING:folder": ("", "the files at the top", "Bundle the content of that folder, not the folder."),
         "E_MISSING:path": ("", "a run log", "Check the path."),
         "E_MISSING:argument": ("", "an argument", "Pass it to the recorder."),
+        "E_MISSING:rows": ("", "(x, y), a loader of (x, y) batches or a dataset of such rows",
+                           "Give the rows and their targets as two arrays."),
         "E_READ": ("a file cannot be read", "a readable file", "Check that the file exists and may be read."),
         "E_FILE_TYPE": ("a link, pipe or device", "plain files", "Put the file itself there."),
         "E_FILE_DUP": ("names that differ only in case", "names that differ in more than case", "Remove one."),

@@ -324,6 +324,24 @@ def test_the_servers_own_map_overrules_what_replies_say(tmp_path: Path) -> None:
     assert kinds == {"west": ("renamed", "north"), "west (node 22)": ("taken", "west")}
 
 
+def test_a_map_that_knows_no_node_is_remarked_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run", names={1: "north"})
+    play(strategy, [named_replies(1, [11, 22]), named_replies(2, [11, 22])], [[11, 22], [11, 22]])
+    assert set(finished(strategy).client_ids) == {"north (node 11)", "south"}, "the map keeps its names for its nodes"
+    said = [r.getMessage() for r in caplog.records if "names= knows none of the nodes" in r.getMessage()]
+    assert len(said) == 1
+
+
+def test_an_error_of_several_lines_keeps_what_names_it(tmp_path: Path) -> None:
+    strategy = record(MessageStrategy(), tmp_path / "run")
+    trace = (
+        "Traceback (most recent call last):\n  in train\nException ClientAppException. Message: no memory\nin ward 3"
+    )
+    play(strategy, [[*named_replies(1, [11]), error_reply(22, trace)]], [[11, 22]])
+    (failed,) = finished(strategy).epochs[0].failed
+    assert failed.reason == "Exception ClientAppException. Message: no memory in ward 3"
+
+
 def test_a_node_that_changes_its_name_or_answers_twice_stays_who_it_is(tmp_path: Path) -> None:
     strategy = record(MessageStrategy(), tmp_path / "run")
     again = [*named_replies(2, [11]), reply(11, moved("west", 2), 20, "north"), reply(22, moved("south", 2), 5, "east")]

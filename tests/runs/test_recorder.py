@@ -222,6 +222,11 @@ def test_wrong_epochs_are_refused_and_leave_no_trace(tmp_path: Path, call: Any, 
         ({"validation": (np.ones((2, 3)), np.array([0, 2])), "classes": 2}, "E_LABEL"),
         ({"validation": (np.ones((2, 3)), np.array([0.0, 1.0])), "classes": 2}, "E_LABEL"),
         ({"validation": (np.ones((2, 3)), np.array([0, 1]), np.array([1])), "classes": 2}, "E_LABEL"),
+        ({"validation": np.ones((2, 3))}, "E_MISSING"),
+        ({"validation": torch.ones(2, 3)}, "E_MISSING"),
+        ({"validation": {"x": np.ones((2, 3))}}, "E_MISSING"),
+        ({"validation": [{"img": np.ones(3), "label": 1}].__iter__()}, "E_MISSING"),
+        ({"validation": 7}, "E_MISSING"),
     ],
 )
 def test_wrong_federations_are_refused_before_a_folder_exists(
@@ -231,6 +236,20 @@ def test_wrong_federations_are_refused_before_a_folder_exists(
         recorder(tmp_path / "r", **changes)
     assert refusal_code(error) == code
     assert not (tmp_path / "r").exists()
+
+
+def test_validation_rows_come_from_a_loader_or_a_dataset_too(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x, y, net = torch.randn(10, 3), torch.arange(10) % 4, torch.nn.Linear(3, 4)
+    rows = torch.utils.data.TensorDataset(x, y)
+    kinds = {"pair": (x, y), "doubles": (x.double().numpy(), y.int()), "rows": rows,
+             "batches": torch.utils.data.DataLoader(rows, batch_size=4)}  # fmt: skip
+    digests = set()
+    for name, validation in kinds.items():
+        with RunRecorder(tmp_path / name, clients=CLIENTS, model=net, validation=validation) as rec:
+            digests.add(rec.manifest["files"]["validation.safetensors"])
+            assert rec.manifest["classes"] == 4
+    assert len(digests) == 1, "the same rows, whatever gave them"
 
 
 def test_clients_by_name_and_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
