@@ -13,7 +13,7 @@ from flcontrib_core import __version__  # noqa: E402
 project = "FLContrib"
 author = "the FLContrib authors"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "generated", "executed"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "generated", "executed"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 smartquotes = False  # what is quoted from the code stands as it is there

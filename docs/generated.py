@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import house
+from command_reference import command_reference
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -46,6 +47,14 @@ class Glossary(FromCode):
 
     def lines(self) -> list[str]:
         return [line for term, text in wording.GLOSSARY.items() for line in (f"**{term}**", f": {text}", "")]
+
+
+class Commands(FromCode):
+    """Every command with its options."""
+
+    def lines(self) -> list[str]:
+        self.env.note_reread()
+        return command_reference()
 
 
 class House(SphinxDirective):
@@ -186,6 +195,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     for name, directive in {
         "by-regime": ByRegime,
         "codes": Codes,
+        "commands": Commands,
         "departures": Departures,
         "terms": Glossary,
         "house": House,
