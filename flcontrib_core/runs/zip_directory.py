@@ -11,6 +11,7 @@ import os
 import stat
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 
 from flcontrib_core.errors import Problem, RunLogError
 from flcontrib_core.runs.containers import folded, name_fault
@@ -252,11 +253,12 @@ def _duplicate_faults(entries: list[ZipEntry]) -> list[Problem]:
         if key in first:
             problems.append(problem("E_ZIP_DUP", shown(entry.name), f"the same name as {shown(first[key])}"))
         first.setdefault(key, entry.name)
-    for key in [key for key in first if "/" in key]:
-        while key := key.rpartition("/")[0]:
-            # A name with a slash at its end is the folder itself, as zip tools list it.
-            if key in first and not first[key].endswith("/"):
-                problems.append(problem("E_ZIP_DUP", shown(first.pop(key)), "a file with the name of a folder"))
+    # Where the slash comes before every other sign, what lies in a folder follows it: no name is looked at twice.
+    ordered = sorted(first, key=lambda key: key.replace("/", "\0"))
+    for key, following in pairwise(ordered):
+        # A name with a slash at its end is the folder itself, as zip tools list it.
+        if following.startswith(f"{key}/") and not first[key].endswith("/"):
+            problems.append(problem("E_ZIP_DUP", shown(first[key]), "a file with the name of a folder"))
     return problems
 
 

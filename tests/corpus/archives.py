@@ -206,6 +206,11 @@ def _lies_and_methods() -> None:
 
     add(13, "20,001 entries", _crafted(crowd), "E_ZIP_ENTRIES")
 
+    def deep(entries: list[Entry]) -> None:
+        entries.extend(Entry(f"{i}/{'a/' * 32_000}x".encode(), b"") for i in range(30))
+
+    add(4, "thirty names thirty-two thousand folders deep", _crafted(deep), "E_ZIP_NAME")
+
     def nested(files: Files) -> None:
         files["epochs/00001.safetensors"] = zipped({"inner": b"x" * 500})
 
