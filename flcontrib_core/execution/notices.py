@@ -44,7 +44,7 @@ def tell_command(words: list[str], notice: Mapping[str, Any]) -> str | None:
     try:
         ended = subprocess.run(
             words,
-            input=json.dumps(notice),
+            input=json.dumps(notice) + "\n",
             text=True,
             capture_output=True,
             timeout=PATIENCE_SECONDS,

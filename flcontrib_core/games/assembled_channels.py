@@ -180,6 +180,14 @@ def _across_epochs(
 
     ``known``: rows that ``before`` has.
     """
+
+    def starts(client: int, epoch: int) -> set[int]:
+        """The models its updates began from; the same one, trained again without chance, gives the same update."""
+        rows = run.epochs[epoch - 1].rows
+        if rows is None:
+            return {epoch - 1}
+        return {start for who, start in zip(rows.clients, rows.starts, strict=True) if who == client}
+
     own, closest = np.full(norm.shape, np.nan), np.full(norm.shape, np.nan)
     repeats = np.zeros(norm.shape, dtype=np.int64)
     moved: BoolArray = norm > 0  # NaN (absent, not observed) is not
@@ -204,7 +212,8 @@ def _across_epochs(
                 repeats[:known, client] = before.channels.repeat_of[:, client]
             sizes = norm[epochs, client]
             for earlier, later in repeated_updates(client, epochs, sizes, mine.sketches, fingerprints, distance, first):
-                repeats[later, client] = earlier
+                if not starts(client, later) & starts(client, earlier):
+                    repeats[later, client] = earlier
     return own, closest, repeats
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from flcontrib_core.errors import MissingPart, SettingsError
 from flcontrib_core.games.evaluator import Evaluator
 from flcontrib_core.games.mixtures import Mixture, as_tensor
+from flcontrib_core.games.task_reader import FirstAnswers, one_number
 from flcontrib_core.runs.run_log import ParameterSpec
 from flcontrib_core.vocabulary import Float32Array, FloatArray, LogitTensor, UtilityMatrix
 
@@ -51,6 +52,7 @@ class FunctionEvaluator(Evaluator):
         self._evaluate = evaluate
         self._directions = {name: _DIRECTIONS[way] for name, way in metrics.items()}
         self._rows = validation_rows
+        self._first = FirstAnswers(tuple(metrics))
         self._device = "cpu"
 
     def for_parameters(self, parameters: Sequence[ParameterSpec]) -> FunctionEvaluator:
@@ -117,10 +119,13 @@ class FunctionEvaluator(Evaluator):
             state[spec.name] = vector[position : position + spec.count].reshape(spec.shape)
             position += spec.count
         answer = self._evaluate(state)
+        if not isinstance(answer, Mapping):
+            raise SettingsError(f"the function gave {answer!r:.80}; give the metrics by name, as in {{'dice': 0.91}}")
         missing = [name for name in self.utilities if name not in answer]
         if missing:
             raise SettingsError(f"the function gave {sorted(answer)}, but not {', '.join(missing)}")
-        values = [float(answer[name]) for name in self.utilities]
+        values = [one_number(name, answer[name]) for name in self.utilities]
+        self._first.look_at(values)
         # A model without a finite metric has none at all, as one without finite logits.
         return values if all(math.isfinite(value) for value in values) else [math.nan] * len(values)
 

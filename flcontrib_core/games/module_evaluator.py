@@ -134,7 +134,7 @@ def validation_of(
         return data if groups is None else replace(data, group=_array(groups).astype(np.int64))
     pair = isinstance(data, tuple) and len(data) == 2 and all(hasattr(part, "__array__") for part in data)
     batches: list[Any] = [data] if pair else list(data)
-    if not batches or any(len(batch) < 2 for batch in batches):
+    if not batches or any(not isinstance(batch, tuple | list) or len(batch) < 2 for batch in batches):
         raise SettingsError("the validation data has no (x, y) batches; give a loader of them or a pair of arrays")
     x, y = (np.concatenate([_array(batch[part]) for batch in batches]) for part in (0, 1))
     if len(x) != len(y) or (task == CLASSIFICATION and y.ndim != 1):

@@ -24,6 +24,8 @@ OwnMetrics = Mapping[str, tuple[Metric, str]]
 """name -> (function of all outputs and all targets, 'higher' or 'lower')"""
 Reduce = Callable[[Tensor, int], Tensor]
 """(rows, …) outputs of some rows, and the first one's place -> (rows, R)"""
+FIRST_ANSWERS = 8
+"""Models after which a metric that was finite for none of them is refused."""
 DIRECTIONS = {"higher": False, "lower": True}
 _CELLS_AT_ONCE = 1 << 20
 
@@ -152,16 +154,46 @@ class TaskReader:
         return np.asarray(table.cpu().numpy() @ self._mix)
 
 
+def _has_direction(given: object) -> bool:
+    return isinstance(given, tuple | list) and len(given) == 2 and callable(given[0]) and given[1] in tuple(DIRECTIONS)
+
+
+def one_number(name: str, value: object) -> float:
+    """A metric's answer as a float; refused in words where it is none."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise SettingsError(f"metric {name!r} gave {value!r:.80}; one number is needed") from None
+
+
+class FirstAnswers:
+    """Refuses metrics that are not finite for any of the first models: some model may have none, not every one."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names, self._left = tuple(names), FIRST_ANSWERS
+
+    def look_at(self, values: Sequence[float]) -> None:
+        """One model's answer."""
+        if np.isfinite(values).all():
+            self._left = 0
+        elif self._left:
+            self._left -= 1
+            if not self._left:
+                odd = [name for name, value in zip(self._names, values, strict=True) if not np.isfinite(value)]
+                raise SettingsError(f"{', '.join(odd)} is no finite number for any of the first {FIRST_ANSWERS} models")
+
+
 class WithOwnMetrics:
     """A reader and metrics of somebody's own behind it, each a function of one model's outputs and the targets."""
 
     def __init__(
         self, reader: Reader | None, own: OwnMetrics, y: NDArray[np.generic], output_shape: Sequence[int]
     ) -> None:
-        wrong = [name for name, (_, way) in own.items() if way not in DIRECTIONS]
+        wrong = [name for name, given in own.items() if not _has_direction(given)]
         if wrong:
             raise SettingsError(f"metrics {wrong}: say which way is better, as in {{'hd95': (hd95, 'lower')}}")
         self._reader, self._own = reader, own
+        self._first = FirstAnswers(tuple(own))
         self._targets, self._shape = torch.from_numpy(np.array(y)), tuple(output_shape)
         self.rows = len(y)
         self.utilities = (*(reader.utilities if reader else ()), *own)
@@ -178,7 +210,8 @@ class WithOwnMetrics:
         for row, model in enumerate(logits[:, :, : self.rows].transpose(1, 2).cpu()):
             if bool(torch.isfinite(model).all()):
                 outputs = model.reshape(self.rows, *self._shape)
-                own[row] = [float(metric(outputs, self._targets)) for metric, _ in self._own.values()]
+                own[row] = [one_number(name, metric(outputs, self._targets)) for name, (metric, _) in self._own.items()]
+                self._first.look_at(own[row].tolist())
         values = own if self._reader is None else np.hstack([self._reader.read(logits), own])
         values[~np.isfinite(values).all(axis=1)] = np.nan
         return values

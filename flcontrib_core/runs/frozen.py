@@ -102,7 +102,7 @@ def named_arrays(tensors: Mapping[str, Any], without: Collection[str] = ()) -> d
 def _read_file(path: Path) -> dict[str, Float32Array]:
     """The floating tensors of a safetensors file, mapped."""
     if not path.is_file():
-        raise refusal("E_MISSING:path", str(path), "no such file")
+        raise refusal("E_MISSING:path", str(path), "no such file", "a file with the frozen tensors")
     with path.open("rb") as stream:
         layout = read_layout(cast(ByteStream, stream), path.stat().st_size, path.name, MAX_HEADER_BYTES)
     view = np.memmap(path, dtype=np.uint8, mode="r").data

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,3 +116,21 @@ def test_an_answer_without_a_metric_is_refused(
 ) -> None:
     with pytest.raises(SettingsError, match="not dice"):
         fl.assess(federation[0], evaluator=fl.FunctionEvaluator(federation[1], {"dice": "higher"}), epochs=[1])
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "message"),
+    [
+        (lambda state: 0.9, "gave 0.9; give the metrics by name"),
+        (lambda state: {"dice": "x"}, "metric 'dice' gave 'x'; one number is needed"),
+        (lambda state: {"dice": float("nan")}, "dice is no finite number for any of the first 8 models"),
+    ],
+)
+def test_an_answer_that_is_no_number_is_refused_in_words(tmp_path: Path, evaluate: Any, message: str) -> None:
+    with fl.RunRecorder(
+        tmp_path / "run", clients=[("a", 1), ("b", 2), ("c", 3)], parameters={"w": np.zeros(2, "f4")}
+    ) as rec:
+        for number in range(3):
+            rec.epoch({c: {"w": np.array([k, number], np.float32)} for k, c in enumerate("abc")})
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        fl.assess(tmp_path / "run", evaluator=fl.FunctionEvaluator(evaluate, {"dice": "higher"}))

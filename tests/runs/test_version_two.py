@@ -211,3 +211,22 @@ def test_an_old_log_keeps_its_digest_and_weights_make_another_epoch(tmp_path: Pa
     )
     assert plain[:2] == weighed[:2]
     assert plain[2] != weighed[2]
+
+
+def test_an_update_from_the_same_model_again_is_no_repeat(tmp_path: Path) -> None:
+    """Asynchronous training without chance sends it twice; of the same numbers from two models it stays a repeat."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for kind, start in (("same", [2, 3, 3]), ("another", None)):
+        with RunRecorder(
+            tmp_path / kind, clients=[(c, 10) for c in "abc"], parameters={"w": np.zeros(40, "f4")}
+        ) as rec:
+            once = rng.normal(size=40).astype("f4")
+            for epoch in range(1, 7):
+                updates = rng.normal(size=(3, 40)).astype("f4")
+                if epoch in (3, 4):
+                    updates[0] = once
+                rec.epoch(updates, start_epoch=start if epoch == 4 else None)
+        alerts = audit(tmp_path / kind).detection.alerts
+        found[kind] = [(a.client, a.window) for a in alerts if a.verdict == "exact-finding"]
+    assert found == {"same": [], "another": [("a", (4, 4))]}
