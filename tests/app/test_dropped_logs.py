@@ -59,7 +59,7 @@ def test_an_extract_is_written_without_the_updates_and_says_so(
     shown = state.shown_to_client(run)
     assert shown is not None
     record = extracts.record_now(shown, "Kim")
-    written = extracts.files(shown.result.digest, "client-03", str(record.chain_head), shown, record)
+    written = extracts.files(shown.result.digest, "client-03", "Kim", str(record.chain_head), shown, record)
     assert wording.NO_UPDATES in written["html"].decode()
     assert json.loads(written["json"])["updates"] is None
     with Workspace(folder) as workspace:
