@@ -47,28 +47,29 @@ def folded(line: str, width: int) -> str:
 def table(header: list[str], rows: list[list[str]]) -> str:
     """A plain aligned table; the first column to the left, the others to the right.
 
-    One that is wider than 80 columns has its headings, and then its first column, on several lines.
+    One that is wider than 80 columns has its headings, and then its first column, on several lines, and closer columns.
     """
     from flcontrib_core.words.numbers import visible
 
     header, rows = [visible(h) for h in header], [[visible(str(c)) for c in row] for row in rows]
-    widths = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))]
-    if _wide(widths):
+    widths, gap = [max(len(r[i]) for r in [header, *rows]) for i in range(len(header))], "  "
+    if _too_wide(widths, gap):
         widths = [
             max([len(r[i]) for r in rows] + [len(word) for word in header[i].split()]) for i in range(len(header))
         ]
-        room = widths[0] - max(0, _wide(widths))
-        widths[0] = max(room, max(len(word) for r in [header, *rows] for word in r[0].split() or [""]))
-    lines = [*_lines(header, widths), "  ".join("─" * w for w in widths)]
-    return "\n".join([*lines, *(line for row in rows for line in _lines(row, widths))])
+        longest_word = max(len(word) for r in [header, *rows] for word in r[0].split() or [""])
+        widths[0] = max(widths[0] - _too_wide(widths, gap), longest_word)
+        gap = " " if _too_wide(widths, gap) else gap
+    lines = [*_lines(header, widths, gap), gap.join("─" * w for w in widths)]
+    return "\n".join([*lines, *(line for row in rows for line in _lines(row, widths, gap))])
 
 
-def _wide(widths: list[int]) -> int:
-    """By how many characters a table of these columns exceeds a usual terminal; 0 or less where it does not."""
-    return max(0, sum(widths) + 2 * (len(widths) - 1) - TABLE_WIDTH)
+def _too_wide(widths: list[int], gap: str) -> int:
+    """By how many characters a table of these columns exceeds a usual terminal; 0 where it fits."""
+    return max(0, sum(widths) + len(gap) * (len(widths) - 1) - TABLE_WIDTH)
 
 
-def _lines(cells: list[str], widths: list[int]) -> list[str]:
+def _lines(cells: list[str], widths: list[int], gap: str) -> list[str]:
     """A row of a table: as many lines as its longest cell needs."""
     folds = [
         [cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=False)
@@ -77,7 +78,7 @@ def _lines(cells: list[str], widths: list[int]) -> list[str]:
     lines = []
     for parts in zip_longest(*folds, fillvalue=""):
         padded = [part.rjust(width) for part, width in zip(parts, widths, strict=True)]
-        lines.append("  ".join([parts[0].ljust(widths[0]), *padded[1:]]).rstrip())
+        lines.append(gap.join([parts[0].ljust(widths[0]), *padded[1:]]).rstrip())
     return lines
 
 

@@ -120,6 +120,8 @@ def test_a_wide_table_has_its_headings_and_its_first_column_on_several_lines() -
     rule = next(n for n, line in enumerate(printed) if line.startswith("─"))
     first = len(printed[rule].split()[0])
     assert " ".join(line[:first].strip() for line in printed[rule + 1 :]) == name
+    long_names = printing.table(["client", *"abcdefg"], [["contributions-table", *["+0.388…416"] * 5, "1", "2"]])
+    assert max(map(len, long_names.splitlines())) <= 80, "columns stand closer where nothing can be folded"
     assert printing.table(["a", "b"], [["c", "d"]]) == "a  b\n─  ─\nc  d"
 
 
