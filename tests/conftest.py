@@ -10,6 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.browser.provide_browser import on_path
 from tests.made_once import common_folder
+from tests.patience import PAGE_MILLISECONDS
 
 # Read by torch and numpy when they load, here and in children. Their models are small in tests: a second thread mostly
 # spins while it waits for the first, and takes the core from the tests beside it. What must not depend on the number of
@@ -40,7 +41,7 @@ def corpus_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browser_type_launch_args() -> dict[str, object]:
     """A second Chromium cannot start beside one in the same process, so that all tests share this one."""
     found = on_path()
-    return {"args": list(FLAGS), **({"executable_path": found} if found else {})}
+    return {"args": list(FLAGS), "timeout": PAGE_MILLISECONDS, **({"executable_path": found} if found else {})}
 
 
 @pytest.hookimpl(trylast=True)

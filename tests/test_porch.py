@@ -40,7 +40,7 @@ def beside(small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path
 
 
-# ---- the five lines of the issue, as written
+# ---- five lines for a person at a keyboard, as written
 
 
 def test_shapley_values_of_a_lambda() -> None:

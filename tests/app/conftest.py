@@ -8,7 +8,8 @@ import pytest
 from streamlit.components.v2 import manifest_scanner
 
 from flcontrib_core.workspace import Workspace
-from tests.app.filled_workspace import Filled, fill, fill_with_many
+from tests.app.filled_workspace import Filled, fill_with_many, filled_once
+from tests.made_once import common_folder
 from tests.workspace.recorded import scratch_folder
 
 
@@ -21,9 +22,9 @@ def _installed_components_are_read_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def filled() -> Iterator[Filled]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
     with scratch_folder() as folder:
-        made = fill(folder)
+        made = filled_once(common_folder(tmp_path_factory), folder)
         yield made
         cancel_jobs(made)
 

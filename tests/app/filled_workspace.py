@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,9 +22,10 @@ from flcontrib_core.workspace import Job, RunEntry, Workspace
 from flcontrib_core.workspace.audit_jobs import audit_in_workspace, stored_report
 from flcontrib_core.workspace.planning_jobs import measure_in_workspace
 from tests.detection.made_histories import made_history
+from tests.made_once import made_once
 from tests.patience import PATIENCE_SECONDS
 from tests.reports.made_reports import made_report
-from tests.workspace.recorded import bundle_run
+from tests.workspace.recorded import bundle_run, scratch_folder
 
 TINY_NAME = "Six clients, one sends zeros in epochs 5–8"
 TINY = SimulationSettings(
@@ -177,3 +179,19 @@ def fill(folder: Path) -> Filled:
             workspace, runs["stale"], replace(report, history=replace(report.history, run_digest=runs["stale"].digest))
         )
     return Filled(folder / "workspace", runs)
+
+
+def filled_once(common: Path, folder: Path) -> Filled:
+    """The workspace of ``fill``, copied from the one that the first process has made in the common folder."""
+
+    def make(place: Path) -> dict[str, str]:
+        with scratch_folder() as scratch:
+            filled = fill(scratch)
+            shutil.copytree(filled.folder, place / "workspace")
+            return {name: entry.digest for name, entry in filled.runs.items()}
+
+    digests = made_once(common / "filled", make)
+    shutil.copytree(common / "filled" / "workspace", folder / "workspace")
+    with Workspace(folder / "workspace") as workspace:
+        entries = {entry.digest: entry for entry in workspace.runs()}
+    return Filled(folder / "workspace", {name: entries[digest] for name, digest in digests.items()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import socket
@@ -18,17 +19,18 @@ from typing import Literal
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, WebError
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, WebError, expect
 
 from flcontrib_core.workspace import Workspace
-from tests.app.filled_workspace import Filled, fill, wait_until
+from tests.app.filled_workspace import Filled, filled_once, wait_until
+from tests.browser.steps import WIDE
 from tests.hostile_modules import console_script, executed, plant, usual_environment
+from tests.made_once import common_folder
 from tests.patience import PAGE_MILLISECONDS, PATIENCE_SECONDS
 from tests.workspace.recorded import scratch_folder
 
 ROOT = Path(__file__).parents[2]
-MILLISECONDS = PAGE_MILLISECONDS
-WIDE = {"width": 1440, "height": 1000}
+expect.set_options(timeout=PAGE_MILLISECONDS)
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,12 @@ class Served:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that the system gives to whoever asks: a server that starts again finds it free."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def answers(address: str) -> bool:
@@ -93,6 +98,15 @@ def wait_for_result(served: Served, name: str) -> None:
         wait_until(lambda: any(workspace.results(r.digest, "audit") for r in workspace.runs() if r.name == name), name)
 
 
+def wait_for_price(served: Served, name: str) -> None:
+    """Waits until the run of this name is there and was measured: by a job, which a busy machine gives little."""
+    with Workspace(served.filled.folder) as workspace:
+        wait_until(
+            lambda: any(workspace.latest_result(r.digest, "measurement") for r in workspace.runs() if r.name == name),
+            f"what {name} will cost",
+        )
+
+
 def cancel_jobs(folder: Path) -> None:
     with Workspace(folder) as workspace:
         for job in workspace.jobs.list():
@@ -101,10 +115,10 @@ def cancel_jobs(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def served() -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A dashboard on a free port, on a workspace of its own; nothing it started outlives the session."""
     with scratch_folder() as folder:
-        filled = fill(folder)
+        filled = filled_once(common_folder(tmp_path_factory), folder)
         port = free_port()
         try:
             with serving(filled.folder, port, folder / "server.txt", plant(folder / "working", folder)) as server:
@@ -180,8 +194,8 @@ class Windows:
 
     def _open(self, theme: Literal["light", "dark"]) -> Page:
         context = self._browser.new_context(color_scheme=theme, accept_downloads=True)
-        context.set_default_timeout(MILLISECONDS)
-        context.set_default_navigation_timeout(MILLISECONDS)
+        context.set_default_timeout(PAGE_MILLISECONDS)
+        context.set_default_navigation_timeout(PAGE_MILLISECONDS)
         return context.new_page()
 
 

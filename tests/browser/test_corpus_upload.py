@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import MILLISECONDS, Opener, Served
+from tests.browser.conftest import Opener, Served
 from tests.corpus.__main__ import write_case
 from tests.corpus.cases import Case, all_cases
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
 OFFERED = (".flrun", ".zip", ".csv", ".parquet")
 ROWS = (2, 3, 4, 8, 15, 18, 21, 24, 27, 31, 33, 40)
 """One case of each of these lines of the table: archives, manifests, tensors, values, order, sizes, hostile names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from playwright.sync_api import Browser, Page
 from flcontrib_core.charts.palette import palette_for
 from flcontrib_core.charts.svg import CHART_RULES, NARROW, inline_svg
 from tests.app.drawn import every_picture, grouped_report, history_with_errors
+from tests.browser.steps import own_window
 
 pytestmark = pytest.mark.browser
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -33,14 +35,14 @@ NEAR = 4.0
 
 
 @pytest.fixture(scope="module")
-def sheet(browser: Browser) -> Page:
-    page = browser.new_page()
-    page.set_content(
-        f"<style>{CHART_RULES} body {{ margin: 0; font: 13px sans-serif }}</style>"
-        '<div id="svgPlace"></div><div id="plotlyPlace"></div>'
-    )
-    page.add_script_tag(path=PLOTLY)
-    return page
+def sheet(browser: Browser) -> Iterator[Page]:
+    with own_window(browser) as page:
+        page.set_content(
+            f"<style>{CHART_RULES} body {{ margin: 0; font: 13px sans-serif }}</style>"
+            '<div id="svgPlace"></div><div id="plotlyPlace"></div>'
+        )
+        page.add_script_tag(path=PLOTLY)
+        yield page
 
 
 def ink(page: Page, place: str) -> np.ndarray:

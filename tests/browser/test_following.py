@@ -7,23 +7,18 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import MILLISECONDS, Opener, Served
+from tests.browser.conftest import Opener, Served
+from tests.browser.steps import place_of, still, turn_to
+from tests.browser.test_charts import DRAGMODE, live, take_tool
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
-
-
-def still(page: Page) -> None:
-    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
 
 
 def click_mark(page: Page, mark: Locator) -> None:
     """A click where the mark is drawn: Plotly's own layer lies above it and takes the event."""
     expect(mark).to_be_attached()
     still(page)
-    mark.scroll_into_view_if_needed()
-    box = mark.bounding_box()
-    assert box is not None
+    box = place_of(mark)
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x - 1, y)
     page.mouse.move(x, y)
@@ -31,7 +26,7 @@ def click_mark(page: Page, mark: Locator) -> None:
 
 
 def followed(page: Page) -> Locator:
-    return page.get_by_role("combobox", name="Follow a client")
+    return page.get_by_role("combobox", name="Follow a client").last
 
 
 def test_clicked_client_is_followed_over_pages_and_links(served: Served, open_page: Opener) -> None:
@@ -42,7 +37,7 @@ def test_clicked_client_is_followed_over_pages_and_links(served: Served, open_pa
     name = followed(page).input_value()
     run = served.filled.runs["table"].digest[:16]
     for link in ("Contributions", "Change points", "Clusters"):
-        page.get_by_role("link", name=link).last.click()
+        turn_to(page, link)
         expect(page).to_have_url(re.compile(rf"run={run}.*client=|client=.*run={run}"))
         expect(followed(page)).to_have_value(name)
     copied = open_page(page.url)
@@ -57,6 +52,7 @@ def test_mark_chosen_twice_among_the_knobs_opens_its_client(served: Served, open
     bars = page.locator(".st-key-exposure .bars path")
     click_mark(page, bars.first)
     expect(page).to_have_url(re.compile("client="))
+    expect(followed(page)).not_to_have_value("")
     name = followed(page).input_value()
     click_mark(page, bars.first)
     expect(page).to_have_url(re.compile(rf"/client\?.*client={name}"))
@@ -68,6 +64,7 @@ def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener
     cells = page.locator(".st-key-heat .scatterlayer path.point")
     click_mark(page, cells.last)
     expect(page).to_have_url(re.compile("client=client-06"))
+    expect(followed(page)).to_have_value("client-06")
     page.locator(".st-key-follow-window").get_by_text("Epochs 5–8").last.click()
     expect(page).to_have_url(re.compile("window=5-8"))
     page.reload()
@@ -77,13 +74,9 @@ def test_cell_of_the_heat_map_names_its_client(served: Served, open_page: Opener
 
 def test_boxed_epochs_are_followed_and_the_tool_stays_chosen(served: Served, open_page: Opener) -> None:
     page = open_page(served.url("contributions"))
-    chart = page.locator(".st-key-heat").last
-    expect(chart.locator(".main-svg").first).to_be_visible()
-    still(page)
-    chart.hover()
-    chart.locator('.modebar-btn[data-attr="dragmode"][data-val="select"]').last.click()
-    cells = chart.locator(".nsewdrag").first.bounding_box()
-    assert cells is not None
+    chart = live(page, "heat")
+    take_tool(page, "heat", "select")
+    cells = place_of(chart.locator(".nsewdrag").first)
     left, top = cells["x"] + cells["width"] * 0.3, cells["y"] + cells["height"] * 0.2
     page.mouse.move(left, top)
     page.mouse.down()
@@ -91,4 +84,5 @@ def test_boxed_epochs_are_followed_and_the_tool_stays_chosen(served: Served, ope
     page.mouse.up()
     expect(page).to_have_url(re.compile(r"window=\d+-\d+"))
     expect(page.get_by_role("button", name="Clear", exact=True).last).to_be_visible()
-    assert page.evaluate("document.querySelector('.st-key-heat .js-plotly-plot').layout.dragmode") == "select"
+    still(page)
+    assert page.evaluate(DRAGMODE, "heat") == "select"

@@ -13,10 +13,10 @@ from flcontrib_core.laboratory.simulation import Attack, SimulationSettings
 from flcontrib_core.laboratory.simulation.settings import AttackKind
 from flcontrib_core.workspace import Workspace
 from tests.app.filled_workspace import make_tiny_log
-from tests.browser.conftest import MILLISECONDS, Opener, Served, wait_for_result
+from tests.browser.conftest import Opener, Served, wait_for_price, wait_for_result
+from tests.browser.steps import SOON, still
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
 NEW = SimulationSettings(
     name="By keyboard",
     clients=6,
@@ -37,7 +37,7 @@ FOCUSED = """() => {
 
 def tab_to(page: Page, name: str) -> None:
     """Presses Tab until what has the focus is called so."""
-    expect(page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').last).to_be_attached()
+    still(page)
     seen: list[str] = []
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
@@ -52,7 +52,7 @@ def choose_file(page: Page, log: Path) -> None:
     for _ in range(20):
         tab_to(page, "(?!stSidebarNav)^st.*Upload$")
         try:
-            with page.expect_file_chooser(timeout=MILLISECONDS / 20) as chooser:
+            with page.expect_file_chooser(timeout=SOON) as chooser:
                 page.keyboard.press("Enter")
         except PlaywrightTimeout:
             continue
@@ -72,6 +72,7 @@ def test_upload_plan_compute_inspect_and_decide_without_a_mouse(
     expect(title).to_have_text("Bring in a run")
     choose_file(page, log)
     expect(page.get_by_text("Ready: By keyboard").last).to_be_visible()
+    wait_for_price(served, str(NEW.name))
     expect(title).to_contain_text("Computing 10 of 10 epochs")
 
     tab_to(page, "Epochs to compute")

@@ -13,15 +13,17 @@ from flcontrib_dashboard.uploads import ROUTE, TOKEN_HEADER
 from playwright.sync_api import Page, expect
 
 from tests.app.filled_workspace import TINY, make_tiny_log
-from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served, wait_for_result
+from tests.browser.conftest import ROOT, Opener, Served, wait_for_price, wait_for_result
+from tests.browser.steps import still
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
 
 
 def opened_zone(served: Served, open_page: Opener) -> Page:
     page = open_page(served.url("upload"))
+    expect(page.get_by_role("heading", level=1).last).to_be_visible()
+    still(page)
     page.get_by_text("Larger than 200 MB").last.click()
     expect(page.get_by_text("Drop a log here, or choose one").last).to_be_visible()
     return page
@@ -35,6 +37,8 @@ def test_dropped_log_is_checked_priced_and_computed(served: Served, open_page: O
     page.get_by_label("Drop a log here, or choose one").last.set_input_files(log)
     expect(page.get_by_text("streamed.flrun: received and checked").last).to_be_visible()
     expect(page.get_by_text("Ready: A streamed run").last).to_be_visible()
+    wait_for_price(served, "A streamed run")
+    still(page)
     page.get_by_role("button", name=re.compile("^Compute")).last.click()
     wait_for_result(served, "A streamed run")
     expect(page.get_by_text("5 of 5 epochs computed").last).to_be_visible()

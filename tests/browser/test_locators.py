@@ -15,7 +15,22 @@ import pytest
 HERE = Path(__file__).parent
 FINDS = ("locator", "filter")
 NEEDS_ONE = {
-    *("click", "dblclick", "fill", "press", "press_sequentially", "hover", "focus", "check", "type", "evaluate"),
+    *(
+        "click",
+        "dblclick",
+        "tap",
+        "clear",
+        "uncheck",
+        "set_checked",
+        "fill",
+        "press",
+        "press_sequentially",
+        "hover",
+        "focus",
+        "check",
+        "type",
+        "evaluate",
+    ),
     *("set_input_files", "select_option", "inner_text", "text_content", "get_attribute", "input_value"),
     *("bounding_box", "wait_for", "scroll_into_view_if_needed", "screenshot", "drag_to", "dispatch_event"),
     *("to_be_visible", "to_be_attached", "to_be_in_viewport", "not_to_be_in_viewport", "to_contain_text"),
@@ -31,19 +46,24 @@ def strict(node: ast.expr, names: set[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Name):
-        return node.func.id == "expect" and strict(node.args[0], names)
+        return node.func.id in names or (node.func.id == "expect" and strict(node.args[0], names))
     return isinstance(node.func, ast.Attribute) and (node.func.attr.startswith("get_by_") or node.func.attr in FINDS)
 
 
 def strict_uses(code: str) -> Iterator[int]:
     """The lines that act on such a locator, or expect something of it."""
-    for function in ast.walk(ast.parse(code)):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        names = {
+    functions = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)]
+    finders = {
+        function.name
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return) and node.value is not None and strict(node.value, set())
+    }
+    for function in functions:
+        names = finders | {
             target.id
             for node in ast.walk(function)
-            if isinstance(node, ast.Assign) and strict(node.value, set())
+            if isinstance(node, ast.Assign) and strict(node.value, finders)
             for target in node.targets
             if isinstance(target, ast.Name)
         }
@@ -70,6 +90,8 @@ def test_every_locator_says_which_element_it_means(path: Path) -> None:
         ("x = page.get_by_role('button').first\n    expect(x).to_be_visible()", False),
         ("expect(page.get_by_text('x')).to_have_count(0)", False),
         ("page.keyboard.press('Tab')", False),
+        ("def box():\n        return page.get_by_role('button')\n    box().click()", True),
+        ("def box():\n        return page.get_by_role('button').last\n    box().click()", False),
     ],
 )
 def test_the_scan_bites(code: str, refused: bool) -> None:

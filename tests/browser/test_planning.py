@@ -12,10 +12,10 @@ from playwright.sync_api import expect
 from flcontrib_core.laboratory.simulation import SimulationSettings
 from flcontrib_core.workspace import Workspace, stored_report
 from tests.app.filled_workspace import make_tiny_log
-from tests.browser.conftest import MILLISECONDS, Opener, Served, wait_for_result
+from tests.browser.conftest import Opener, Served, wait_for_price, wait_for_result
+from tests.browser.steps import still, turn_to
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
 NEW = SimulationSettings(
     name="Never seen before", clients=6, epochs=18, participation=0.5, train_rows=240, hidden=(4,), seed=21
 )
@@ -30,11 +30,12 @@ def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_
         arrived = next(r for r in workspace.runs() if r.name == NEW.name).digest[:16]
     expect(page).to_have_url(re.compile(f"[?&]run={arrived}(&|$)"))
     expect(page.get_by_test_id("stSidebar").get_by_text("6 clients · 18 epochs").last).to_be_visible()
+    wait_for_price(served, str(NEW.name))
     title = page.get_by_role("heading", level=1).last
     expect(title).to_contain_text("Computing 18 of 18 epochs")
-    page.get_by_role("slider").first.focus()
+    still(page)
     for budget in (17, 16, 15):
-        page.keyboard.press("ArrowLeft")
+        page.get_by_role("slider").first.press("ArrowLeft")
         expect(title).to_contain_text(f"Computing {budget} of 18 epochs")
     for chart in ("Chosen epochs over the model's movement", "Exposure per client", "Cost against fairness"):
         expect(page.get_by_role("heading", name=chart).last).to_be_visible()
@@ -45,8 +46,8 @@ def test_knobs_before_computing_and_only_the_chosen_epochs(served: Served, open_
     with Workspace(served.filled.folder) as workspace:
         run = next(r for r in workspace.runs() if r.name == NEW.name)
         assert workspace.results(run.digest, "audit") == ()
-        button.focus()
-        page.keyboard.press("Enter")
+        still(page)
+        button.press("Enter")
         wait_for_result(served, str(NEW.name))
         (result,) = workspace.results(run.digest, "audit")
         history = stored_report(workspace, result).history
@@ -60,18 +61,20 @@ def test_two_pages_are_two_presses_of_back(served: Served, open_page: Opener) ->
     """Whatever a page writes into its URL replaces its own entry in the browser's history."""
     page = open_page(served.url("scheduler"))
     expect(page.get_by_role("heading", level=1).last).to_contain_text("Computing 7 of 12 epochs")
-    page.get_by_role("slider").first.focus()
+    still(page)
     for budget in (8, 9):
-        page.keyboard.press("ArrowRight")
+        page.get_by_role("slider").first.press("ArrowRight")
         expect(page).to_have_url(re.compile(rf"[?&]k={budget}(&|$)"))
-    page.get_by_role("link", name="Contributions").last.click()
+    turn_to(page, "Contributions")
     expect(page.get_by_role("heading", level=1).last).to_contain_text("contributed most")
     expect(page).to_have_url(re.compile(r"contributions\?.*run="))
-    page.get_by_role("link", name="Alerts").last.click()
+    turn_to(page, "Alerts")
     expect(page).to_have_url(re.compile(r"alerts\?.*run="))
+    still(page)
     page.go_back()
     expect(page).to_have_url(re.compile("/contributions"))
     expect(page.get_by_role("heading", level=1).last).to_contain_text("contributed most")
+    still(page)
     page.go_back()
     expect(page).to_have_url(re.compile("/scheduler"))
     expect(page.get_by_role("heading", level=1).last).to_contain_text("of 12 epochs")
@@ -81,6 +84,7 @@ def test_link_to_a_run_that_is_not_here_says_so(served: Served, open_page: Opene
     page = open_page(f"{served.address}/alerts?run=0123456789abcdef")
     heading = page.get_by_role("heading", level=1).last
     expect(heading).to_have_text("This link names a run that is not in this workspace")
+    still(page)
     page.get_by_role("link", name=re.compile("^Six clients")).last.click()
     expect(heading).to_contain_text("1 of 6 clients stands out")
 
@@ -88,9 +92,10 @@ def test_link_to_a_run_that_is_not_here_says_so(served: Served, open_page: Opene
 def test_the_drawer_of_a_phone_closes_when_a_page_is_opened(served: Served, open_page: Opener) -> None:
     page = open_page(served.url(), width=375)
     expect(page.get_by_role("heading", level=1).last).to_contain_text("of 6 clients")
+    still(page)
     page.get_by_test_id("stExpandSidebarButton").last.click()
     drawer = page.get_by_test_id("stSidebar").last
     expect(drawer).to_be_in_viewport()
-    drawer.get_by_role("link", name="Contributions").last.click()
+    turn_to(page, "Contributions")
     expect(page).to_have_url(re.compile("/contributions"))
     expect(drawer).not_to_be_in_viewport()

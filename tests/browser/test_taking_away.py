@@ -6,13 +6,11 @@ import json
 
 import pytest
 from playwright.sync_api import Page, expect
-from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
-from tests.app.filled_workspace import wait_until
-from tests.browser.conftest import MILLISECONDS, Opener, Served
+from tests.browser.conftest import Opener, Served
+from tests.browser.steps import choose, still
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
 
 
 def saved(page: Page, name: str) -> bytes:
@@ -21,28 +19,10 @@ def saved(page: Page, name: str) -> bytes:
     return waiting.value.path().read_bytes()
 
 
-def choose(page: Page, label: str, name: str) -> None:
-    """Takes one entry of a list; a page that is still being drawn may close the list that was opened first."""
-    box = page.get_by_role("combobox", name=label, exact=True).last
-    option = page.get_by_role("option", name=name, exact=True).last
-
-    def opened() -> bool:
-        box.click()  # the list opens on a click, not on a text that a script puts there
-        box.fill(name)
-        try:
-            option.wait_for(timeout=5_000)
-        except PlaywrightTimeoutError:
-            box.press("Escape")
-            return False
-        return True
-
-    wait_until(opened, f"the list of {label}")
-    option.click()
-
-
 def test_camera_saves_a_chart_as_svg(served: Served, open_page: Opener) -> None:
     page = open_page(served.url(""))
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+    still(page)
     page.get_by_role("button", name="Export").first.click()
     page.get_by_role("radio", name="SVG").or_(page.get_by_role("button", name="SVG")).first.click()
     page.keyboard.press("Escape")
@@ -66,8 +46,8 @@ def test_the_report_names_who_took_it_and_an_extract_nobody_else(served: Served,
     assert report["written_by"] == "Grace Höpfner"
     choose(page, "Client", "client-03")
     html = saved(page, "Extract (HTML)")
-    told = json.loads(saved(page, "Extract (JSON)"))
-    everything = html.decode() + json.dumps(told)
+    facts = json.loads(saved(page, "Extract (JSON)"))
+    everything = html.decode() + json.dumps(facts)
     assert "client-03" in everything
     for other in ("client-01", "client-02", "client-04", "client-05", "client-06"):
         assert other not in everything

@@ -15,10 +15,10 @@ from playwright.sync_api import expect
 
 from flcontrib_core.workspace import JobState, Workspace
 from tests.app.filled_workspace import RUNNERS, TINY, make_tiny_log, wait_until
-from tests.browser.conftest import MILLISECONDS, ROOT, Opener, Served, wait_for_result
+from tests.browser.conftest import ROOT, Opener, Served, wait_for_price, wait_for_result
+from tests.browser.steps import still, turn_to
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
 VERDICT = "1 of 6 clients stands out during this run. Strongest: client-03, epochs 5–\u20608, a fact about the file"
 EVIDENCE = "client-03 sent empty updates in epochs 5–\u20608"
 
@@ -37,7 +37,9 @@ def test_good_log_from_upload_to_result(served: Served, open_page: Opener, tmp_p
     page = open_page(served.url("upload"))
     page.get_by_test_id("stFileUploaderDropzoneInput").last.set_input_files(log)
     expect(page.get_by_text("Ready: Another tiny run").last).to_be_visible()
+    wait_for_price(served, "Another tiny run")
     expect(page.get_by_test_id("stMetric").filter(has_text="Evaluations").last).to_contain_text(re.compile(r"\d"))
+    still(page)
     page.get_by_role("button", name=re.compile("^Compute")).last.click()
     wait_for_result(served, "Another tiny run")
     expect(page.get_by_role("heading", level=1).last).to_have_text(
@@ -53,7 +55,7 @@ def test_broken_log_shows_all_faults_and_the_page_lives(served: Served, open_pag
     said = page.get_by_test_id("stMain")
     for code in ("E_CLIENT_SIZE", "E_NONFINITE", "E_SHAPE", "E_HASH", "E_EPOCH_ORDER", "E_LABEL"):
         expect(said.get_by_text(code, exact=True).first).to_be_visible()
-    page.get_by_role("link", name="Help").last.click()
+    turn_to(page, "Help")
     expect(page.get_by_role("heading", level=1).last).to_have_text(re.compile("What the words mean"))
     with Workspace(served.filled.folder) as workspace:
         assert "A recording that went wrong" not in [r.name for r in workspace.runs()]
@@ -68,6 +70,7 @@ def test_table_from_upload_to_result(served: Served, open_page: Opener, tmp_path
     page = open_page(served.url("upload"))
     page.get_by_test_id("stFileUploaderDropzoneInput").last.set_input_files(tmp_path / "five-clients.csv")
     expect(page.get_by_text("Ready: five-clients").last).to_be_visible()
+    still(page)
     page.get_by_role("button", name=re.compile("^Compute")).last.click()
     wait_for_result(served, "five-clients")
     expect(page.get_by_role("heading", level=1).last).to_have_text(re.compile("of (the )?5 clients"))
@@ -96,9 +99,12 @@ def test_job_is_the_workspaces_not_the_browsers(served: Served, open_page: Opene
 
 def test_alert_to_evidence_to_decision(served: Served, open_page: Opener) -> None:
     page = open_page(served.address)
+    expect(page.get_by_role("heading", level=1).last).to_have_text(VERDICT)
+    still(page)
     page.get_by_role("link", name="See the evidence").first.click()
     expect(page.get_by_role("heading", level=1).last).to_have_text(EVIDENCE)
     expect(page.get_by_text("What speaks against it").last).to_be_visible()
+    still(page)
     page.get_by_role("radio", name="Acknowledged").or_(page.get_by_role("button", name="Acknowledged")).first.click()
     page.get_by_label("Your name").last.fill("Grace")
     page.get_by_label("Reason").last.fill("asked the client")
@@ -114,10 +120,11 @@ def test_arrow_key_moves_the_budget_and_the_link(served: Served, open_page: Open
     page = open_page(served.url("scheduler"))
     title = page.get_by_role("heading", level=1).last
     expect(title).to_contain_text("Computing 7 of 12 epochs")
-    page.get_by_role("slider").first.focus()
+    still(page)
     for budget in (8, 9):
-        page.keyboard.press("ArrowRight")
+        page.get_by_role("slider").first.press("ArrowRight")
         expect(title).to_contain_text(f"Computing {budget} of 12 epochs")
         expect(page).to_have_url(re.compile(rf"[?&]k={budget}(&|$)"))
+    still(page)
     second = open_page(page.url)
     expect(second.get_by_role("heading", level=1).last).to_have_text(title.inner_text())

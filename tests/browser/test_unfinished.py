@@ -15,12 +15,12 @@ from playwright.sync_api import Browser, Page, expect
 from flcontrib_core.auditing import AuditSettings
 from flcontrib_core.workspace import Job, JobState, RunEntry, Workspace
 from tests.app.filled_workspace import TINY_NAME, make_tiny_log, wait_until
-from tests.browser.conftest import MILLISECONDS, WIDE, cancel_jobs, free_port, serving
+from tests.browser.conftest import cancel_jobs, free_port, serving
+from tests.browser.steps import own_window, still
 from tests.workspace.recorded import scratch_folder
 from tests.workspace.runners import gates_of
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=MILLISECONDS)
 STEPWISE = {"audit": "tests.workspace.runners:stepwise_audit"}
 FINAL = "1 of 6 clients stands out during this run"
 
@@ -80,17 +80,10 @@ def shows(page: Page, words: str) -> None:
     expect(page.get_by_role("heading", level=1).last).to_contain_text(words)
 
 
-def opened(browser: Browser, url: str) -> Page:
-    """A page without a witness: a server that goes away is no fault of the page."""
-    page = browser.new_context(viewport={"width": WIDE["width"], "height": WIDE["height"]}).new_page()
-    page.set_default_timeout(MILLISECONDS)
-    page.goto(url)
-    return page
-
-
 def test_results_appear_as_epochs_finish_without_a_reload(browser: Browser) -> None:
-    with at_work() as work:
-        overview, cells = opened(browser, work.url("")), opened(browser, work.url("contributions"))
+    with at_work() as work, own_window(browser) as overview, own_window(browser) as cells:
+        overview.goto(work.url(""))
+        cells.goto(work.url("contributions"))
         shows(overview, "Computing the contributions of this run")
         work.let(1)
         for page in (overview, cells):
@@ -111,8 +104,8 @@ def test_results_appear_as_epochs_finish_without_a_reload(browser: Browser) -> N
 
 def test_a_killed_server_changes_nothing(browser: Browser) -> None:
     """kill −9 of the web process: the job goes on, and the open page comes back where it was."""
-    with at_work() as work:
-        page = opened(browser, work.url("contributions", utility="accuracy"))
+    with at_work() as work, own_window(browser) as page, own_window(browser) as copied:
+        page.goto(work.url("contributions", utility="accuracy"))
         work.let(1)
         shows(page, "After 1 of 12 epochs: ")
         os.kill(work.pid, signal.SIGKILL)
@@ -121,7 +114,7 @@ def test_a_killed_server_changes_nothing(browser: Browser) -> None:
         work.start_server()
         shows(page, "After 2 of 12 epochs: ")
         assert "utility=accuracy" in page.url
-        copied = opened(browser, page.url)
+        copied.goto(page.url)
         shows(copied, "After 2 of 12 epochs: ")
         work.let_all()
         for reader in (page, copied):
@@ -129,18 +122,21 @@ def test_a_killed_server_changes_nothing(browser: Browser) -> None:
 
 
 def test_cancel_and_resume_by_their_buttons(browser: Browser) -> None:
-    with at_work() as work:
-        page, other = opened(browser, work.url("jobs")), opened(browser, work.url("jobs"))
+    with at_work() as work, own_window(browser) as page, own_window(browser) as other:
         for reader in (page, other):
+            reader.goto(work.url("jobs"))
             shows(reader, "1 job at work")
+        still(page)
         page.get_by_role("button", name="Cancel").last.click()
         for reader in (page, other):
             shows(reader, "No job is running")
             expect(reader.get_by_text("cancelled; finished epochs are kept").last).to_be_visible()
+        still(other)
         other.get_by_role("button", name="Resume").last.click()
         work.ends()
         for reader in (page, other):
             expect(reader.get_by_role("link", name="Open the result").last).to_be_visible()
+        still(page)
         page.get_by_role("link", name="Open the result").last.click()
         shows(page, FINAL)
         expect(page.get_by_text(TINY_NAME).first).to_be_visible()

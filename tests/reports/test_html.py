@@ -20,6 +20,7 @@ from flcontrib_core.reports.record import Record
 from flcontrib_core.reports.sections import Seal
 from flcontrib_core.reports.twin import write_report
 from flcontrib_core.words.numbers import visible
+from tests.browser.steps import own_window
 from tests.detection.made_histories import made_history
 from tests.reports.hostile import HOSTILE_NAMES
 from tests.reports.made_reports import made_report, with_names
@@ -178,13 +179,13 @@ def test_a_real_browser_asks_nobody_and_runs_nothing(tmp_path: Path, browser: Br
     page_path, _ = write_report(with_names(made_report(), HOSTILE_NAMES[:8]), tmp_path / "report.html")
     grounds = []
     for mode in ("light", "dark"):
-        page = browser.new_context(color_scheme=mode, viewport={"width": 375, "height": 800}).new_page()  # type: ignore[arg-type]
-        asked: list[str] = []
-        trouble: list[str] = []
-        witness(page, asked, trouble)
-        page.goto(page_path.as_uri())
-        assert asked == [page_path.as_uri()]
-        assert trouble == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375
-        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        with own_window(browser, color_scheme=mode, viewport={"width": 375, "height": 800}) as page:
+            asked: list[str] = []
+            trouble: list[str] = []
+            witness(page, asked, trouble)
+            page.goto(page_path.as_uri())
+            assert asked == [page_path.as_uri()]
+            assert trouble == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= 375
+            grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert grounds == ["rgb(255, 255, 255)", "rgb(15, 18, 24)"]

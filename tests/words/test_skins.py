@@ -27,10 +27,11 @@ from flcontrib_core.vocabulary import FillPolicy
 from flcontrib_core.words.decisions import NOT_DECIDED
 from flcontrib_core.words.numbers import visible
 from flcontrib_core.workspace import Workspace
-from tests.app.filled_workspace import fill, keep_report
+from tests.app.filled_workspace import filled_once, keep_report
 from tests.app.own_caches import own_caches
 from tests.app.test_pages import opened
 from tests.app.test_pages import words as page_words
+from tests.made_once import common_folder
 from tests.reports.test_html import Reader
 from tests.words.made_facts import CLIENTS, DIGITS, PLAIN, SCRIPTS, WORDS, full_report
 
@@ -232,8 +233,8 @@ def test_all_alerts_dismissed_is_said_and_not_that_nothing_was_found() -> None:
 
 
 @pytest.mark.usefixtures("_own_caches")
-def test_the_pages_repeat_what_was_decided(tmp_path: Path) -> None:
-    filled = fill(tmp_path)
+def test_the_pages_repeat_what_was_decided(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    filled = filled_once(common_folder(tmp_path_factory), tmp_path)
     entry = filled.runs["report"]
     with Workspace(filled.folder) as workspace:
         (alert,) = workspace.alerts.list(entry.digest)
