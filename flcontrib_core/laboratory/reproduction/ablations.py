@@ -59,11 +59,11 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
                 began = time.process_time()
                 plan = choose_epochs(problem, replace(settings.budget, budget=share, fairness=fairness))
                 planning = time.process_time() - began
-                found = limited_to(values.history, plan.chosen)
+                scheduled = limited_to(values.history, plan.chosen)
                 row: Row = {"mode": name, "share": share, "chosen": len(plan.chosen)}
                 row["seconds"] = float(values.of_epoch[list(plan.chosen)].sum()) + planning
                 row["exposure_gap"] = plan.exposure_gap
-                rows.append(row | squared_errors(found, truth, settings.fill))
+                rows.append(row | squared_errors(scheduled, truth, settings.fill))
     return rows
 
 
@@ -144,8 +144,8 @@ def _claims_on_shares(rows: list[Row]) -> list[Claim]:
 def _budgets_used(rows: list[Row]) -> Claim:
     used = [mean_of(where(rows, mode=LB, share=share), "chosen") for share in SHARES]
     said = f"{' → '.join(map(number, used))} epochs at k/T = {', '.join(f'{share:g}' for share in SHARES)}"
-    known = bool(np.isfinite(used).all())
-    return Claim("The lower bound moves with k/T and is never empty", "moves", said, rises(used) if known else None)
+    measured = bool(np.isfinite(used).all())
+    return Claim("The lower bound moves with k/T and is never empty", "moves", said, rises(used) if measured else None)
 
 
 RECIPE = Recipe("ablations", instances, work, evaluations, read)

@@ -82,8 +82,8 @@ def _mean_from(first: int, track: list[float]) -> float:
 def _panel(rows: list[Row], title: str, column: str) -> Panel:
     tracks = {words: _track(rows, rule, column) for rule, words in RULES.items()}
     lines = tuple(Line(words, tuple(map(float, range(len(track)))), tuple(track)) for words, track in tracks.items())
-    known = [v for track in tracks.values() for v in track if np.isfinite(v)] or [0.0, 1.0]
-    return Panel(title, "epoch", lines, y_range=(min(known), max(known)))
+    losses = [v for track in tracks.values() for v in track if np.isfinite(v)] or [0.0, 1.0]
+    return Panel(title, "epoch", lines, y_range=(min(losses), max(losses)))
 
 
 def _claims(rows: list[Row], sizes: list[int], about: str, column: str) -> list[Claim]:
@@ -96,8 +96,8 @@ def _claims(rows: list[Row], sizes: list[int], about: str, column: str) -> list[
             pairs.append((clients, greedy, fedavg))
         said = ", ".join(f"{m} clients {number(a)} against {number(b)}" for m, a, b in pairs)
         claim = f"{about}: lower with the best subset than with FedAvg, {words}"
-        known = bool(np.isfinite([v for _, *both in pairs for v in both]).all())
-        claims.append(Claim(claim, "decreases quickly", said, all(a < b for _, a, b in pairs) if known else None))
+        comparable = bool(np.isfinite([v for _, *both in pairs for v in both]).all())
+        claims.append(Claim(claim, "decreases quickly", said, all(a < b for _, a, b in pairs) if comparable else None))
     return claims
 
 

@@ -78,13 +78,13 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
         for task in _tasks(stage, instance, method):
             estimator = estimator_by_name(method, evaluations=task.evaluations)
             try:
-                found = assess_within(run, AssessSettings(estimator=estimator))
+                assessed = assess_within(run, AssessSettings(estimator=estimator))
             except MissingPart:
                 missing.append(task)  # shapiq is not installed, or too old
             except SettingsError:
                 continue  # a budget below what the method can use: its point is missing
             else:
-                rows.append(_row(task, instance, found.history, truth) | {"seconds": found.seconds})
+                rows.append(_row(task, instance, assessed.history, truth) | {"seconds": assessed.seconds})
     return rows + _rows_elsewhere(instance, run, truth, tables, missing)
 
 
@@ -97,12 +97,12 @@ def _tasks(stage: Stage, instance: Instance, method: str) -> list[MethodBudget]:
     return [MethodBudget(method, multiple * n) for multiple in multiples if multiple * n <= 2**n - 2]
 
 
-def _row(task: MethodBudget, instance: Instance, found: ContributionHistory, truth: ContributionHistory) -> Row:
+def _row(task: MethodBudget, instance: Instance, estimate: ContributionHistory, truth: ContributionHistory) -> Row:
     multiple = task.evaluations // instance.participants
     row: Row = {"method": task.method, "evaluations": task.evaluations, "multiple": multiple}
     for u in truth.utilities:
         exact = truth.totals(u)
-        row[f"nmse_{u}"] = float(np.mean((found.totals(u) - exact) ** 2) / max(exact.var(), 1e-300))
+        row[f"nmse_{u}"] = float(np.mean((estimate.totals(u) - exact) ** 2) / max(exact.var(), 1e-300))
     return row
 
 
@@ -177,8 +177,8 @@ def _on_the_same(rows: list[Row], a: str, b: str, multiple: int, utility: str) -
     """Two methods' mean errors over the instances that have both."""
 
     def errors(method: str) -> dict[tuple[str, int, int], float]:
-        found = where(rows, method=method, multiple=multiple)
-        return {(row["dataset"], row["clients"], row["seed"]): row[f"nmse_{utility}"] for row in found}
+        repeats = where(rows, method=method, multiple=multiple)
+        return {(row["dataset"], row["clients"], row["seed"]): row[f"nmse_{utility}"] for row in repeats}
 
     of_a, of_b = errors(a), errors(b)
     both = of_a.keys() & of_b.keys()

@@ -88,23 +88,26 @@ def instances(stage: Stage) -> list[Instance]:
 def work(stage: Stage, instance: Instance) -> list[Row]:
     """One row per length and method: seconds, evaluations, and squared errors where exact values are known."""
     run = stage.train(instance)
-    kept: dict[str, KeptEpochs] = defaultdict(KeptEpochs)
+    epochs_of_method: dict[str, KeptEpochs] = defaultdict(KeptEpochs)
     first_use = AssessSettings(estimator=OUR_ESTIMATORS[SURROGATE], budget=BudgetSettings(budget=SHARE))
     assess_within(first_epochs(run, 2), first_use)  # what only a first use pays is nobody's cost
     rows: list[Row] = []
     for epochs in [instance.epochs] if stage.full else [t for t in EPOCHS if t <= instance.epochs]:
         part = first_epochs(run, epochs)
-        rows += [{**row, "epochs": epochs} for row in _compared(stage, replace(instance, epochs=epochs), part, kept)]
+        rows += [
+            {**row, "epochs": epochs}
+            for row in _compared(stage, replace(instance, epochs=epochs), part, epochs_of_method)
+        ]
     if not stage.full and stage.base is None and instance.seed == 0 and instance.clients == CLIENTS[0]:
         rows[-1]["full_evaluation"] = full_evaluation_seconds(stage, instance.dataset)
     return rows
 
 
-def _compared(stage: Stage, instance: Instance, run: RunLog, kept: dict[str, KeptEpochs]) -> list[Row]:
+def _compared(stage: Stage, instance: Instance, run: RunLog, epochs_of_method: dict[str, KeptEpochs]) -> list[Row]:
     """Every method on one instance."""
     limit = CUT_OFF_SECONDS
     try:
-        ours = _ours(run, kept)
+        ours = _ours(run, epochs_of_method)
     except CutOffReached:
         names = (*METHODS, *OUR_ESTIMATORS)
         return [{"method": name, "seconds": limit, "predicted": False, "solved": False} for name in names]
@@ -118,14 +121,14 @@ def _compared(stage: Stage, instance: Instance, run: RunLog, kept: dict[str, Kep
             rows.append(row | {"solved": needed / rate <= limit})
             continue
         try:
-            found = assess_within(run, settings, limit, kept[name])
+            assessed = assess_within(run, settings, limit, epochs_of_method[name])
         except CutOffReached:
             rows.append({"method": name, "seconds": limit, "predicted": False, "solved": False})
             continue
-        truth = found.history if name == EXACT else truth
-        row = {"method": name, "seconds": found.seconds, "predicted": False, "solved": True}
-        row["evaluations"] = int(found.history.evaluations.sum())
-        rows.append(row if truth is None else row | squared_errors(found.history, truth, settings.fill))
+        truth = assessed.history if name == EXACT else truth
+        row = {"method": name, "seconds": assessed.seconds, "predicted": False, "solved": True}
+        row["evaluations"] = int(assessed.history.evaluations.sum())
+        rows.append(row if truth is None else row | squared_errors(assessed.history, truth, settings.fill))
     return [*(o.row if truth is None else o.row | squared_errors(o.history, truth) for o in ours), *rows]
 
 
@@ -137,26 +140,26 @@ class Scheduled:
     history: ContributionHistory
 
 
-def _ours(run: RunLog, kept: dict[str, KeptEpochs]) -> list[Scheduled]:
+def _ours(run: RunLog, epochs_of_method: dict[str, KeptEpochs]) -> list[Scheduled]:
     """Each of our estimators over all epochs once, and what the schedules of every share take from it."""
-    found: list[Scheduled] = []
+    schedules: list[Scheduled] = []
     for name, estimator in OUR_ESTIMATORS.items():
         settings = AssessSettings(estimator=estimator)
-        everything = assess_within(run, settings, kept=kept[name])
+        everything = assess_within(run, settings, kept=epochs_of_method[name])
         began = time.process_time()
         problem = scheduling_problem(run, settings)
         around = everything.seconds - float(everything.of_epoch.sum())
         measuring = time.process_time() - began
         for share in OUR_SHARES:
             began = time.process_time()
-            chosen = list(choose_epochs(problem, BudgetSettings(budget=share)).chosen)
+            budget_epochs = list(choose_epochs(problem, BudgetSettings(budget=share)).chosen)
             planning = measuring + time.process_time() - began if share < 1 else 0.0
-            seconds = around + float(everything.of_epoch[chosen].sum()) + planning
+            seconds = around + float(everything.of_epoch[budget_epochs].sum()) + planning
             row: Row = {"method": name, "share": share, "seconds": seconds}
-            row |= {"evaluations": int(everything.history.evaluations[chosen].sum())}
+            row |= {"evaluations": int(everything.history.evaluations[budget_epochs].sum())}
             row |= {"predicted": False, "solved": seconds <= CUT_OFF_SECONDS}
-            found.append(Scheduled(row, limited_to(everything.history, chosen)))
-    return found
+            schedules.append(Scheduled(row, limited_to(everything.history, budget_epochs)))
+    return schedules
 
 
 def evaluations(stage: Stage, instance: Instance) -> float:
@@ -216,13 +219,13 @@ def _sorted(rows: list[Row], method: str, column: str) -> Line:
 def _beside_time(rows: list[Row], utility: str) -> Panel:
     """Error over CPU, medians over the instances with the most clients that have exact values; ours over k/T."""
     column = f"mse_{utility}"
-    known = [r for r in rows if r.get(column) is not None]
-    clients = max((r["clients"] for r in known), default=0)
+    with_errors = [r for r in rows if r.get(column) is not None]
+    clients = max((r["clients"] for r in with_errors), default=0)
     lines = []
     for name in (*PEERS, *OUR_ESTIMATORS):
         points = []
         for share in OUR_SHARES if name in OUR_ESTIMATORS else (None,):
-            some = [r for r in where(known, clients=clients, method=name) if r.get("share") == share]
+            some = [r for r in where(with_errors, clients=clients, method=name) if r.get("share") == share]
             if some:
                 points.append((_median(some, "seconds"), max(_median(some, column), LEAST)))
         lines.append(Line(name, tuple(x for x, _ in points), tuple(y for _, y in points)))
@@ -238,7 +241,7 @@ def _time_claims(rows: list[Row], predicted: bool) -> list[Claim]:
     how = "predicted for the paper's scale: " if predicted else ""
     said = f"{how}{' / '.join(f'{solved[m]}' for m in solved)} of {total}"
     order = solved[PAPER] >= max(solved[m] for m in (EXACT, TMR, COMFEDSV)) and solved[PAPER] >= solved[GTG_NAME]
-    known = not predicted and bool(np.isfinite([*slowest.values()]).all())
+    comparable = not predicted and bool(np.isfinite([*slowest.values()]).all())
     both = f"{how}{number(slowest[PAPER])} against {number(slowest[GTG_NAME])} s"
     return [
         Claim(
@@ -247,7 +250,7 @@ def _time_claims(rows: list[Row], predicted: bool) -> list[Claim]:
         ),
         Claim(
             "FLContrib's slowest solved instance takes less time than GTG-Shapley's", "8.3K against 10.9K s", both,
-            bool(slowest[PAPER] < slowest[GTG_NAME]) if known else None,
+            bool(slowest[PAPER] < slowest[GTG_NAME]) if comparable else None,
         ),
     ]  # fmt: skip
 
@@ -259,18 +262,18 @@ def _error_claims(rows: list[Row]) -> list[Claim]:
     def said(utility: str) -> str:
         return ", ".join(f"{m} {number(middle[m, utility])}" for m in PEERS)
 
-    known = np.isfinite([*middle.values()]).all()
+    comparable = np.isfinite([*middle.values()]).all()
     worst = all(middle[COMFEDSV, u] >= max(middle[m, u] for m in PEERS) for u in ("loss", "accuracy"))
     on_loss = max(middle[GTG_NAME, "loss"], middle[TMR, "loss"]) < middle[PAPER, "loss"]
     on_accuracy = middle[PAPER, "accuracy"] < min(middle[GTG_NAME, "accuracy"], middle[TMR, "accuracy"])
     said_of_both = f"medians, loss: {said('loss')}; accuracy: {said('accuracy')}"
     on_loss_claim = "On loss GTG-Shapley and TMR have lower MSE than FLContrib"
     return [
-        Claim("ComFedSV has the highest MSE", "in both utilities", said_of_both, worst if known else None),
-        Claim(on_loss_claim, "lower", said("loss"), on_loss if known else None),
+        Claim("ComFedSV has the highest MSE", "in both utilities", said_of_both, worst if comparable else None),
+        Claim(on_loss_claim, "lower", said("loss"), on_loss if comparable else None),
         Claim(
             "On accuracy FLContrib has lower MSE than GTG-Shapley and TMR", "lower", said("accuracy"),
-            on_accuracy if known else None,
+            on_accuracy if comparable else None,
         ),
     ]  # fmt: skip
 

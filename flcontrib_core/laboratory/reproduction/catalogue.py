@@ -56,15 +56,15 @@ def reproduce(
     """
     recipe = recipe_of(name)
     instances = recipe.instances(stage)
-    found = run_instances(
+    outcome = run_instances(
         recipe.name, recipe.work, stage, instances, folder, where or Execution(workers=1), on_progress,
         only_kept=only_kept, price=recipe.evaluations,
     )  # fmt: skip
-    if not found.instances:
+    if not outcome.instances:
         return None
-    figure = recipe.read(stage, found.rows)
-    spent = replace(figure.shown, seconds=round(found.seconds, 3), ran=found.instances, planned=len(instances))
-    if found.instances < len(instances):  # a part of the instances decides nothing
+    figure = recipe.read(stage, outcome.rows)
+    spent = replace(figure.shown, seconds=round(outcome.seconds, 3), ran=outcome.instances, planned=len(instances))
+    if outcome.instances < len(instances):  # a part of the instances decides nothing
         spent = replace(spent, claims=tuple(replace(claim, holds=None) for claim in spent.claims))
     return replace(figure, shown=replace(spent, seeds=len({i.seed for i in instances})))
 

@@ -98,9 +98,9 @@ def _half(row: Row) -> int:
 def at_full_scale(rows: list[Row]) -> list[Row]:
     """The same instances at the paper's scale: as many evaluations, each as dear as one measured there."""
     cost = {r["dataset"]: r["full_evaluation"] for r in rows if r.get("full_evaluation")}
-    found: list[Row] = []
+    predictions: list[Row] = []
     for row in rows:
         if row["dataset"] in cost and row.get("evaluations"):
             seconds = row["evaluations"] * cost[row["dataset"]]
-            found.append({**row, "seconds": seconds, "predicted": True, "solved": seconds <= CUT_OFF_SECONDS})
-    return found
+            predictions.append({**row, "seconds": seconds, "predicted": True, "solved": seconds <= CUT_OFF_SECONDS})
+    return predictions

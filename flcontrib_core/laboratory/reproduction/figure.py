@@ -54,7 +54,7 @@ def number(value: float) -> str:
 
 def rises(values: Sequence[float], slack: float = 0.0) -> bool | None:
     """Does the last value stand above the first, and no step fall by more than ``slack``? None with a hole."""
-    known = np.asarray(values, dtype=float)
-    if len(known) < 2 or not np.isfinite(known).all():
+    track = np.asarray(values, dtype=float)
+    if len(track) < 2 or not np.isfinite(track).all():
         return None
-    return bool(known[-1] > known[0] and (np.diff(known) >= -slack).all())
+    return bool(track[-1] > track[0] and (np.diff(track) >= -slack).all())

@@ -211,9 +211,11 @@ def first_epochs(run: RunLog, epochs: int) -> RunLog:
     return replace(run, epochs=run.epochs[:epochs])
 
 
-def squared_errors(found: ContributionHistory, truth: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL) -> Row:
+def squared_errors(
+    estimate: ContributionHistory, truth: ContributionHistory, fill: FillPolicy = FillPolicy.EQUAL
+) -> Row:
     """Mean squared error of the totals, per utility."""
-    return {f"mse_{u}": float(np.mean((found.totals(u, fill) - truth.totals(u)) ** 2)) for u in truth.utilities}
+    return {f"mse_{u}": float(np.mean((estimate.totals(u, fill) - truth.totals(u)) ** 2)) for u in truth.utilities}
 
 
 def limited_to(history: ContributionHistory, epochs: Sequence[int]) -> ContributionHistory:
@@ -250,18 +252,18 @@ def run_instances(
 
     The dearest by ``price`` begin, so that no worker is left alone with one at the end.
     """
-    kept = {n: found for n, i in enumerate(instances) if (found := _kept(folder, name, stage, i)) is not None}
-    on_progress(len(kept), len(instances), name)
-    todo = [] if only_kept else [(n, i) for n, i in enumerate(instances) if n not in kept]
+    outcomes = {n: outcome for n, i in enumerate(instances) if (outcome := _kept(folder, name, stage, i)) is not None}
+    on_progress(len(outcomes), len(instances), name)
+    todo = [] if only_kept else [(n, i) for n, i in enumerate(instances) if n not in outcomes]
     todo.sort(key=lambda task: -price(stage, task[1]))
-    for n, found in run_tasks(_numbered, (work, stage), iter(todo), where):
-        kept[n] = found
+    for n, outcome in run_tasks(_numbered, (work, stage), iter(todo), where):
+        outcomes[n] = outcome
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(_place(folder, name, stage, instances[n]), json.dumps(asdict(found), indent=1))
-        on_progress(len(kept), len(instances), f"{name}: {instances[n].label()}")
-    rows = [row for n in sorted(kept) for row in kept[n].rows]
-    return Outcome(rows, sum(found.seconds for found in kept.values()), len(kept))
+            write_atomic(_place(folder, name, stage, instances[n]), json.dumps(asdict(outcome), indent=1))
+        on_progress(len(outcomes), len(instances), f"{name}: {instances[n].label()}")
+    rows = [row for n in sorted(outcomes) for row in outcomes[n].rows]
+    return Outcome(rows, sum(outcome.seconds for outcome in outcomes.values()), len(outcomes))
 
 
 def _numbered(

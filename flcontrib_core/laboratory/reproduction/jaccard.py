@@ -51,10 +51,10 @@ def work(stage: Stage, instance: Instance) -> list[Row]:
     assert run.truth is not None
     assert instance.window is not None
     history = assess_within(run, stage.applied).history
-    found = separate(
+    separation = separate(
         history, settings=GroupingSettings(calibrated=False), dishonest=[d.client for d in run.truth.dishonest]
     )
-    score = None if found is None else found.jaccard
+    score = None if separation is None else separation.jaccard
     return [
         {
             "length": instance.window[1] - instance.window[0] + 1,

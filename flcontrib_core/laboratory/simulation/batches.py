@@ -50,14 +50,14 @@ class LocalBatches:
 def local_batches(rows: IntArray, labels: IntArray, training: LocalTraining, rng: np.random.Generator) -> LocalBatches:
     """The mini-batches of one client for one epoch; every local epoch is shuffled anew. At least one step is taken."""
     size = min(training.batch, len(rows))
-    kept = len(rows) - len(rows) % size if training.drop_last else len(rows)
+    usable = len(rows) - len(rows) % size if training.drop_last else len(rows)
     shuffled = [
-        (rng.permutation(len(rows)) if training.shuffle else np.arange(len(rows)))[:kept]
+        (rng.permutation(len(rows)) if training.shuffle else np.arange(len(rows)))[:usable]
         for _ in range(training.local_epochs)
     ]
     order = np.concatenate(shuffled)
-    starts = [e * kept + s for e in range(training.local_epochs) for s in range(0, kept, size)]
-    whole = LocalBatches(rows[order], labels[order], (*starts, kept * training.local_epochs))
+    starts = [e * usable + s for e in range(training.local_epochs) for s in range(0, usable, size)]
+    whole = LocalBatches(rows[order], labels[order], (*starts, usable * training.local_epochs))
     if training.step_share >= 1:
         return whole
     return whole.only(range(max(1, round(training.step_share * whole.steps))))

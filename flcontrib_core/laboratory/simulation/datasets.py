@@ -127,27 +127,27 @@ def column_scale(columns: Float32Array) -> tuple[FloatArray, FloatArray]:
     return centre, np.where(constant, 1.0, scale)
 
 
-def _stratified(rows: IntArray, labels: IntArray, wanted: int, rng: np.random.Generator, name: DatasetName) -> IntArray:
-    """``wanted`` of the rows, each class in its share, ascending."""
-    if not 1 <= wanted <= len(rows):
-        raise SettingsError(f"{wanted} rows of {name}: it has {len(rows)} to choose from")
+def _stratified(rows: IntArray, labels: IntArray, size: int, rng: np.random.Generator, name: DatasetName) -> IntArray:
+    """``size`` of the rows, each class in its share, ascending."""
+    if not 1 <= size <= len(rows):
+        raise SettingsError(f"{size} rows of {name}: it has {len(rows)} to choose from")
     shuffled = rng.permutation(rows)
     classes, position_in_class, count = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
     rank = np.empty(len(rows))
     for c in range(len(classes)):
         own = position_in_class == c
         rank[own] = (np.arange(count[c]) + 0.5) / count[c]  # the first w of this order hold every class's share
-    return np.sort(shuffled[np.argsort(rank, kind="stable")[:wanted]])
+    return np.sort(shuffled[np.argsort(rank, kind="stable")[:size]])
 
 
 def _folder(name: DatasetName, data_dir: Path | None) -> Path:
-    chosen = data_dir or os.environ.get(DATA_VARIABLE)
-    if not chosen:
+    place = data_dir or os.environ.get(DATA_VARIABLE)
+    if not place:
         raise MissingPart(
             f"the data set {name.value} is read from a folder of yours: name that data folder, or set "
             f"${DATA_VARIABLE}; digits, breast-cancer and wine need none"
         )
-    folder = Path(chosen)
+    folder = Path(place)
     if not folder.is_dir():
         raise MissingPart(f"the data folder {folder} does not exist: name another or set ${DATA_VARIABLE}")
     return folder

@@ -143,6 +143,6 @@ def _alike(sites: list[ClientSite]) -> list[list[int]]:
 def _private(update: Float32Array, privacy: Privacy, rng: np.random.Generator) -> Float32Array:
     """The update shortened to the clip at most, with noise of expected length noise·clip."""
     length = float(np.linalg.norm(update))
-    kept = update * min(1.0, privacy.clip / max(length, 1e-12))
+    clipped = update * min(1.0, privacy.clip / max(length, 1e-12))
     noise = rng.normal(0.0, privacy.noise * privacy.clip / len(update) ** 0.5, size=len(update))
-    return (kept + noise).astype(np.float32)
+    return (clipped + noise).astype(np.float32)

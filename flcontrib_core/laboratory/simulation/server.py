@@ -46,8 +46,8 @@ class Server:
     ) -> Float32Array:
         """The model after an epoch (P,)."""
         if rule.aggregation is Aggregation.GREEDY:
-            chosen = best_subset(model, updates, sizes, self.losses)
-            average: Float32Array = subset_models(model, updates, sizes, chosen)[0]
+            subset = best_subset(model, updates, sizes, self.losses)
+            average: Float32Array = subset_models(model, updates, sizes, subset)[0]
         else:
             average = fedavg(model, updates, sizes)
         if rule.takes_the_mean:
@@ -64,9 +64,9 @@ class Server:
         """The step (P,) that the rule makes of the updates' mean."""
         if rule.aggregation in MEANS:
             return rule.rate * change
-        kept = rule.momentum if rule.aggregation is Aggregation.FEDAVGM else MEAN
+        momentum = rule.momentum if rule.aggregation is Aggregation.FEDAVGM else MEAN
         before = np.zeros_like(change) if self.mean is None else self.mean
-        self.mean = kept * before + (1 - kept) * change
+        self.mean = momentum * before + (1 - momentum) * change
         if rule.aggregation is Aggregation.FEDAVGM:
             return np.asarray(rule.rate * self.mean)
         square, squared = np.full_like(change, FLOOR**2) if self.square is None else self.square, change**2

@@ -34,9 +34,9 @@ def with_trigger(
 ) -> Float32Array:
     """The rows with a trigger: some columns at their largest value in ``like`` (else in ``x``), an image's at the
     brightest."""
-    marked, known = x.copy(), x if like is None else like
-    chosen = trigger_columns(x.shape[1]) if columns is None else columns
-    marked[:, chosen] = known.max() if image else known[:, chosen].max(axis=0)
+    marked, examples = x.copy(), x if like is None else like
+    trigger = trigger_columns(x.shape[1]) if columns is None else columns
+    marked[:, trigger] = examples.max() if image else examples[:, trigger].max(axis=0)
     return marked
 
 
@@ -162,14 +162,14 @@ class Alternating(AttackBehaviour):
 
     def local_update(self, site: LocalSite, moment: Moment) -> Float32Array | None:
         classes, agreed = moment.world.data.classes, moment.plan(moment.window)
-        wanted = agreed.choice(len(site.rows), size=min(TARGET_ROWS, len(site.rows)), replace=False)
-        wrong = (site.labels[wanted] + int(agreed.integers(1, classes))) % classes
+        targets = agreed.choice(len(site.rows), size=min(TARGET_ROWS, len(site.rows)), replace=False)
+        wrong = (site.labels[targets] + int(agreed.integers(1, classes))) % classes
         aim = replace(site.training, batch=TARGET_ROWS, local_epochs=site.training.local_epochs)
         proper = replace(site.training, proximal=max(site.training.proximal, 0.1))
         model = site.start
         for turn in range(TURNS):
             model = model + site.train(model, site.rows, site.labels, proper, turn)
-            taught = site.train(model, site.rows[wanted], wrong, aim, TURNS + turn)
+            taught = site.train(model, site.rows[targets], wrong, aim, TURNS + turn)
             model = model + np.float32(moment.strength) * taught
         update: Float32Array = model - site.start
         return update

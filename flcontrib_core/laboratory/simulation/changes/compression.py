@@ -69,9 +69,9 @@ class RandomK(ChangeBehaviour):
 
     def update(self, sent: Sent, moment: Moment) -> Float32Array:
         count = max(1, round(moment.strength * len(sent.update)))
-        chosen = moment.fresh().choice(len(sent.update), size=count, replace=False)
+        positions = moment.fresh().choice(len(sent.update), size=count, replace=False)
         shared = np.zeros_like(sent.update)
-        shared[chosen] = sent.update[chosen] * np.float32(len(sent.update) / count)
+        shared[positions] = sent.update[positions] * np.float32(len(sent.update) / count)
         return shared
 
 
@@ -118,9 +118,9 @@ class Bfloat16(ChangeBehaviour):
 def largest(update: Float32Array, share: float) -> Float32Array:
     """The update with only its largest numbers, a share of them; the others are zero."""
     count = max(1, round(share * len(update)))
-    chosen = np.argsort(-np.abs(update), kind="stable")[:count]
+    positions = np.argsort(-np.abs(update), kind="stable")[:count]
     shared = np.zeros_like(update)
-    shared[chosen] = update[chosen]
+    shared[positions] = update[positions]
     return shared
 
 

@@ -193,8 +193,8 @@ class Overlap(ChangeBehaviour):
 def _first_part(rows: IntArray, labels: IntArray, share: float, moment: Moment) -> tuple[IntArray, IntArray]:
     """A share of the rows in an order that stays, so that more rows include the fewer ones."""
     order = moment.always().permutation(len(rows))
-    kept = np.sort(order[: max(min(FEWEST_ROWS, len(rows)), round(share * len(rows)))])
-    return rows[kept], labels[kept]
+    part = np.sort(order[: max(min(FEWEST_ROWS, len(rows)), round(share * len(rows)))])
+    return rows[part], labels[part]
 
 
 def _deviation(data: Dataset) -> Float32Array:

@@ -80,10 +80,10 @@ class SvtFilter(ChangeBehaviour):
         clipped = np.clip(sent.update, -clip, clip)
         selection = 4 * clip * count / (SVT_SELECTION * (2 * count) ** (2 / 3))
         noisy = np.abs(clipped) + rng.laplace(scale=selection, size=len(clipped))
-        chosen = np.argsort(-noisy, kind="stable")[:count]
-        blurred = clipped[chosen] + rng.laplace(scale=2 * clip / SVT_RELEASE, size=count)
+        positions = np.argsort(-noisy, kind="stable")[:count]
+        blurred = clipped[positions] + rng.laplace(scale=2 * clip / SVT_RELEASE, size=count)
         shared = np.zeros_like(sent.update)
-        shared[chosen] = np.clip(blurred, -clip, clip)
+        shared[positions] = np.clip(blurred, -clip, clip)
         return shared
 
 

@@ -209,9 +209,9 @@ class StaleStart(ChangeBehaviour):
     default, least, most = 2.0, 1.0, 10.0
 
     def start(self, model: Float32Array, moment: Moment) -> Float32Array:
-        known = moment.memory.models
-        back = min(round(moment.strength), len(known))
-        return known[-back] if back else model
+        models = moment.memory.models
+        back = min(round(moment.strength), len(models))
+        return models[-back] if back else model
 
 
 class VersionUpgrade(ChangeBehaviour):
