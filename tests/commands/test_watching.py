@@ -108,7 +108,7 @@ def test_each_epoch_is_told_once_as_the_recording_grows(
 
 def test_an_alert_is_passed_on_to_the_program_that_the_settings_name(recording: Path, tmp_path: Path) -> None:
     script = tmp_path / "told.py"
-    script.write_text(f"import sys\nopen({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read() + chr(10))\n")
+    script.write_text(f"import sys\nopen({str(tmp_path / 'seen')!r}, 'a').write(sys.stdin.read())\n")
     command, workspace = shlex.join(python_command(str(script))), str(tmp_path / "workspace")
     set_so = CliRunner().invoke(settings, ["--workspace", workspace, "--on-alert", command])
     assert set_so.exit_code == 0, set_so.output
