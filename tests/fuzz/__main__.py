@@ -3,7 +3,8 @@
 With atheris installed (``pip install atheris``) the search is guided by the reader's own coverage; the options are
 libFuzzer's, and FOLDER keeps the inputs that reached something new. Without it the same doors get random changes of the
 same seeds (``-runs``, ``-seed`` and ``-max_total_time`` only). ``-doors`` names some of: archive, file, tensors, table,
-version 2, json, model, parquet; all but parquet otherwise, whose decoder is another process that guidance cannot see.
+version 2, json, model, records, answers, parquet; all but parquet otherwise, whose decoder is another process that
+guidance cannot see.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> None:
             random_search(tried, seed, doors or NAMES)
         print(f"{tried} inputs tried at random (install atheris for a search guided by coverage)")
         return
-    with atheris.instrument_imports(include=["flcontrib_core.runs"]):
+    with atheris.instrument_imports(include=["flcontrib_core.runs", "flcontrib_core.history.answer_files"]):
         import flcontrib_core.runs.tables
         from tests.fuzz.target import GUIDED, mutate, one_input, seeds
 

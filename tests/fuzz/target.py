@@ -40,7 +40,7 @@ from flcontrib_core.runs.trace import parameters_of, trace_module
 from tests.corpus.good_logs import Files, LogWriter, rehash, write_directory, zipped
 from tests.corpus.plain_reader import assert_same_content
 from tests.corpus.tables import CONTRIBUTIONS, UTILITIES, arrow_table, parquet_bytes
-from tests.fuzz import mutations
+from tests.fuzz import mutations, readings
 from tests.games.zoo import ZOO
 
 SECONDS = 2.0
@@ -255,6 +255,14 @@ DOORS: dict[str, Door] = {
         mutations.change_json,
     ),
     "model": Door(_model, _model_seeds, lambda data, rng: mutations.change_json(data, rng, MODEL_WORDS)),
+    "records": Door(readings.records, lambda: [CONTRIBUTIONS.encode(), UTILITIES.encode()], mutations.change_cells),
+    "answers": Door(
+        readings.answers,
+        lambda: [readings.good_answers()],
+        lambda data, rng: mutations.change_lines(
+            data, rng, ("answer", "weights", "id", "of", "global", "dice", "hd95")
+        ),
+    ),
     "parquet": Door(_parquet, _parquet_seeds, mutations.change_bytes),
 }
 NAMES = list(DOORS)
