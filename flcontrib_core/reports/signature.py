@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 _CONTEXT = b"flcontrib report signature 1\n"
 """Stands before what is signed, so that a signature made for something else never fits a report."""
 _LARGEST = 1 << 16
+_NOBODYS_KEYS = frozenset(
+    bytes.fromhex(text)
+    for text in (
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 30 + "7f",
+    )
+)
+"""Points of the curve whose order is 1, 2, 4 or 8, without sign: with such a key one signature fits everything."""
 KEY_FILE = "operator-key.pem"
 """The operator's private key in a workspace."""
 
@@ -142,7 +155,12 @@ def _record(place: Path) -> tuple[bytes, bytes] | None:
         key, signature = (base64.b64decode(record[name], validate=True) for name in ("public_key", "signature"))
     except (ValueError, TypeError, KeyError, RecursionError, binascii.Error):
         return None
-    return (key, signature) if len(key) == 32 and len(signature) == 64 else None
+    sound = len(key) == 32 and len(signature) == 64 and not _is_nobodys(key)
+    return (key, signature) if sound else None
+
+
+def _is_nobodys(key: bytes) -> bool:
+    return bytes((*key[:-1], key[-1] & 0x7F)) in _NOBODYS_KEYS
 
 
 def _key_bytes(text: str) -> bytes:
@@ -150,7 +168,7 @@ def _key_bytes(text: str) -> bytes:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         key = b""
-    if len(key) != 32:
+    if len(key) != 32 or _is_nobodys(key):
         raise SettingsError(f"{text[:60]!r} is no public key; `flcontrib key show` prints it, 44 characters of base64")
     return key
 

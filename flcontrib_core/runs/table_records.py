@@ -80,11 +80,13 @@ class _PlainText:
         self._file = file
         self._name = name
         self._rest = b""
+        self._unended = False
+        """Was a line end put to the last line, which had none?"""
         self.total = 0
 
     def chunks(self) -> Iterator[Chunk]:
         """The first record alone, then the others by columns; ends before the first block that is not plain."""
-        width = 0
+        width, begin = 0, 0
         while block := self._next():
             begin = 0
             if not width:
@@ -98,13 +100,12 @@ class _PlainText:
             if begin < len(block):
                 cut = _cut(block[begin:], width)
                 if cut is None:
-                    self._rest = block[begin:] + self._rest
-                    return
+                    break
                 yield cut
             self.total += len(block) - begin
             if self.total > MAX_TABLE_BYTES:
                 raise _too_much(self._name)
-        self._rest = block + self._rest
+        self._rest = (block[begin:-1] if self._unended else block[begin:]) + self._rest
 
     def rest(self) -> io.BufferedReader:
         """What was not cut."""
@@ -118,6 +119,7 @@ class _PlainText:
             end = known.rfind(b"\n") + 1 if piece else len(known)
             self._rest = known[end:]
             if not piece and known and not known.endswith(b"\n"):
+                self._unended = True
                 return known + b"\n"
             if end or not piece or len(known) > MAX_RECORD_BYTES:
                 return known[:end]

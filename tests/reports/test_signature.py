@@ -57,6 +57,18 @@ def test_every_changed_byte_is_noticed(twin: Path, key: OperatorKey) -> None:
         assert check_signature(twin, key.public_key).state == "invalid"
 
 
+@pytest.mark.parametrize(
+    "key", [bytes([1]) + bytes(31), bytes([1]) + bytes(30) + b"\x80", b"\xee" + b"\xff" * 30 + b"\x7f"]
+)
+def test_a_key_that_fits_every_report_is_nobodys(twin: Path, key: bytes) -> None:
+    """The neutral point of the curve: whoever writes its own bytes as a signature has signed everything."""
+    named, signed = (base64.b64encode(raw).decode() for raw in (key, key + bytes(32)))
+    signature_of(twin).write_text(json.dumps({"public_key": named, "signature": signed}))
+    assert check_signature(twin).state == "invalid"
+    with pytest.raises(SettingsError, match="no public key"):
+        check_signature(twin, named)
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="OpenSSL is not installed")
 def test_openssl_agrees(twin: Path, key: OperatorKey, tmp_path: Path) -> None:
     record = json.loads(key.sign(twin).read_text())

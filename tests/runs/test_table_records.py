@@ -48,6 +48,17 @@ def test_a_plain_table_is_cut_by_columns_and_one_with_a_late_quote_as_far_as_it_
 
 
 @pytest.mark.parametrize(
+    "text", ["", "\ufeff", "\n", "\ufeff\n", "a", "a,b", "a,b\n\n", ",", '"', '\ufeff""', "a,b\n1"]
+)
+def test_a_text_of_next_to_nothing_is_cut_as_csv_cuts_it(text: str) -> None:
+    if text == '"':
+        with pytest.raises(RunLogError, match="unexpected end"):
+            cut(text.encode())
+    else:
+        assert cut(text.encode()) == as_csv(text.encode())
+
+
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         (b"a,b\n" + b"1,2\n" * 9 + b"1,\xff\n", "not UTF-8"),
