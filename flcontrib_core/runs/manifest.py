@@ -21,7 +21,7 @@ from flcontrib_core.runs.limits import (
 from flcontrib_core.runs.model_nodes import MAX_EXTENT, MAX_RANK
 from flcontrib_core.runs.problems import Findings, shown
 from flcontrib_core.runs.run_log import Client, DishonestTruth, FrozenPart, LogNote, ParameterSpec, Truth
-from flcontrib_core.runs.tasks import CLASSIFICATION
+from flcontrib_core.runs.tasks import CLASSIFICATION, TARGETS
 
 WHERE = "manifest.json"
 VERSION = 2
@@ -97,30 +97,35 @@ def read_manifest(content: Any, default_name: str, findings: Findings) -> Manife
     for key, kind, words in (("source", dict, "an object"), ("created", str, "a text"), ("task", str, "a text")):
         if not isinstance(content.get(key, kind()), kind):
             findings.refuse("E_MANIFEST", f"{WHERE}:{key}", shown(content[key]), words)
+        elif kind is str and len(content.get(key, "")) > MAX_TEXT_CHARACTERS:
+            findings.refuse(
+                "E_MANIFEST", f"{WHERE}:{key}", shown(content[key]), f"up to {MAX_TEXT_CHARACTERS} characters"
+            )
     dtype = content.get("dtype") if content["version"] > 1 else None
     if dtype is not None and (not isinstance(dtype, str) or dtype not in NUMBER_TYPES):
         findings.refuse("E_MANIFEST", f"{WHERE}:dtype", shown(dtype), " or ".join(NUMBER_TYPES))
         dtype = None
-    # What version 1 says here was never read.
-    task = content.get("task", CLASSIFICATION) if content["version"] > 1 else CLASSIFICATION
     classes = content.get("classes")
     if classes is not None and not is_count(classes, 1, MAX_CLASSES):
         findings.refuse("E_MANIFEST", f"{WHERE}:classes", shown(classes), "an integer of at least 1")
         classes = None
     clients = read_clients(content.get("clients"), findings)
+    parameters = read_parameters(content.get("parameters"), findings)
+    # What version 1 says of some entries was never read.
+    further = content if content["version"] > 1 else {}
     return Manifest(
         name=name,
         clients=clients,
-        parameters=read_parameters(content.get("parameters"), findings),
+        parameters=parameters,
         classes=classes,
         files=_read_files(content.get("files"), findings),
         truth=_read_truth(content.get("truth"), clients, findings),
         content=content,
         version=content["version"],
         dtype=dtype,
-        notes=read_notes(content.get("notes", []), clients, findings) if content["version"] > 1 else (),
-        task=task if isinstance(task, str) else CLASSIFICATION,
-        frozen=_read_frozen(content.get("frozen"), findings) if content["version"] > 1 else None,
+        notes=read_notes(further.get("notes", []), clients, findings),
+        task=_read_task(further.get("task", CLASSIFICATION), findings),
+        frozen=_read_frozen(further.get("frozen"), parameters, findings),
     )
 
 
@@ -191,7 +196,18 @@ def read_parameters(
     return tuple(parameters.values())
 
 
-def _read_frozen(content: object, findings: Findings) -> FrozenPart | None:
+def _read_task(task: object, findings: Findings) -> str:
+    """Any name; one that only looks like a known task would turn off what is known of it."""
+    if not isinstance(task, str):  # a fault that was noted already
+        return CLASSIFICATION
+    plain = task.strip().casefold()
+    if not 1 <= len(task) <= MAX_ID_CHARACTERS or not task.isprintable() or (plain in TARGETS and task != plain):
+        expected = f"a plain name of up to {MAX_ID_CHARACTERS} characters, such as {CLASSIFICATION}"
+        findings.refuse("E_MANIFEST", f"{WHERE}:task", shown(task), expected)
+    return task
+
+
+def _read_frozen(content: object, trained: Sequence[ParameterSpec], findings: Findings) -> FrozenPart | None:
     if content is None:
         return None
     digest = content.get("sha256") if isinstance(content, dict) else 0
@@ -200,6 +216,9 @@ def _read_frozen(content: object, findings: Findings) -> FrozenPart | None:
         findings.refuse("E_MANIFEST", f"{WHERE}:frozen", shown(content), expected)
         return None
     listed = read_parameters(content.get("parameters", []), findings, f"{WHERE}:frozen.parameters", fewest=0)
+    own = {spec.name for spec in trained}
+    if both := [spec.name for spec in listed if spec.name in own]:
+        findings.refuse("E_MANIFEST", f"{WHERE}:frozen.parameters", shown(both[0]), "names that no trained one has")
     return FrozenPart(listed, None if digest is None else str(digest).lower())
 
 

@@ -102,6 +102,10 @@ def _manifests() -> None:
 
     add(0, "dtype in a list", manifest(dtype=["float32"]), "E_MANIFEST")
     add(0, "task in a list", manifest(task=["classification"]), "E_MANIFEST")
+    for words, task in (("of nothing", ""), ("beside a known one", "classification "), ("without end", "x" * 300)):
+        add(0, f"task {words}", manifest(task=task), "E_MANIFEST")
+    both = {"sha256": "0" * 64, "parameters": [{"name": "0.weight", "shape": [4, 6]}]}
+    add(0, "frozen and trained under one name", manifest(frozen=both), "E_MANIFEST", names="frozen.parameters")
     note = {"client": "hospital-a", "epochs": [1, 2], "by": "b", "when": "w"}
     add(0, "note with terminal escapes", manifest(notes=[note | {"text": "\x1b[31mred\x07\r\n\u202e"}]))
     add(0, "note about 2^31 epochs", manifest(notes=[note | {"text": "t", "epochs": [1, 2**31]}]))
