@@ -56,7 +56,7 @@ def _show(progress: Told, as_json: bool) -> None:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Which coalitions are drawn.")
 @click.option("--voters", is_flag=True, help="The clients answer, each on its own rows; their votes are joined.")
-@click.option("--leave-own-out", is_flag=True, help="With --voters: a client's value comes from the others' votes.")
+@click.option("--leave-own-out", is_flag=True, help="With --voters: what a client says of itself does not count.")
 @click.option("--trim", type=float, default=0.0, show_default=True, help="With --voters: share cut off at either end.")
 @WORKSPACE
 @JSON

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from flcontrib_core.history.answer_files import Question, WorkFolder
 from flcontrib_core.history.assembly import assemble_history
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.epoch_work import EpochAnswer
+from flcontrib_core.history.own_votes import EpochVotes, own_votes_replaced, read_epoch
 from flcontrib_core.history.remarks import EpochRemark, FromVotes, HistoryRemark, VotersApart, grouped
 from flcontrib_core.history.settings import AssessSettings
 from flcontrib_core.history.trajectory import WalkStep, walk
-from flcontrib_core.history.voting import VoterAgreement, VoterPanel, VotingRules, regressed_values
+from flcontrib_core.history.voting import VoterAgreement, VoterPanel, VotingRules
 from flcontrib_core.runs.problems import quoted
 from flcontrib_core.runs.run_log import RunLog
 from flcontrib_core.shapley.coalitions import distinct_coalitions
@@ -182,6 +184,7 @@ def tell(run: RunLog, folder: Path) -> Told:
     states: list[EpochState] = []
     answers: dict[int, EpochAnswer] = {}
     of_models: dict[bytes, FloatArray] = {}
+    votes: dict[int, EpochVotes] = {}
     for step in walk(run):
         epoch = _Epoch(step, tuple(run.clients[i].id for i in step.record.participants), settings)
         asked, answered, estimate = _settle_epoch(epoch, work, tuple(metrics), panel)
@@ -192,10 +195,15 @@ def tell(run: RunLog, folder: Path) -> Told:
             of_models[_digest(step.data.global_model)] = epoch.end
         if estimate is not None and epoch.players:
             answers[step.record.epoch] = _answer_of(epoch, estimate, settings, metrics)
+            if panel is not None and panel.rules.leave_own_out:
+                questions = work.questions(step.record.epoch, tuple(metrics), epoch.players)
+                votes[step.record.epoch] = _votes_of(epoch, questions, panel)
     voters = () if panel is None else panel.agreements
     complete = all(state.asked == state.answered for state in states)
     if not complete:
         return Told(tuple(states), None, voters)
+    if panel is not None and votes:
+        answers = _without_own_votes(answers, votes, panel)
     history = assemble_history(run, settings, _AnsweredModels(metrics, of_models), answers, None)
     remarks = history.remarks if panel is None else (*history.remarks, *_remarks_on(panel))
     recorded = {**settings.record(), "source": "ask and tell", **({} if rules is None else {"voting": rules})}
@@ -205,9 +213,8 @@ def tell(run: RunLog, folder: Path) -> Told:
 def _remarks_on(panel: VoterPanel) -> tuple[EpochRemark, ...]:
     """Whose rows the values come from, and whose answers were left out."""
     rows = sum(voter.rows for voter in panel.voters)
-    said: dict[HistoryRemark, tuple[int, ...]] = {
-        FromVotes(len(panel.voters), rows, panel.rules.trim, panel.rules.leave_own_out): ()
-    }
+    joined = FromVotes(len(panel.voters), rows, panel.rules.trim, panel.rules.leave_own_out)
+    said: dict[HistoryRemark, tuple[int, ...]] = {joined: ()}
     if apart := [a.client for a in panel.agreements if a.left_out]:
         said[VotersApart(Others.named(apart))] = ()
     return grouped(said)
@@ -236,8 +243,6 @@ def _settle_epoch(
             raise _Outstanding(epoch.first_questions())
         if epoch.players:
             estimate = epoch.replay(utilities)
-            if panel is not None and panel.rules.leave_own_out:
-                estimate = _without_own_votes(epoch, asked, panel, estimate)
     except _Outstanding as outstanding:
         needed += [epoch.question(coalition) for coalition in outstanding.coalitions]
     here = {question.id for question in asked}
@@ -255,31 +260,26 @@ def _values(question: Question, utilities: tuple[str, ...], panel: VoterPanel | 
 
 
 def _without_own_votes(
-    epoch: _Epoch, asked: list[Question], panel: VoterPanel, joint: ShapleyEstimate
-) -> ShapleyEstimate:
-    """Each client's value from the other voters alone; the values then need not add up to the joint increment.
+    answers: Mapping[int, EpochAnswer], votes: Mapping[int, EpochVotes], panel: VoterPanel
+) -> dict[int, EpochAnswer]:
+    """The same answers; the values then need not add up to the joint increment."""
+    found = dict(answers)
+    for number, added in zip(votes, own_votes_replaced(list(votes.values()), panel), strict=True):
+        joint = cast(ShapleyEstimate, found[number].estimate)
+        joint = replace(joint, values=joint.values + added, method=f"{joint.method}, own votes left out")
+        found[number] = replace(found[number], estimate=joint)
+    return found
 
-    What the own votes do is the difference of two regressions on the coalitions that were asked for, so that nothing
-    more has to be asked.
-    """
+
+def _votes_of(epoch: _Epoch, asked: list[Question], panel: VoterPanel) -> EpochVotes:
+    """The epoch's values as the voters see them, from the coalitions that were asked for."""
     if len(panel.voters) < 2:
         raise AnswerError("without its own vote a client has none; let at least two clients vote")
-    values, empty = joint.values.copy(), np.zeros(epoch.players, bool).tobytes()
-    if epoch.players == 1:
-        return joint
-
-    def regressed(without: str | None) -> FloatArray:
-        votes = {_members(q, epoch): panel.answer(q, without) for q in asked if not q.of_global}
-        changes = {key: vote for key, vote in votes.items() if vote is not None}  # some may wait for a vote still
-        before = changes.pop(empty)
-        coalitions = np.array([np.frombuffer(key, dtype=bool) for key in changes])
-        return regressed_values(coalitions, np.array([vote - before for vote in changes.values()]))
-
-    everybody = regressed(None)
-    for player, client in enumerate(epoch.client_ids):
-        if panel.votes(client):
-            values[player] += regressed(client)[player] - everybody[player]
-    return replace(joint, values=values, method=f"{joint.method}, own votes left out")
+    answered = [(_members(q, epoch), q.id) for q in asked if not q.of_global and panel.answer(q) is not None]
+    before = next(question for members, question in answered if not any(members))
+    changed = [(members, question) for members, question in answered if any(members)]
+    coalitions = np.array([np.frombuffer(members, dtype=bool) for members, _ in changed])
+    return read_epoch(panel, epoch.client_ids, coalitions, [(question, before) for _, question in changed])
 
 
 def _members(question: Question, epoch: _Epoch) -> bytes:

@@ -55,7 +55,7 @@ class VotingRules:
     """How votes are joined."""
 
     leave_own_out: bool = False
-    """A client's value comes from the other voters alone."""
+    """A client's vote on itself is replaced by what the others lead one to expect."""
     trim: float = 0.0
     """The share of rows whose votes are cut off at either end of each question."""
 
@@ -140,6 +140,17 @@ class VoterPanel:
         """The joint answer, on request without one client's vote; None while a vote is missing."""
         voters = [v for v in self.voters if v.client != without]
         return joint_answer(voters, question, Question(question.epoch, {}), self.rules)
+
+    def changes(self, asked: Sequence[tuple[str, str]], without: str | None = None) -> FloatArray:
+        """(questions, metrics) joint changes; ``asked``: ids of answered questions, each with the model before."""
+        rows = np.array([v.rows for v in self.voters if v.client != without], dtype=np.float64)
+        some = [place for place, v in enumerate(self.voters) if v.client != without]
+        single = self.single_changes(asked)[some]
+        return np.array([_trimmed_mean(single[:, place], rows, self.rules.trim) for place in range(len(asked))])
+
+    def single_changes(self, asked: Sequence[tuple[str, str]]) -> FloatArray:
+        """(voters, questions, metrics) what each voter says alone."""
+        return np.array([[v.votes[question] - v.votes[before] for question, before in asked] for v in self.voters])
 
     def votes(self, client: str) -> bool:
         """Is this client among those whose votes count?"""

@@ -100,7 +100,7 @@ def remark_phrase(remark: HistoryRemark) -> str:
 
 def _votes_phrase(remark: h.FromVotes) -> str:
     cut = f", without the outermost {percent(remark.trim)} at either end" if remark.trim else ""
-    own = "; a client's own votes do not count for its value" if remark.own_left_out else ""
+    own = "; what a client says of itself does not count" if remark.own_left_out else ""
     voters = several(remark.voters, "client")
     return f"evaluated by {voters} on {several(remark.rows, 'row')} of their own, weighted by rows{cut}{own}"
 

@@ -24,6 +24,7 @@ from flcontrib_core.history import ContributionHistory
 from flcontrib_core.history.answer_files import Question, WorkFolder
 from flcontrib_core.history.answering import answer_with, vote_with
 from flcontrib_core.history.asking import Told, ask, tell
+from flcontrib_core.history.own_votes import expected_votes
 from flcontrib_core.history.voting import TURNED, VotingRules, _trimmed_mean, _turned, register_voter
 from flcontrib_core.runs import RunLog
 from flcontrib_core.runs.run_log import Validation
@@ -115,16 +116,38 @@ def test_votes_give_the_central_order_and_a_liar_is_named(tmp_path: Path, split:
     assert [voter.client for voter in lied.voters if voter.left_out] == [federation.ids[5]]
 
 
-def test_without_its_own_vote_a_value_is_that_of_the_others_rows(tmp_path: Path) -> None:
+def test_no_vote_of_its_own_carries_a_value_beyond_what_others_say(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 4, epochs=1)
-    told = federation.voted(tmp_path / "votes", VotingRules(leave_own_out=True))
-    assert told.history is not None
-    for client in range(4):
-        others = [other for other in range(4) if other != client]
-        expected = federation.central(tmp_path / f"without-{client}", *others)
-        np.testing.assert_allclose(
-            told.history.of("loss").values[1, client], expected.of("loss").values[1, client], atol=1e-5
-        )
+    shares = np.bincount(federation.owner, minlength=4) / len(federation.owner)
+    single = [federation.central(tmp_path / f"only-{k}", k).of("loss").values[1] for k in range(4)]
+    for kind, change in (("honest", dict), ("praise", lambda answer: {"loss": 0.2 * answer["loss"], "accuracy": 1.0})):
+        work = tmp_path / kind
+        told = ask(federation.run, work, voting=VotingRules(leave_own_out=True))
+        while not told.complete:
+            for client in range(4):
+                federation.vote(work, client, change if client == 2 else dict)
+            told = tell(federation.run, work)
+        assert told.history is not None
+        value = told.history.of("loss").values[1, 2]
+        others = [single[k][2] for k in (0, 1, 3)]
+        of_others = np.average(others, weights=shares[[0, 1, 3]])
+        low, high = ((1 - shares[2]) * of_others + shares[2] * end for end in (min(others), max(others)))
+        assert low - 1e-5 <= value <= high + 1e-5, kind
+
+
+def test_what_a_voter_would_say_of_itself_is_learned_from_all_others() -> None:
+    """Voters with few classes each: nearer to their own word than the others' mean is, without ever looking at it."""
+    rng = np.random.default_rng(5)
+    classes = rng.dirichlet([0.5] * 5, 8)
+    seen = np.einsum("vc,tjc->vtj", classes, rng.normal(-1, 0.7, (20, 8, 5))) + 0.02 * rng.normal(size=(8, 20, 8))
+    own = np.arange(8)
+    expected = expected_votes(seen, np.full(8, 1 / 8), own)
+    said = seen[own, :, own]
+    mean = np.array([np.delete(seen[:, :, k], k, axis=0).mean(axis=0) for k in own])
+    assert np.abs(expected - said).mean() < 0.75 * np.abs(mean - said).mean()
+    praised = seen.copy()
+    praised[3, :, 3] -= 100
+    np.testing.assert_array_equal(expected_votes(praised, np.full(8, 1 / 8), own)[3], expected[3])
 
 
 def test_a_question_that_is_not_needed_may_wait_for_its_votes(tmp_path: Path) -> None:
