@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.false_alarms import false_alarm_sentence as false_alarm_sentence
     from flcontrib_core.words.folders import folder_note as folder_note
     from flcontrib_core.words.folders import folder_understood as folder_understood
+    from flcontrib_core.words.headlines import NO_CHANGE as NO_CHANGE
     from flcontrib_core.words.headlines import alerts_above as alerts_above
     from flcontrib_core.words.headlines import headline as headline
     from flcontrib_core.words.headlines import is_growing as is_growing
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from flcontrib_core.words.headlines import shift_words as shift_words
     from flcontrib_core.words.headlines import so_far as so_far
     from flcontrib_core.words.headlines import stands_on as stands_on
+    from flcontrib_core.words.headlines import stood_out as stood_out
     from flcontrib_core.words.headlines import undecided_sentence as undecided_sentence
     from flcontrib_core.words.headlines import visible_shift as visible_shift
     from flcontrib_core.words.places import EFFICIENCY as EFFICIENCY

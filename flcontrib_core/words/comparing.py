@@ -11,18 +11,23 @@ from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.words import numbers
 
 
-def contribution_title(clients: Sequence[str], clearly_below: Sequence[str], skipped: str = "") -> str:
+def contribution_title(
+    clients: Sequence[str], clearly_below: Sequence[str], skipped: str = "", intervals: bool = True
+) -> str:
     """Who contributed most, and who is clearly below zero.
 
     ``clients`` are those who took part, best first; ``skipped`` says what has no value ("12 of 36 epochs have"): no
-    total is certain then, and that nobody's is below zero would only say that it was not looked at.
+    total is certain then, and that nobody's is below zero would only say that it was not looked at. Without
+    ``intervals`` none can be clearly anything.
     """
     if not clients:
         return "Nobody took part in this run"
     words = f"{numbers.named(clients[0])} contributed most"
+    least = f", {numbers.named(clients[-1])} least" if len(clients) > 1 else ""
     if skipped and not clearly_below:
-        least = f", {numbers.named(clients[-1])} least" if len(clients) > 1 else ""
         return f"{words}{least}; {skipped} no value"
+    if not intervals:
+        return f"{words}{least}; the values come without an interval"
     if len(clearly_below) == 1:
         return f"{words}; {numbers.named(clearly_below[0])} is the only one clearly below zero"
     below = f"{numbers.count(len(clearly_below))} clients are" if clearly_below else "nobody is"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.detection.findings import Alert, VerdictKind
+from flcontrib_core.detection.facts import BelowThreshold, ReflectionOfAnother
+from flcontrib_core.detection.findings import Alert, ClientVerdict, VerdictKind
 from flcontrib_core.detection.objections import WeighsTooLittle
 from flcontrib_core.detection.online import ONLINE_PRESET, ProvisionalAlert
 from flcontrib_core.detection.presets import PresetRate
@@ -14,6 +15,8 @@ from flcontrib_core.history.standing import CheckOutcome
 from flcontrib_core.words import numbers
 from flcontrib_core.words.false_alarms import false_alarm_counts, false_alarm_runs, false_alarm_sentence
 from flcontrib_core.words.verdicts import alert_line, verdict_name
+
+NO_CHANGE = "No change"
 
 
 def pending_epochs(report: AuditReport) -> int:
@@ -119,6 +122,10 @@ def _nobody(standing: Sequence[Alert], report: AuditReport, raised: int) -> str:
     if not standing and raised:
         return f"No alert stands: {numbers.several(raised, 'alert')} dismissed"
     if not standing:
+        beside = [numbers.named(c.client) for c in report.detection.clients if stood_out(c)]
+        if beside:
+            subject = f"None of the {numbers.several(clients, 'client')}"
+            return f"{subject} is marked; {numbers.listing(beside)} {_stand(beside)} out, and no alert came of it"
         return _unchanged(clients, sum(c.verdict is VerdictKind.NO_VERDICT for c in report.detection.clients))
     asked = len({a.client for a in standing})
     subject = f"{numbers.count(asked)} of {numbers.several(clients, 'client')}"
@@ -162,8 +169,11 @@ def _unchanged(clients: int, undecided: int) -> str:
 def quiet_badge(report: AuditReport) -> str:
     """What holds for everybody without an alert, in two words."""
     marked = {a.client for a in report.detection.alerts}
-    undecided = {c.verdict is VerdictKind.NO_VERDICT for c in report.detection.clients if c.client not in marked}
-    return "No change" if undecided <= {False} else "No verdict" if undecided == {True} else "No alert"
+    rest = [c for c in report.detection.clients if c.client not in marked]
+    undecided = {c.verdict is VerdictKind.NO_VERDICT for c in rest}
+    if any(map(stood_out, rest)):
+        return "No alert"
+    return NO_CHANGE if undecided <= {False} else "No verdict" if undecided == {True} else "No alert"
 
 
 def quiet_sentence(report: AuditReport) -> str:
@@ -171,13 +181,29 @@ def quiet_sentence(report: AuditReport) -> str:
     detection = report.detection
     marked = {a.client for a in detection.alerts}
     rest = [c for c in detection.clients if c.client not in marked]
-    read = [c for c in rest if c.verdict is not VerdictKind.NO_VERDICT]  # about the others the data cannot decide
+    beside = [numbers.named(c.client) for c in rest if stood_out(c)]
+    # About those without a verdict the data cannot decide.
+    read = [c for c in rest if c.verdict is not VerdictKind.NO_VERDICT and not stood_out(c)]
     quiet = ""
     if marked and read:
         who = f"{'The other ' if len(read) == len(rest) else ''}{numbers.count(len(read))}"
-        who += "" if len(read) == len(rest) else " others"
+        who += "" if len(read) == len(rest) else " other" if len(read) == 1 else " others"
         quiet = f"{who} {'shows' if len(read) == 1 else 'show'} no change above the threshold."
+    if marked and beside:
+        quiet += f" {numbers.listing(beside)} {_stand(beside)} out too, and no alert came of it."
     return f"{quiet} {false_alarm_sentence(detection.false_alarms)}".strip()
+
+
+def stood_out(client: ClientVerdict) -> bool:
+    """Did a window of it pass the threshold without an alert: as the reflection of another's change, for instance?"""
+    return any(
+        isinstance(fact, ReflectionOfAnother) or (isinstance(fact, BelowThreshold) and fact.scales > 0)
+        for fact in client.facts
+    )
+
+
+def _stand(clients: Sequence[str]) -> str:
+    return "stands" if len(clients) == 1 else "stand"
 
 
 def visible_shift(report: AuditReport) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flcontrib_core.detection import VerdictKind
 from flcontrib_core.vocabulary import CellState
-from flcontrib_core.words import agreement_words, filled_in
+from flcontrib_core.words import agreement_words, contribution_title, filled_in
 from tests.detection.made_histories import made_history
 
 WINDOW, CHANGED = VerdictKind.POISONING_WINDOW, VerdictKind.BEHAVIOUR_CHANGED
@@ -20,6 +20,11 @@ def test_alerts_of_other_clients_are_counted() -> None:
     several = [{("a", WINDOW), ("b", WINDOW)}, {("a", WINDOW)}]
     assert agreement_words(several) == "1 of 2 alerts the same in every result"
     assert agreement_words([{("a", WINDOW)}, set()]) == "0 of 1 alert the same in every result"
+
+
+def test_values_without_an_interval_are_called_clear_of_nobody() -> None:
+    said = contribution_title(("Bonn", "Aachen"), (), intervals=False)
+    assert said == "Bonn contributed most, Aachen least; the values come without an interval"
 
 
 def test_equal_alerts_agree_and_none_is_none() -> None:

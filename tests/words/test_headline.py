@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from flcontrib_core.auditing import AuditReport
-from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, Alert, VerdictKind
+from flcontrib_core.detection.facts import BelowThreshold, ReflectionOfAnother
+from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, Alert, ClientVerdict, VerdictKind
 from flcontrib_core.detection.objections import Objection, SourceUnknown, WeighsTooLittle
 from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind
 from flcontrib_core.vocabulary import CellState
@@ -18,6 +19,7 @@ from flcontrib_core.words import (
     meaning_line,
     quiet_badge,
     quiet_sentence,
+    stood_out,
     strongest_channels,
     values_behind,
 )
@@ -89,6 +91,28 @@ def test_updates_that_one_of_two_copied_are_not_called_a_change_without_harm() -
     assert "which of them was copied, the log cannot tell" in meaning_line(first)
 
 
+def test_who_stands_out_without_an_alert_is_not_said_to_show_nothing() -> None:
+    """The evidence beside it says that these clients moved in the same epochs, the report that they stand out."""
+    report = only(VerdictKind.BEHAVIOUR_CHANGED)
+    marked, nothing = {a.client for a in report.detection.alerts}, VerdictKind.NOTHING_FOUND
+    quiet = [c for c in report.detection.clients if c.client not in marked]
+    rest = tuple(replace(c, verdict=nothing, facts=(BelowThreshold(-2.0),)) for c in quiet)
+    mirrored = (replace(rest[0], facts=(ReflectionOfAnother(),)), replace(rest[1], facts=(BelowThreshold(0.4),)))
+
+    def detected(clients: tuple[ClientVerdict, ...], alerts: tuple[Alert, ...]) -> AuditReport:
+        return replace(report, detection=replace(report.detection, clients=clients, alerts=alerts))
+
+    alerts = report.detection.alerts
+    assert quiet_sentence(detected(rest, alerts)).startswith(f"The other {len(rest)} show no change")
+    beside = detected((*mirrored, *rest[2:]), alerts)
+    names = ", ".join(c.client for c in mirrored)
+    said = f"{len(rest) - 2} others show no change above the threshold. {names} stand out too, and no alert came of it."
+    assert quiet_sentence(beside).startswith(said)
+    assert (quiet_badge(detected(rest, alerts)), quiet_badge(beside)) == ("No change", "No alert")
+    alone = headline(detected((*mirrored[:1], *rest[2:]), ()))
+    assert alone == f"None of the 18 clients is marked; {mirrored[0].client} stands out, and no alert came of it"
+
+
 def test_what_was_decided_stands_in_the_headline_of_a_client() -> None:
     report = only(VerdictKind.POISONING_WINDOW)
     alert = report.detection.alerts[0]
@@ -158,8 +182,8 @@ def test_questions_and_advisories_accuse_nobody() -> None:
 def test_nobody_is_called_unchanged_whom_the_data_cannot_judge() -> None:
     report = full_report()
     rest = [c for c in report.detection.clients if c.verdict not in ALERT_KINDS]
-    read = [c for c in rest if c.verdict is not VerdictKind.NO_VERDICT]
-    assert 0 < len(read) < len(rest)
+    read = [c for c in rest if c.verdict is not VerdictKind.NO_VERDICT and not stood_out(c)]
+    assert 1 < len(read) < len(rest)
     assert quiet_sentence(report).startswith(f"{len(read)} others show no change above the threshold.")
 
 
@@ -169,7 +193,7 @@ def test_where_nobody_is_alerted_the_headline_and_the_badge_tell_the_undecided_a
 
     def with_undecided(count: int) -> AuditReport:
         told = [VerdictKind.NO_VERDICT] * count + [VerdictKind.NOTHING_FOUND] * (18 - count)
-        read = tuple(replace(c, verdict=verdict) for c, verdict in zip(clients, told, strict=True))
+        read = tuple(replace(c, verdict=verdict, facts=()) for c, verdict in zip(clients, told, strict=True))
         return replace(report, detection=replace(report.detection, clients=read))
 
     said = {count: (headline(with_undecided(count)), quiet_badge(with_undecided(count))) for count in (0, 3, 18)}

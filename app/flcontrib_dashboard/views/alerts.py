@@ -19,6 +19,7 @@ from flcontrib_core.words import (
     provisional_lines,
     rate_lines,
     state_name,
+    stood_out,
     strongest_channels,
     values_behind,
     verdict_name,
@@ -212,7 +213,7 @@ def inbox(shown: state.Shown) -> None:
             controls.card_title("Told while it was being recorded")
             for line in provisional_lines(raised, report.detection.alerts):
                 st.text(numbers.visible(line))
-    undecided = [c for c in report.detection.clients if c.verdict in WORTH_KNOWING]
+    undecided = [c for c in report.detection.clients if c.verdict in WORTH_KNOWING or stood_out(c)]
     if undecided:
         with st.container(border=True, gap="xsmall"):
             controls.card_title("Without an alert, but worth knowing")

@@ -39,7 +39,8 @@ def title_of(report: AuditReport, utility: str) -> str:
     if empty and not skipped:  # a table with empty cells
         taken = int(history.participated[1:].sum())
         words = f"{numbers.count(empty)} of {numbers.several(taken, 'participation')} {numbers.have(empty)}"
-    return contribution_title([row.client for row in facts.rows], facts.clearly_below, words)
+    intervals = any(row.half_width == row.half_width for row in facts.rows)
+    return contribution_title([row.client for row in facts.rows], facts.clearly_below, words, intervals)
 
 
 def curves(shown: state.Shown, utility: str, following: Following, orientation: Orientation) -> None:

@@ -29,6 +29,7 @@ from flcontrib_core.charts import (
 )
 from flcontrib_core.detection import Alert, AlertState, Reviews
 from flcontrib_core.words import (
+    NO_CHANGE,
     decision_sentence,
     headline,
     how_sure,
@@ -116,7 +117,8 @@ def quiet_card(report: AuditReport, marked: set[str]) -> None:
         several = numbers.several(len(rest), "other client" if marked else "client")
         controls.card_title(several if marked else f"All {several}", width="content")
         # Where the data cannot decide about somebody, nobody can say that nothing changed.
-        st.badge(quiet_badge(report), icon=":material/check:" if undecided is None else None, color="gray")
+        badge = quiet_badge(report)
+        st.badge(badge, icon=":material/check:" if badge == NO_CHANGE else None, color="gray")
     highest = max((c for c in rest if c.probability is not None), key=lambda c: c.probability or 0.0, default=None)
     if highest is not None:
         who = controls.text_of(numbers.named(highest.client))
