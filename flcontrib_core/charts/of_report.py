@@ -90,7 +90,7 @@ def cumulative_chart(report: AuditReport) -> Chart:
 def heat_map_chart(report: AuditReport) -> Chart:
     """Every client in every epoch."""
     facts = heat_map_facts(report, main_utility(report), fill=fill_of(report.history))
-    title = f"{facts.axis.capitalize()} per client and epoch"
+    title = f"{numbers.capital(facts.axis)} per client and epoch"
     return Chart("heat-map", title, heat_map_alt(facts), draw_heat_map(facts, "light"))
 
 

@@ -29,7 +29,17 @@ from flcontrib_core.reports.tables import STATE_NAMES
 from flcontrib_core.vocabulary import CellState, FloatArray
 from flcontrib_core.words import OBSERVED_ONLY, sentence, step_line, verdict_name, wording
 from flcontrib_core.words.decisions import DECLARED, NOT_DECIDED, note_line
-from flcontrib_core.words.numbers import credited, half_width, moment, named, probability, several, signed, span
+from flcontrib_core.words.numbers import (
+    capital,
+    credited,
+    half_width,
+    moment,
+    named,
+    probability,
+    several,
+    signed,
+    span,
+)
 from flcontrib_core.words.readers import IN_THE_EXTRACT
 from flcontrib_core.words.remarks import WITHOUT_VALUES
 
@@ -117,7 +127,7 @@ def _series(content: dict[str, Any]) -> str:
         "lowest and of the highest third of the others, only in epochs with at least five others."
     )
     totals = [
-        [credited(u, s["lower_is_better"]).capitalize(), signed(_sign(s) * s["total_of_computed_epochs"])]
+        [capital(credited(u, s["lower_is_better"])), signed(_sign(s) * s["total_of_computed_epochs"])]
         for u, s in content["utilities"].items()
     ]
     return section(
@@ -147,7 +157,7 @@ def own_chart(content: dict[str, Any], utility: str) -> Chart:
         change=_array(content["change_points"]),
         windows=tuple((a["window"][0], a["window"][1]) for a in content["alerts"] if a["window"] is not None),
     )
-    title = f"{facts.axis.capitalize()} per epoch"
+    title = f"{capital(facts.axis)} per epoch"
     return Chart(f"own-{utility}", title, own_series_alt(facts), draw_own_series(facts, "light"))
 
 
@@ -162,7 +172,7 @@ def _states(content: dict[str, Any]) -> str:
 def _table(content: dict[str, Any]) -> str:
     header = ["Epoch", "State", "Method"]
     for utility, series in content["utilities"].items():
-        header += [credited(utility, series["lower_is_better"]).capitalize(), "95%"]
+        header += [capital(credited(utility, series["lower_is_better"])), "95%"]
     rows = []
     for t in range(1, content["epochs"] + 1):
         row = [str(t), content["state"][t], content["estimator"][t]]

@@ -26,7 +26,7 @@ from flcontrib_core.words import (
     verdict_reason,
     worst_status,
 )
-from flcontrib_core.words.numbers import count, probability, share, signed
+from flcontrib_core.words.numbers import capital, count, probability, share, signed
 
 MOST_TABLE_ROWS = 200
 
@@ -49,7 +49,7 @@ def totals_section(report: AuditReport, ranking: Chart | None) -> str:
     computed = (history.of(first).computed & history.participated).sum(axis=0)
     header = ["Client", "Data size", "Took part", "Computed"]
     for u in history.utilities:
-        header += [credited(history, u).capitalize(), "95%", "Worst case"]
+        header += [capital(credited(history, u)), "95%", "Worst case"]
     rows = []
     order = sorted(
         range(len(history.client_ids)), key=lambda i: (not took_part[i], -totals[first][i], history.client_ids[i])

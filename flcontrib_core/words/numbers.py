@@ -16,6 +16,8 @@ from flcontrib_core.vocabulary import Orientation
 MINUS = "−"
 THIN = "\u2009"
 NO_VALUE = "–"
+_ACRONYMS = {"mse": "MSE", "mae": "MAE", "r2": "R²", "iou": "IoU"}
+"""Utilities that are written otherwise than they are named."""
 
 
 ROUNDING = 1e-15
@@ -206,6 +208,24 @@ def moment(stamp: str) -> str:
     return f"{stamp[:16].replace('T', ' ')} UTC" if stamp else ""
 
 
+def measure(utility: str) -> str:
+    """A utility as words speak of it.
+
+    >>> measure("loss"), measure("mse")
+    ('loss', 'MSE')
+    """
+    return _ACRONYMS.get(utility, utility)
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, and the others as they are.
+
+    >>> capital("MSE reduction"), capital("loss reduction")
+    ('MSE reduction', 'Loss reduction')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def credited(
     utility: str, lower_is_better: bool, orientation: Orientation = Orientation.HELP_UP, initial: bool = False
 ) -> str:
@@ -214,9 +234,10 @@ def credited(
     >>> credited("loss", True), credited("loss", True, Orientation.PAPER, initial=True)
     ('loss reduction', 'share of the loss (up is harm), initial model included')
     """
-    shown = f"{utility} reduction" if lower_is_better else f"{utility} gain"
+    name = measure(utility)
+    shown = f"{name} reduction" if lower_is_better else f"{name} gain"
     if orientation is Orientation.PAPER:
-        shown = f"share of the {utility} (up is {'harm' if lower_is_better else 'help'})"
+        shown = f"share of the {name} (up is {'harm' if lower_is_better else 'help'})"
     return f"{shown}, initial model included" if initial else shown
 
 

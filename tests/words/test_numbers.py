@@ -126,3 +126,9 @@ def test_clients_are_listed_by_their_numbers() -> None:
     assert numbers.in_order(sorted(ids)) == ids
     assert numbers.in_order(["b2", "b10", "a"]) == ["a", "b2", "b10"]
     assert sorted(numbers.in_order(["1", "01", "٠١"])) == sorted(["1", "01", "٠١"])
+
+
+def test_a_measure_is_written_as_its_readers_write_it() -> None:
+    assert numbers.capital(numbers.credited("mse", True)) == "MSE reduction"
+    assert numbers.capital(numbers.credited("loss", True)) == "Loss reduction"
+    assert numbers.credited("r2", False) == "R² gain"

@@ -43,7 +43,7 @@ def increments(report: AuditReport, epoch: int) -> None:
         total = float(series.values[epoch, known].sum())
         share = share if history.server_moved(utility) else 0.0  # what rounding a stored model leaves is nobody's
         gap = abs(gain - total)
-        name = numbers.credited(utility, utility in history.lower_is_better).capitalize()
+        name = numbers.capital(numbers.credited(utility, utility in history.lower_is_better))
         figures = [numbers.signed(sign * v, 4) for v in (gain, total)]
         rest = ["0" if gap < numbers.ROUNDING else f"{gap:.1e}", numbers.signed(sign * share, 4)]
         columns[name] = [*figures, *rest][: len(columns["Per epoch"])]
@@ -66,12 +66,12 @@ def clients(shown: state.Shown, epoch: int) -> None:
     for utility in history.utilities:
         series, sign = history.of(utility), -history.harm_sign(utility)
         known = [bool(history.participated[epoch, i] and series.computed[epoch, i]) for i in order]
-        name = numbers.credited(utility, utility in history.lower_is_better).capitalize()
+        name = numbers.capital(numbers.credited(utility, utility in history.lower_is_better))
         values, errors = sign * series.values[epoch, order], series.standard_errors[epoch, order]
         columns[name] = [float(v) if k else None for v, k in zip(values, known, strict=True)]
         halves = [numbers.half_width(float(e), 4) if k else None for e, k in zip(errors, known, strict=True)]
         if set(halves) - {None, numbers.half_width(0.0)}:
-            columns[f"{utility.capitalize()} ± 95%"] = halves
+            columns[f"{numbers.capital(numbers.measure(utility))} ± 95%"] = halves
         else:
             exact.append(utility)
     if marked:

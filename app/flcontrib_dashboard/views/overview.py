@@ -139,7 +139,7 @@ def curves(shown: state.Shown, following: Following) -> str:
     focus = selection.in_focus(report, following)
     key = (shown.result.digest, utility, focus)
     facts = state.cached((*key, "curves"), lambda: cumulative_facts(report, utility, focus))
-    st.caption(f"{facts.axis.capitalize()} credited to each client. Band: middle 50% and 80% of the others.")
+    st.caption(f"{numbers.capital(facts.axis)} credited to each client. Band: middle 50% and 80% of the others.")
     controls.chart(
         lambda: draw_cumulative(facts, mode, following=following),
         cumulative_alt(facts),
