@@ -2,7 +2,8 @@
 
 Streamlit adds an entry whenever a script writes into the URL. Here a write that stays on its page replaces the entry it
 stands on; only another page adds one. The URL itself always says what is on screen. On a phone the drawer of pages
-closes when another page is opened: Streamlit leaves it lying over the page.
+closes when another page is opened: Streamlit leaves it lying over the page. And the navigation is made a list to those
+who hear it.
 """
 
 from __future__ import annotations

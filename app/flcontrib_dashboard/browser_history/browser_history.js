@@ -6,9 +6,24 @@ function closeDrawer() {
   sidebar.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click()
 }
 
+// Streamlit puts the pages' <li> into <div>s inside one <ul>, which is a list to nobody. Each <div> becomes one here.
+function nameLists() {
+  const pages = document.querySelector('[data-testid="stSidebarNavItems"]:not([role])')
+  if (!pages) return
+  pages.setAttribute("role", "presentation")
+  for (const section of pages.querySelectorAll(":scope > div")) {
+    const header = section.querySelector('[data-testid="stNavSectionHeader"]')
+    section.setAttribute("role", "list")
+    section.setAttribute("aria-label", header?.textContent ?? "Pages")
+    header?.setAttribute("role", "presentation")
+  }
+}
+
 export default function () {
+  nameLists()
   if (window.oneEntryPerPage) return
   window.oneEntryPerPage = true
+  new MutationObserver(nameLists).observe(document.body, { childList: true, subtree: true })
   const push = window.history.pushState.bind(window.history)
   window.history.pushState = (state, unused, url) => {
     const target = new URL(url ?? window.location.href, window.location.href)

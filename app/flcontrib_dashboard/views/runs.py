@@ -16,7 +16,7 @@ from flcontrib_dashboard import accounts, client_table, controls, deciding, run_
 from flcontrib_dashboard.addresses import go_to
 
 ROWS_AT_ONCE = 200
-WIDTHS = {"Run": st.column_config.Column(width=260), "Alerts": st.column_config.Column(width=110)}
+WIDTHS = {"Run": st.column_config.Column(width=220), "Alerts": st.column_config.Column(width=110)}
 """A long name would push the other columns out of sight."""
 
 
