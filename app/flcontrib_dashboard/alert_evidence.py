@@ -56,7 +56,7 @@ def what_if(report: AuditReport, alert: Alert) -> None:
         known = True
         better = float(steps.mean()) * -history.harm_sign(utility) > 0
         place.metric(
-            f"{numbers.capital(numbers.measure(utility))} per epoch",
+            f"{numbers.titled(utility)} per epoch",
             numbers.signed(float(steps.mean()), 4),
             "better without" if better else ("no change" if float(steps.mean()) == 0 else "worse without"),
             delta_color="off",

@@ -225,11 +225,7 @@ def pick_utility(utilities: tuple[str, ...], key: str = "utility") -> str:
     if st.session_state.get(key) not in utilities:
         st.session_state[key] = chosen  # no default below: one that follows the URL would make the control anew
     picked = st.segmented_control(
-        "Utility",
-        utilities,
-        key=key,
-        format_func=lambda u: numbers.capital(numbers.measure(u)),
-        label_visibility="collapsed",
+        "Utility", utilities, key=key, format_func=numbers.titled, label_visibility="collapsed"
     )
     state.remember(utility=picked or chosen)
     return str(picked or chosen)

@@ -226,6 +226,11 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def titled(utility: str) -> str:
+    """A utility at the head of a column or on a button: 'Loss', 'MSE'."""
+    return capital(measure(utility))
+
+
 def credited(
     utility: str, lower_is_better: bool, orientation: Orientation = Orientation.HELP_UP, initial: bool = False
 ) -> str:

@@ -71,7 +71,7 @@ def clients(shown: state.Shown, epoch: int) -> None:
         columns[name] = [float(v) if k else None for v, k in zip(values, known, strict=True)]
         halves = [numbers.half_width(float(e), 4) if k else None for e, k in zip(errors, known, strict=True)]
         if set(halves) - {None, numbers.half_width(0.0)}:
-            columns[f"{numbers.capital(numbers.measure(utility))} ± 95%"] = halves
+            columns[f"{numbers.titled(utility)} ± 95%"] = halves
         else:
             exact.append(utility)
     if marked:
