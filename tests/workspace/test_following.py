@@ -211,7 +211,7 @@ def test_whom_the_settings_name_is_told_of_each_alert_and_a_foreign_workspace_te
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     kept = tmp_path / "told.json"
-    keep = f"import sys; open({str(kept)!r}, 'a').write(sys.stdin.read() + chr(10))"
+    keep = f"import sys; open({str(kept)!r}, 'a').write(sys.stdin.read())"
     command = shlex.join(python_command("-c", keep))
     idle.preferences.set_notices(Notices(command, f"{receiver}/broken"))
     asked = {"audit": AuditSettings().record(), "until": 12}
