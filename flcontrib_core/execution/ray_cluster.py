@@ -153,7 +153,10 @@ class RayEngine(PooledEngine):
         except ImportError as missing:
             raise MissingPart(f"{address} needs a part of Ray: pip install 'ray[client]' ({missing})") from missing
         except (ConnectionError, RuntimeError, ValueError) as refused:
-            raise ClusterUnreachable(f"no Ray cluster can be joined at {address}: {refused}") from refused
+            raise ClusterUnreachable(
+                f"no Ray cluster can be joined at {address}: {refused}. If it was started with token authentication, "
+                "as Ray does by itself, set RAY_AUTH_MODE=token here too"
+            ) from refused
         opened.callback(self._ray.shutdown)
 
 

@@ -59,6 +59,20 @@ def test_what_answers_and_is_no_ray_is_named(says: bytes, monkeypatch: pytest.Mo
     assert sys.stdout is before
 
 
+def test_a_cluster_that_refuses_is_told_with_the_likely_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'flcontrib[ray]'")
+
+    def refuse(**asked: object) -> None:
+        raise ConnectionError("Failed to connect")
+
+    monkeypatch.setattr(ray_cluster, "_must_answer", lambda address: None)
+    monkeypatch.setattr(ray, "init", refuse)
+    before = sys.stdout
+    with pytest.raises(ClusterUnreachable, match=r"host:6379: Failed to connect\. .* RAY_AUTH_MODE=token"):
+        open_engine(Execution(2, "ray", "host:6379"), 1)
+    assert sys.stdout is before
+
+
 def test_a_command_at_a_wrong_address_ends_with_2_and_json_alone_on_stdout() -> None:
     pytest.importorskip("ray", reason="Ray is an extra: pip install 'flcontrib[ray]'")
     run = str(bundled("sample_runs") / "late-window.flrun")
