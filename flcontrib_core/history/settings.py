@@ -44,6 +44,11 @@ class AssessSettings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "estimator", _as_estimator(self.estimator))
+        for name, kind in (("weights", WeightMode), ("fill", FillPolicy)):
+            given = getattr(self, name)  # a word stands for its choice, as on the command line
+            if given not in set(kind):
+                raise SettingsError(f"{name} is {given!r}; it is one of {', '.join(kind)}")
+            object.__setattr__(self, name, kind(given))
         if not 0 <= self.seed < SEEDS:
             raise SettingsError(f"seed is {self.seed}; give a whole number from 0 to {SEEDS - 1}")
         limited = self.budget.budget is not None or self.budget.epochs is not None

@@ -75,6 +75,16 @@ def test_every_other_knob_survives_too() -> None:
     assert assess_settings_from_record(as_stored(PAPER_SETTINGS)) == PAPER_SETTINGS
 
 
+def test_a_word_stands_for_weights_and_fill_and_another_one_is_refused() -> None:
+    """A bare string was recorded as given, and computed as something else."""
+    settings = AssessSettings(weights="fixed", fill="leave-one-out")  # type: ignore[arg-type]
+    assert settings.weights is WeightMode.FIXED
+    assert settings.fill is FillPolicy.LEAVE_ONE_OUT
+    for odd in ({"weights": "fix"}, {"fill": None}):
+        with pytest.raises(SettingsError, match="it is one of"):
+            AssessSettings(**odd)  # type: ignore[arg-type]
+
+
 def test_a_record_names_the_estimator_and_holds_its_own_options_alone() -> None:
     record = as_stored(AssessSettings(estimator=MonteCarlo(truncate=True)))
     assert record["estimator"] == "monte-carlo"
