@@ -232,7 +232,8 @@ def provisional_lines(raised: Sequence[ProvisionalAlert], alerts: Sequence[Alert
     for provisional in raised:
         when = "the whole run" if provisional.window is None else f"epochs {numbers.window(*provisional.window)}"
         same = next((a for a in alerts if provisional.became(a)), None)
-        other = next((a for a in alerts if a.client == provisional.client), None)
+        own = [a for a in alerts if a.client == provisional.client]
+        other = max(own, key=lambda a: _shared(a.window, provisional.window), default=None)
         final = same or other
         ends = "" if final is None or final.window is None else f", epochs {numbers.window(*final.window)}"
         outcome = "it stands" if same else "it did not hold" if other is None else f"now: {verdict_name(other.verdict)}"
@@ -241,6 +242,11 @@ def provisional_lines(raised: Sequence[ProvisionalAlert], alerts: Sequence[Alert
         seen = f"{numbers.named(provisional.client)}, {when}: {verdict}, told after epoch {epoch}"
         lines.append(f"{seen}; {settled}.")
     return lines
+
+
+def _shared(one: tuple[int, int] | None, other: tuple[int, int] | None) -> int:
+    """How many epochs two windows have in common; the whole run has at least one in common with each."""
+    return 1 if one is None or other is None else max(0, min(one[1], other[1]) - max(one[0], other[0]) + 1)
 
 
 def undecided_sentence(report: AuditReport, most: int = 5) -> str | None:

@@ -11,12 +11,14 @@ from flcontrib_core.auditing import AuditReport
 from flcontrib_core.detection.facts import BelowThreshold, ReflectionOfAnother
 from flcontrib_core.detection.findings import ACCUSING_KINDS, ALERT_KINDS, Alert, ClientVerdict, VerdictKind
 from flcontrib_core.detection.objections import Objection, SourceUnknown, WeighsTooLittle
+from flcontrib_core.detection.online import ProvisionalAlert
 from flcontrib_core.detection.review import AlertReview, AlertState, Reviews, ReviewStep, StepKind
 from flcontrib_core.vocabulary import CellState
 from flcontrib_core.words import (
     client_headline,
     headline,
     meaning_line,
+    provisional_lines,
     quiet_badge,
     quiet_sentence,
     stood_out,
@@ -111,6 +113,15 @@ def test_who_stands_out_without_an_alert_is_not_said_to_show_nothing() -> None:
     assert (quiet_badge(detected(rest, alerts)), quiet_badge(beside)) == ("No change", "No alert")
     alone = headline(detected((*mirrored[:1], *rest[2:]), ()))
     assert alone == f"None of the 18 clients is marked; {mirrored[0].client} stands out, and no alert came of it"
+
+
+def test_a_provisional_alert_is_followed_to_the_alert_of_its_own_epochs() -> None:
+    """A client with two windows: what was asked about the first is not answered with the second."""
+    alert = only(VerdictKind.POISONING_WINDOW).detection.alerts[0]
+    alerts = (replace(alert, window=(17, 21)), replace(alert, window=(6, 10)))
+    told = ProvisionalAlert(alert.client, VerdictKind.BEHAVIOUR_CHANGED, (7, 10), "", 12)
+    (line,) = provisional_lines([told], alerts)
+    assert line.endswith("told after epoch 12; now: Window of suspected poisoning, epochs 6–10.")
 
 
 def test_what_was_decided_stands_in_the_headline_of_a_client() -> None:
