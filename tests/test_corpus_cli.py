@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_SECONDS
 ROOT = Path(__file__).parents[1]
 
 
-def judge(case: Case, code: int, out: str, err: str) -> None:
+def compare(case: Case, code: int, out: str, err: str) -> None:
     assert "Traceback" not in err
     told = json.loads(out)
     assert code == (2 if case.code else 0)
@@ -30,7 +30,7 @@ def judge(case: Case, code: int, out: str, err: str) -> None:
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.row}-{case.name[:60]}")
 def test_case_through_check(case: Case, corpus_folder: Path) -> None:
     told = flcontrib("check", write_case(case, corpus_folder), "--json", "--no-model")
-    judge(case, told.returncode, told.stdout, told.stderr)
+    compare(case, told.returncode, told.stdout, told.stderr)
 
 
 @pytest.mark.slow
@@ -41,4 +41,4 @@ def test_every_case_in_a_process_of_its_own(corpus_folder: Path) -> None:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=child_environment(), check=False
         )
-        judge(case, done.returncode, done.stdout, done.stderr)
+        compare(case, done.returncode, done.stdout, done.stderr)

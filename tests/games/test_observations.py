@@ -43,15 +43,15 @@ def test_solo_channels_follow_their_formulas() -> None:
     seen = observe_epoch(EpochGame(base, updates, [1, 5, 9], evaluator), 7, None, seed=3)
     x, y = torch.from_numpy(validation.x), torch.from_numpy(validation.y)
 
-    def judge(vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def observed(vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         with torch.no_grad():
             z = load_vector(module, vector)(x).double()
         margins = (z - z.mean(1, keepdim=True))[torch.arange(len(y)), y]
         return margins.numpy(), cross_entropy(z, y, reduction="none").numpy()
 
-    margin_before, loss_before = judge(base)
+    margin_before, loss_before = observed(base)
     for player in range(3):
-        margin, loss = judge(base + updates[player])
+        margin, loss = observed(base + updates[player])
         by_class = [np.mean((margin - margin_before)[validation.y == k]) for k in range(3)]
         rises = [np.mean((loss - loss_before)[validation.y == k]) for k in range(3)]
         assert seen.solo_margin[player] == pytest.approx(np.mean(margin - margin_before), abs=1e-5)
