@@ -183,7 +183,7 @@ class ContributionHistory:
         diverged: there is no increment to share out. Where the run has no values at all, nothing is
         filled in: NaN.
         """
-        series = self.of(utility)
+        series, fill = self.of(utility), FillPolicy(fill)  # from Python a bare word may come
         if self.without_values is not None:
             return np.where(series.missing, np.nan, series.values)
         values = np.where(series.missing, 0.0, series.values)
@@ -271,7 +271,8 @@ class ContributionHistory:
         values = self.filled(utility, fill)
         if not initial:
             values[0] = 0.0  # the initial model belongs to nobody in particular
-        return values if orientation is Orientation.PAPER else np.asarray(-self.harm_sign(utility) * values)
+        stored = Orientation(orientation) is Orientation.PAPER
+        return values if stored else np.asarray(-self.harm_sign(utility) * values)
 
     def shown_totals(
         self,
@@ -284,7 +285,8 @@ class ContributionHistory:
         total = self.totals(utility, fill)
         if not initial:
             total = total - self.of(utility).values[0]
-        return total if orientation is Orientation.PAPER else np.asarray(-self.harm_sign(utility) * total)
+        stored = Orientation(orientation) is Orientation.PAPER
+        return total if stored else np.asarray(-self.harm_sign(utility) * total)
 
     def harm_sign(self, utility: str) -> float:
         """+1 where a rising value is harm (loss), −1 where it is help (accuracy)."""

@@ -283,6 +283,15 @@ def test_an_empty_schedule_says_so(run: RunLog) -> None:
     assert EpochRemark((), ScheduleEmpty("two-sided-lb", 3)) in history.remarks
 
 
+def test_a_bare_word_stands_for_a_fill_and_an_orientation(history: Any) -> None:
+    np.testing.assert_array_equal(
+        history.shown("loss", fill="equal", orientation="paper"), history.shown("loss", orientation=Orientation.PAPER)
+    )
+    for odd in ({"fill": "none"}, {"orientation": "up"}):
+        with pytest.raises(ValueError, match="is not a valid"):
+            history.shown_totals("loss", **odd)
+
+
 def test_values_are_shown_in_either_orientation_with_or_without_the_initial_model(history: Any) -> None:
     stored = history.filled("loss")
     np.testing.assert_array_equal(history.shown("loss", orientation=Orientation.PAPER, initial=True), stored)
