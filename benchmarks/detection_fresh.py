@@ -25,6 +25,7 @@ from benchmarks.other_hand.examining import folder_of, labelled, make_runs, seed
 from benchmarks.third_hand.federation import make_run as make_third
 from benchmarks.third_hand.plans import MissingData
 from flcontrib_core.detection.alerts import read_verdicts
+from flcontrib_core.errors import SettingsError
 from flcontrib_core.files import write_atomic
 from flcontrib_core.history import AssessSettings, assess_contributions
 from flcontrib_core.laboratory.corpus import AssessedRun, Part, corpus, corpus_run, keep_assessed, read_assessed
@@ -87,7 +88,11 @@ def _ids(part: Part, family: str, number: int, shuffled: random.Random) -> Itera
 def _corpus_run(out: Path, run_id: str) -> bool:
     if (out / f"{run_id}.history").exists():
         return False
-    run = simulate_in_memory(corpus_run(run_id).settings)
+    try:
+        run = simulate_in_memory(corpus_run(run_id).settings)
+    except SettingsError as problem:
+        print(f"{run_id}: {problem}", file=sys.stderr)  # its training diverged, which is no run to read
+        return False
     assert run.truth is not None
     most = max((len(epoch.participants) for epoch in run.epochs), default=0)
     values = most <= VALUED[str(corpus_run(run_id).settings.model) == "cnn"]
