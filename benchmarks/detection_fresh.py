@@ -117,8 +117,10 @@ def _other_run(out: Path, half: str, number: int) -> bool:
 
 def _kept(out: Path, hand: str, folder: Path) -> bool:
     """Assesses a run of another hand; False where it diverged or is kept already."""
+    if any(out.glob(f"{hand}/*/{folder.name}.history")):
+        return False
     run = labelled(folder, hand)
-    if run is None or (out / f"{run.run_id}.history").exists():
+    if run is None:
         return False
     keep_assessed(run, out)
     return True
