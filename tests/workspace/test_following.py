@@ -137,6 +137,7 @@ def test_training_and_follower_are_killed_and_the_end_is_the_offline_one() -> No
         raised = workspace.provisional_alerts(entry.digest)
         final = settled(workspace, entry)
         assert (names(workspace), final.kind, final.epochs) == (["Live"], "log", SETTINGS.epochs)
+        wait_until(lambda: any(j.kind == "audit" for j in workspace.jobs.list()), "the audit of the whole")
         (audit_job,) = [j for j in workspace.jobs.list() if j.kind == "audit"]
         assert ended(workspace, audit_job).state is JobState.DONE
         assert [told.client for told in raised].count(raised[0].client) == len(raised) >= 1
