@@ -9,9 +9,10 @@ function closeDrawer() {
 // Streamlit puts the pages' <li> into <div>s inside one <ul>, which is a list to nobody. Each <div> becomes one here.
 function nameLists() {
   const pages = document.querySelector('[data-testid="stSidebarNavItems"]:not([role])')
-  if (!pages) return
+  const sections = pages?.querySelectorAll(":scope > div") ?? []
+  if (!sections.length) return
   pages.setAttribute("role", "presentation")
-  for (const section of pages.querySelectorAll(":scope > div")) {
+  for (const section of sections) {
     const header = section.querySelector('[data-testid="stNavSectionHeader"]')
     section.setAttribute("role", "list")
     section.setAttribute("aria-label", header?.textContent ?? "Pages")
