@@ -21,6 +21,8 @@ from flcontrib_core.runs.limits import MAX_RECORD_BYTES, MAX_TABLE_BYTES, MAX_TA
 from flcontrib_core.runs.parquet import parquet_text
 from flcontrib_core.runs.problems import EnoughProblems, Findings, quoted, refusal, shown, table_place
 from flcontrib_core.runs.table_records import read_records
+from flcontrib_core.runs.table_rows import plain_name, plain_names
+from flcontrib_core.vocabulary import LOWER_IS_BETTER
 
 PARTICIPATED_NAMES = ("participated", "took_part", "participation", "selected", "teilgenommen")
 ROLES = ("epoch", "client", "participated")
@@ -50,12 +52,20 @@ class TableUnderstanding:
     rows: int
     ignored: tuple[str, ...]
 
+    @property
+    def lower_is_better(self) -> tuple[str, ...]:
+        """The utilities that are read as losses: by their names alone, for nothing else in a table says it."""
+        names, harm = plain_names(list(self.utilities))
+        losses = [plain_name(name) in LOWER_IS_BETTER or name in harm for name in names]
+        return tuple(utility for utility, loss in zip(self.utilities, losses, strict=True) if loss)
+
     def to_json(self) -> dict[str, Any]:
         """What the command and the page show before anything is written."""
         columns = {"epoch": self.epoch, "client": self.client, "utilities": dict(self.utilities)}
         return {
             "kind": "table",
             "columns": columns | ({} if self.participated is None else {"participated": self.participated}),
+            "lower_is_better": list(self.lower_is_better),
             "separator": self.separator,
             "decimal": self.decimal,
             "rows": self.rows,

@@ -29,5 +29,7 @@ def _columns(understood: Mapping[str, Any]) -> str:
     columns = understood["columns"]
     roles = [f"{role} is “{columns[role]}”" for role in ("epoch", "client", "participated") if role in columns]
     values = [f"“{c}”" if c == name else f"“{c}” as {name}" for name, c in columns["utilities"].items()]
+    ways = ["lower" if name in understood["lower_is_better"] else "higher" for name in columns["utilities"]]
     said = ", ".join(roles)
-    return f"{said[0].upper()}{said[1:]}; values: {', '.join(values)}"
+    told = ", ".join(f"{value} ({way} is better)" for value, way in zip(values, ways, strict=True))
+    return f"{said[0].upper()}{said[1:]}; values: {told}"

@@ -254,6 +254,7 @@ def test_a_table_with_other_names_signs_and_separators(tmp_path: Path) -> None:
     table = read_run_log(tmp_path / "v.csv")
     assert isinstance(table, ContributionTable)
     assert answer["digest"] == table.digest
+    assert answer["understood"]["lower_is_better"] == sorted(table.lower_is_better) == []
     assert table.client_ids == ("Nord", "Süd")
     np.testing.assert_array_equal(table.values["Verlust-Anteil"][1:], [[-0.25, 0.125], [-1000.5, np.nan]])
 
@@ -265,7 +266,16 @@ def test_columns_are_named_one_by_one_and_who_did_not_take_part_has_no_row(tmp_p
     options = [part for name in named for part in ("--column", name)]
     told = CliRunner().invoke(import_, [str(tmp_path / "werte.csv"), "-o", str(tmp_path / "v.csv"), *options])
     assert told.exit_code == 0, told.output
+    assert "values: “Verlust” as loss (lower is better)" in told.output
     assert (tmp_path / "v.csv").read_text() == "epoch,client,loss\n1,Nord,-0.25\n2,Süd,0.5\n"
+    marked = ForeignTable(_table(tmp_path, "epoch,client,Loss,auc,risk (harm is up)\n1,a,1,2,3\n")).understood
+    assert marked.lower_is_better == ("Loss", "risk (harm is up)")
+
+
+def _table(folder: Path, text: str) -> Path:
+    path = folder / "table.csv"
+    path.write_text(text)
+    return path
 
 
 def test_a_parquet_table_is_understood_like_a_text(tmp_path: Path) -> None:
