@@ -35,7 +35,7 @@ FAMILIES = ("plain/*", "changing/*", "attacked/*,mixed/*")
 VALUED = {False: 8, True: 4}
 """Participants up to which Shapley values are computed; of a convolutional net fewer."""
 PARTS = {"sealed": Part.REPORT, "development": Part.TUNING}
-TURNS = {"sealed": (3, 3), "development": (2, 2)}
+TURNS = {"sealed": (8, 4), "development": (2, 2)}
 """half -> rounds of one run of each family of the corpus before the third hand's turn, and before the other hand's"""
 
 

@@ -44,10 +44,6 @@ from flcontrib_core.commands.printing import ProgressLine
     "--also", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Fit the second half to the labelled runs (.history files) of this folder too.",
 )  # fmt: skip
-@click.option(
-    "--scorecard-only", is_flag=True,
-    help="Fit nothing but the scorecard of --first again, to the runs of --also.",
-)  # fmt: skip
 def calibrate(
     out: Path,
     tuning_honest: int,
@@ -61,7 +57,6 @@ def calibrate(
     folder: Path | None,
     only_kept: bool,
     also: Path | None,
-    scorecard_only: bool,
 ) -> None:
     """Simulate federations, fit the thresholds, and count false alarms on runs the fit has not seen.
 
@@ -76,9 +71,6 @@ def calibrate(
 
     if only_kept and folder is None:
         raise click.UsageError("--only-kept needs the --folder that holds the runs")
-    if scorecard_only:
-        _fit_scorecard_again(first, also, out)
-        return
     progress = ProgressLine()
     plan = CalibrationPlan(
         tuning_honest=tuning_honest,
@@ -95,15 +87,3 @@ def calibrate(
     out.write_text(to_json(made), encoding="utf-8")
     click.echo(f"wrote {out}", err=True)
     click.echo(json.dumps(made.provenance.get("test report"), indent=1, ensure_ascii=False))
-
-
-def _fit_scorecard_again(first: Path | None, also: Path | None, out: Path) -> None:
-    from flcontrib_core.detection.calibration import read_calibration, to_json
-    from flcontrib_core.laboratory.corpus import read_assessed
-    from flcontrib_core.laboratory.scorecard_again import refit_scorecard
-
-    if first is None or also is None:
-        raise click.UsageError("--scorecard-only needs --first and --also")
-    made = refit_scorecard(read_calibration(first), list(read_assessed(also)))
-    out.write_text(to_json(made), encoding="utf-8")
-    click.echo(f"wrote {out}", err=True)

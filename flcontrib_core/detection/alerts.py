@@ -158,14 +158,13 @@ def _faint_alerts(reading: Reading, check_sensitivity: bool) -> list[Alert]:
 
 
 def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | None, persistent: bool) -> Alert:
-    case = window_case(reading, window)
+    case = window_case(reading.history, reading.channels, reading.search, window, reading.model)
     numbers, scores, moves, epochs = case.numbers, case.evidence, case.moves, case.epochs
     faint = is_faint(reading, window)
     weighed = _weighed(reading, case, reading.threshold + (FAINT_ASKS if faint else 0.0))
     oversized = oversized_harm(reading, case)
     enough = weighed is None or weighed.log_odds > weighed.accuses_at
-    measured = numbers.harm_measured if weighed is None else numbers.any_harm
-    harmful = measured and (enough or oversized is not None)
+    harmful = numbers.harm_measured and (enough or oversized is not None)
     mix_changed = moves is not None and moves.mix_changed(scores)
     kind = _window_kind(persistent, harmful, mix_changed)
     reasons: list[Reason] = []
@@ -176,7 +175,7 @@ def _window_alert(reading: Reading, window: FoundWindow, held: Sensitivity | Non
     against: list[Objection] = [_lookalike(kind, scores), *objections(numbers, reading.moved_too(window))]
     if faint:
         against.append(FaintChange(reading.threshold - window.u))
-    if weighed is not None and measured and not enough:
+    if weighed is not None and numbers.harm_measured and not enough:
         against.append(WeighsTooLittle(weighed.log_odds, weighed.accuses_at, weighed.most))
     weighty: list[Reason] = [fact for fact in (oversized, weighed if harmful and enough else None) if fact is not None]
     score = _window_score(reading, case, weighed, oversized is not None) if harmful else window.u

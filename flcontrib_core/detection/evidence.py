@@ -106,22 +106,6 @@ class WindowNumbers:
         return measured and not self.step_helps and not self.too_few_rows
 
     @property
-    def any_harm(self) -> bool:
-        """Was harm measured by the values, or by what the client's own step does to loss and margin? The scorecard
-        weighs both.
-
-        Values sum to what the epoch did, so the others' repair hides in them what one client breaks; then its own step
-        alone must raise the loss, and lower the margin or be clearly worse than the usual other participant's. Where
-        the values measurably say that it helped, it did.
-        """
-        if self.harm_measured:
-            return True
-        helped = self.mean_inside is not None and self.mean_inside + (self.half_width or 0.0) < 0
-        worse = self.solo_loss is not None and self.solo_loss > 0
-        by_its_step = worse and (self.margin is not None or self.step_worse is not None)
-        return by_its_step and not helped and not self.too_few_rows
-
-    @property
     def too_few_rows(self) -> bool:
         """Is there no value, and are there too few validation rows for a step's effect on them to say anything?"""
         return self.mean_inside is None and self.validation_rows is not None and self.validation_rows < FEW_ROWS

@@ -39,15 +39,9 @@ def faint_windows(reading: Reading) -> tuple[FoundWindow, ...]:
     None where nothing is weighed (a table of contributions, updates alone), and none of a run that is read again after
     each epoch: every look would be one more chance to be wrong.
     """
-    if reading.online or reading.calibration.scorecard is None:
-        return ()
-    return near_windows(reading)
-
-
-def near_windows(reading: Reading) -> tuple[FoundWindow, ...]:
-    """``faint_windows`` of any reading in which a scorecard could weigh something."""
     search = reading.search
-    if reading.channels.values_alone or reading.channels.updates_alone:
+    nothing_weighed = reading.channels.values_alone or reading.channels.updates_alone
+    if reading.online or nothing_weighed or reading.calibration.scorecard is None:
         return ()
     alerting = {window.client for window in (*search.windows, *search.reflected)} | reading.persistent()
     floor = reading.threshold - FAINTEST

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -13,14 +12,13 @@ from flcontrib_core.detection.exact_checks import ExactFinding, find_exact
 from flcontrib_core.detection.free_riding import IdleFinding, find_idle
 from flcontrib_core.detection.likeness import AlikeFinding, find_alike
 from flcontrib_core.detection.objections import FalseAlarmRate
-from flcontrib_core.detection.own_turn import turns_beside_others
 from flcontrib_core.detection.persistence import MOST_CLIENTS, Persistence, persistence
 from flcontrib_core.detection.presets import regime_of
 from flcontrib_core.detection.search import FoundWindow, Search, search_windows
 from flcontrib_core.detection.size_windows import without_size_reflections
 from flcontrib_core.detection.windows import WindowModel
 from flcontrib_core.history.contribution_history import ContributionHistory
-from flcontrib_core.vocabulary import BoolArray, EpochByClient, FloatArray
+from flcontrib_core.vocabulary import BoolArray, FloatArray
 
 MOVED_TOO = -1.0
 """u, counted from the threshold, from which another client counts as having moved in the same epochs."""
@@ -53,12 +51,6 @@ class Reading:
     def value_known(self) -> BoolArray:
         """(T + 1, m) cells whose value, in terms of the utility that is read, was computed."""
         return self.history.of(value_utility(self.history)).computed
-
-    @cached_property
-    def turns(self) -> EpochByClient | None:
-        """(E, m) the turn of every update from its client's others, beside the others'; None of a table."""
-        raw = self.history.channels
-        return None if raw is None else turns_beside_others(raw, self.channels.epochs)
 
     @property
     def client_count(self) -> int:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flcontrib_core.detection.channels import CHANNEL_NAMES, OWN_DIRECTION, PEER_DIRECTION
+from flcontrib_core.detection.channels import CHANNEL_NAMES, OWN_DIRECTION, PEER_DIRECTION, Channels
 from flcontrib_core.detection.class_mix import ClassMoves, class_moves
 from flcontrib_core.detection.evidence import WindowNumbers, window_numbers
-from flcontrib_core.detection.own_turn import mean_turn
-from flcontrib_core.detection.reading import Reading
 from flcontrib_core.detection.reasons import OversizedHarm, Window
-from flcontrib_core.detection.search import FoundWindow, channel_evidence, drawn_window
+from flcontrib_core.detection.search import FoundWindow, Search, channel_evidence, drawn_window
+from flcontrib_core.detection.windows import WindowModel
+from flcontrib_core.history.contribution_history import ContributionHistory
 
 NEAR = -3.0
 """u from which another client's strongest window counts as standing out in the same epochs."""
@@ -52,7 +52,6 @@ MEANING = {
     "others standing out": -1,
     "strongest other": -1,
     "turn of the own direction": 0,
-    "turn of the own direction against the others', in standard errors": 1,
     "agreement with the others inside": 0,
     "agreement with the others outside": 0,
     "other participants": 0,
@@ -78,8 +77,6 @@ class WindowCase:
     """the strongest windows of other clients that stand out in the same epochs"""
     rows: int
     clients: int
-    own_turn: float
-    """mean turn of its updates from its own others, beside the others', in standard errors; NaN where not known"""
 
     @property
     def oversized_harm(self) -> OversizedHarm | None:
@@ -117,7 +114,6 @@ class WindowCase:
             "others standing out": len(self.others) / self.clients,
             "strongest other": max((w.u for w in self.others), default=NEAR) - window.u,
             "turn of the own direction": own[0] - own[1],
-            "turn of the own direction against the others', in standard errors": self.own_turn,
             "agreement with the others inside": peer[0],
             "agreement with the others outside": peer[1],
             "other participants": numbers.usual_peers,
@@ -125,14 +121,14 @@ class WindowCase:
         }
 
 
-def window_case(reading: Reading, window: FoundWindow) -> WindowCase:
-    """Everything measured of one window of a reading."""
-    history, channels, search, model = reading.history, reading.channels, reading.search, reading.model
+def window_case(
+    history: ContributionHistory, channels: Channels, search: Search, window: FoundWindow, model: WindowModel
+) -> WindowCase:
+    """Everything measured of one window of a search."""
     rows = np.zeros(len(channels.epochs), dtype=bool)
     rows[window.start : window.end + 1] = True
     explained = search.explained[:, window.client]
     epochs = drawn_window(channels, window)
-    turns, took_part = reading.turns, channels.participated[:, window.client]
     others = (w for w in search.strongest if w is not None and w.client != window.client and w.u > NEAR)
     return WindowCase(
         window,
@@ -143,7 +139,6 @@ def window_case(reading: Reading, window: FoundWindow) -> WindowCase:
         tuple(w for w in others if w.start <= window.end and window.start <= w.end),
         len(channels.epochs),
         len(channels.client_ids),
-        float("nan") if turns is None else mean_turn(turns[:, window.client], took_part, rows, explained),
     )
 
 

@@ -146,10 +146,10 @@ def refine(first: Calibration, tuning: Iterable[AssessedRun], others: Iterable[A
     least = {**first.thresholds, **_tails_of_new(first, runs), ALIKE: LEAST_ALIKE, **idle}
     base = replace(first, thresholds=least)
     windows = harmful_windows(base, runs)
-    card = fit_scorecard(windows, first.scorecard) if windows.suffice else first.scorecard
+    card = fit_scorecard(windows) if windows.suffice else first.scorecard
     weighing = replace(base, scorecard=card)
     raised = replace(weighing, thresholds=_raised(weighing, runs))
-    ladders: dict[str, Any] = {f"{name}_odds": odds for name, odds in verdict_odds(raised, runs).items()}
+    ladders: dict[str, Any] = {f"{name}_odds": odds for name, odds in _odds(raised, runs).items()}
     fitted = _with_online_preset(replace(raised, **ladders), runs)
     innocents = [run for run in others if not run.truth.dishonest]
     replayed = {run.run_id for run in _replayed(innocents)}
@@ -275,7 +275,7 @@ def _accusing_scores(reading: Reading, run: AssessedRun) -> dict[str, float]:
     return scores
 
 
-def verdict_odds(calibration: Calibration, runs: Iterable[AssessedRun]) -> dict[str, Odds]:
+def _odds(calibration: Calibration, runs: list[AssessedRun]) -> dict[str, Odds]:
     """Shares of dishonest clients by the verdict that a client has, and its score."""
     seen: dict[str, list[tuple[float, bool]]] = {}
     for run in runs:

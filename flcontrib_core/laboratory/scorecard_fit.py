@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from flcontrib_core.detection.calibration import Calibration
-from flcontrib_core.detection.faint_windows import FAINT_ASKS, is_faint, near_windows, stands_alone
 from flcontrib_core.detection.reading import reading_of
 from flcontrib_core.detection.scorecard import Ladder, Scorecard
 from flcontrib_core.detection.weighing import MEANING, window_case
@@ -30,9 +29,7 @@ FEWEST_WINDOWS = 60
 """With fewer harmful windows there is nothing to learn from."""
 PRESET_SCALE = 0.5
 """Log odds per unit of a preset: two units more halve the innocents accused and keep most of what is found."""
-STUMPS, STEP, LEAF, PENALTY = 200, 0.08, 12, 20.0
-NEW_SHARE = 0.7
-"""Share of the new card's points where it is mixed with the one before: some 500 windows teach less than two fits."""
+STUMPS, STEP, LEAF, PENALTY = 200, 0.08, 12, 2.0
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,6 @@ class HarmfulWindows:
     """(windows,) is it a dishonest client's, and did it act in it?"""
     innocent: BoolArray
     """(windows,) is it a client's that did nothing in the whole run?"""
-    faint: BoolArray
-    """(windows,) does it stay below the threshold?"""
     families: tuple[str, ...]
     """of each run"""
 
@@ -58,11 +53,8 @@ class HarmfulWindows:
         return len(self.run) >= FEWEST_WINDOWS and min(self.right.sum(), (~self.right).sum()) >= LEAF
 
 
-def fit_scorecard(windows: HarmfulWindows, before: Scorecard | None = None) -> Scorecard:
-    """The card of these windows, and the limit at which few innocents are accused by it.
-
-    ``before``: a card of other runs, which keeps a share of the points: what it learned in more worlds than these.
-    """
+def fit_scorecard(windows: HarmfulWindows) -> Scorecard:
+    """The card of these windows, and the limit at which few innocents are accused by it."""
     odds = np.zeros(len(windows.run))
     fold = windows.run % FOLDS
     for k in range(FOLDS):
@@ -71,31 +63,20 @@ def fit_scorecard(windows: HarmfulWindows, before: Scorecard | None = None) -> S
             model = _boosted(windows.measured[seen], windows.right[seen])
             odds[~seen] = model.decision_function(windows.measured[~seen])
     base, ladders = _read_off(_boosted(windows.measured, windows.right), windows.measured)
-    card = Scorecard(base, 0.0, PRESET_SCALE, ladders)
-    if before is not None:
-        card = card.mixed(before, NEW_SHARE)
-        odds = NEW_SHARE * odds + (1 - NEW_SHARE) * _log_odds(before, windows)
-    odds[windows.faint] -= PRESET_SCALE * FAINT_ASKS
-    return replace(card, limit=round(_limit(windows, odds), 4))
-
-
-def _log_odds(card: Scorecard, windows: HarmfulWindows) -> FloatArray:
-    rows = (dict(zip(MEANING, row.tolist(), strict=True)) for row in windows.measured)
-    return np.array([card.base + sum(card.points(row).values()) for row in rows])
+    return Scorecard(base, round(_limit(windows, odds), 4), PRESET_SCALE, ladders)
 
 
 def harmful_windows(calibration: Calibration, runs: Sequence[AssessedRun]) -> HarmfulWindows:
     """What is learned from: the windows that harm alone would accuse."""
     measured: list[list[float]] = []
-    of_run, right, innocent, faint = [], [], [], []
+    of_run, right, innocent = [], [], []
     bare = replace(calibration, scorecard=None)
     for number, run in enumerate(runs):
         reading = reading_of(run.history, bare, 0.0, WindowModel())
         truth = acted(run)
-        near = (w for w in near_windows(reading) if stands_alone(reading, w))
-        for window in (*reading.search.windows, *near):
-            case = window_case(reading, window)
-            if case.numbers.any_harm and case.oversized_harm is None:  # such need no weighing
+        for window in reading.search.windows:
+            case = window_case(run.history, reading.channels, reading.search, window, reading.model)
+            if case.numbers.harm_measured and case.oversized_harm is None:  # such need no weighing
                 client = run.history.client_ids[window.client]
                 a, b = case.epochs
                 measurements = case.measurements()
@@ -103,11 +84,11 @@ def harmful_windows(calibration: Calibration, runs: Sequence[AssessedRun]) -> Ha
                 of_run.append(number)
                 right.append(any(first <= b and a <= last for first, last in truth.get(client, ())))
                 innocent.append(client not in truth)
-                faint.append(is_faint(reading, window))
     families = tuple(run.run_id.split("/")[1] for run in runs)
     table = np.array(measured).reshape(-1, len(MEANING))
-    marks = [np.array(flags, dtype=bool) for flags in (right, innocent, faint)]
-    return HarmfulWindows(table, np.array(of_run, dtype=np.int64), marks[0], marks[1], marks[2], families)
+    return HarmfulWindows(
+        table, np.array(of_run, dtype=np.int64), np.array(right, bool), np.array(innocent, bool), families
+    )
 
 
 def _boosted(measured: FloatArray, right: BoolArray) -> HistGradientBoostingClassifier:

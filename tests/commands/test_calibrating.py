@@ -29,12 +29,6 @@ def test_only_kept_runs_need_the_folder_that_keeps_them(tmp_path: Path) -> None:
     assert "--folder" in told.output
 
 
-def test_fitting_the_scorecard_alone_needs_a_calibration_and_labelled_runs(tmp_path: Path) -> None:
-    told = CliRunner().invoke(calibrate, ["--scorecard-only", "--out", str(tmp_path / "calibration.json")])
-    assert told.exit_code == 2
-    assert "--first and --also" in told.output
-
-
 @pytest.mark.slow
 def test_a_small_calibration_is_written_and_read_again(tmp_path: Path) -> None:
     out = tmp_path / "calibration.json"

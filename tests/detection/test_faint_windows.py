@@ -116,7 +116,7 @@ def test_grown_updates_need_no_weighing_in_a_faint_window_only_at_twice_the_harm
     norm[12:16, 3] *= 9.0
     loss[12:16, 3] = steps * np.nanmedian(np.abs(loss)) + 0.1 * np.arange(4)
     grown = replace(reading, history=replace(reading.history, channels=replace(raw, norm=norm, solo_loss=loss)))
-    case = window_case(grown, window)
+    case = window_case(grown.history, grown.channels, grown.search, window, grown.model)
     assert case.oversized_harm is not None
     assert (oversized_harm(grown, case) is not None) == accused
     above = replace(grown, threshold=window.u - 1.0)

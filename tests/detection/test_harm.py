@@ -10,11 +10,10 @@ from flcontrib_core.detection.alerts import read_verdicts
 from flcontrib_core.detection.calibration import shipped_calibration
 from flcontrib_core.detection.channels import OWN_DIRECTION, VALUE, standardise
 from flcontrib_core.detection.class_mix import class_moves
-from flcontrib_core.detection.evidence import WindowNumbers, window_numbers
+from flcontrib_core.detection.evidence import window_numbers
 from flcontrib_core.detection.exact_checks import find_exact
 from flcontrib_core.detection.findings import Alert, VerdictKind
-from flcontrib_core.detection.objections import IntervalCoversZero, NotHarmfulOnAverage
-from flcontrib_core.detection.reasons import MarginLowered, SpreadChanged, StepWorse
+from flcontrib_core.detection.reasons import SpreadChanged
 from flcontrib_core.history.contribution_history import ContributionHistory
 from flcontrib_core.history.remarks import EpochRemark, NoValues, WithoutValues
 from flcontrib_core.vocabulary import CellState
@@ -43,14 +42,8 @@ def test_a_step_that_helps_alone_only_dilutes_the_others() -> None:
     assert {(a.client, a.verdict) for a in alerts_of(helping)} == {("client-03", VerdictKind.BEHAVIOUR_CHANGED)}
 
 
-def step_helps(history: ContributionHistory) -> ContributionHistory:
-    """The same run, in which every step alone lowers the loss."""
-    assert history.channels is not None
-    return with_raw(history, solo_loss=-np.abs(history.channels.solo_loss))
-
-
 def test_harm_that_is_next_to_nothing_beside_the_others_values_is_a_question() -> None:
-    history = step_helps(made_history(poisoned=[(3, 12, 19)]))
+    history = made_history(poisoned=[(3, 12, 19)])
     values = history.values.copy()
     values[1:, [0, 1, 2, 4, 5, 6, 7], 0] -= 1.0
     assert {a.verdict for a in alerts_of(replace(history, values=values))} == {VerdictKind.BEHAVIOUR_CHANGED}
@@ -206,32 +199,11 @@ def without_values(history: ContributionHistory) -> ContributionHistory:
     return replace(history, state=state, values=values, remarks=(EpochRemark((), WithoutValues(NoValues.NOT_ASKED)),))
 
 
-def numbers_in_window(history: ContributionHistory) -> WindowNumbers:
-    channels = standardise(history)
-    return window_numbers(history, channels, 3, np.isin(channels.epochs, WINDOW), (12, 19))
-
-
-def test_where_the_interval_of_the_values_covers_zero_the_own_step_tells_whether_it_did_harm() -> None:
+def test_values_whose_interval_covers_zero_measure_no_harm_whatever_the_margin_says() -> None:
     history = made_history(poisoned=[(3, 12, 19)])
     values = history.values.copy()
     values[list(WINDOW), 3, 0] = 0.02 * (-1.0) ** np.arange(len(WINDOW))
-    open_question = replace(history, values=values)
-    numbers = numbers_in_window(open_question)
-    assert not numbers.harm_measured
-    assert numbers.any_harm
-    assert not numbers_in_window(step_helps(open_question)).any_harm
-    values[list(WINDOW), 3, 0] = -0.02 + 0.001 * np.arange(len(WINDOW))
-    assert not numbers_in_window(replace(history, values=values)).any_harm, "what measurably helped did no harm"
-
-
-def test_a_harm_that_only_its_own_step_shows_is_said_by_what_was_measured() -> None:
-    history = made_history(poisoned=[(3, 12, 19)])
-    values = history.values.copy()
-    values[list(WINDOW), 3, 0] = 0.02 * (-1.0) ** np.arange(len(WINDOW))
-    (alert,) = alerts_of(replace(history, values=values))
-    assert alert.verdict is VerdictKind.POISONING_WINDOW
-    assert alert.reason(StepWorse) is not None or alert.reason(MarginLowered) is not None
-    assert any(isinstance(fact, IntervalCoversZero | NotHarmfulOnAverage) for fact in alert.evidence_against)
+    assert {a.verdict for a in alerts_of(replace(history, values=values))} == {VerdictKind.BEHAVIOUR_CHANGED}
 
 
 def test_without_values_a_few_validation_rows_measure_no_harm() -> None:
@@ -243,6 +215,5 @@ def test_without_values_a_few_validation_rows_measure_no_harm() -> None:
 def test_without_values_a_harm_must_be_more_than_what_the_others_do() -> None:
     history = without_values(made_history(poisoned=[(3, 12, 19)]))
     assert history.channels is not None
-    raw = history.channels
-    as_much = with_raw(history, solo_loss=raw.solo_loss + 2.0, solo_margin=np.abs(raw.solo_margin))
-    assert {a.verdict for a in alerts_of(as_much)} == {VerdictKind.BEHAVIOUR_CHANGED}
+    loss = history.channels.solo_loss + 2.0
+    assert {a.verdict for a in alerts_of(with_raw(history, solo_loss=loss))} == {VerdictKind.BEHAVIOUR_CHANGED}

@@ -34,7 +34,7 @@ def test_every_measurement_has_a_meaning_and_is_finite_where_all_is_known() -> N
     history = made_history(poisoned=[(3, 12, 19)])
     reading = reading_of(history, shipped_calibration(), 0.0, WindowModel())
     (window,) = reading.search.windows
-    measured = window_case(reading, window).measurements()
+    measured = window_case(history, reading.channels, reading.search, window, reading.model).measurements()
     assert set(measured) == set(MEANING)
     assert all(np.isfinite(value) for value in measured.values())
     card = shipped_calibration().scorecard

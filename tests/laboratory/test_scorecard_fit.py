@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from flcontrib_core.detection.faint_windows import FAINT_ASKS
 from flcontrib_core.detection.scorecard import Scorecard
 from flcontrib_core.detection.weighing import MEANING
-from flcontrib_core.laboratory.scorecard_fit import (
-    NEW_SHARE,
-    PRESET_SCALE,
-    WINDOW_RATES,
-    HarmfulWindows,
-    _boosted,
-    fit_scorecard,
-)
+from flcontrib_core.laboratory.scorecard_fit import WINDOW_RATES, HarmfulWindows, _boosted, fit_scorecard
 
 NAMES = list(MEANING)
 WINDOWS = 600
@@ -33,7 +23,7 @@ def windows() -> HarmfulWindows:
     measured[right, NAMES.index("own step's margin, in standard errors")] -= 1.5
     measured[rng.random(measured.shape) < 0.1] = np.nan
     families = tuple(("plain", "changing", "attacked")[k % 3] for k in range(WINDOWS))
-    return HarmfulWindows(measured, np.arange(WINDOWS), right, ~right, np.zeros(WINDOWS, bool), families)
+    return HarmfulWindows(measured, np.arange(WINDOWS), right, ~right, families)
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +58,6 @@ def test_few_runs_accuse_an_innocent_above_the_limit(windows: HarmfulWindows, ca
 
 
 def test_a_handful_of_windows_teaches_nothing(windows: HarmfulWindows) -> None:
-    first = {name: getattr(windows, name)[:20] for name in ("measured", "run", "right", "innocent", "faint")}
-    few = replace(windows, families=(), **first)
+    few = HarmfulWindows(windows.measured[:20], windows.run[:20], windows.right[:20], windows.innocent[:20], ())
     assert windows.suffice
     assert not few.suffice
-
-
-def test_a_card_of_other_runs_keeps_its_share_of_the_points(windows: HarmfulWindows, card: Scorecard) -> None:
-    before = replace(card, base=card.base + 1.0)
-    mixed = fit_scorecard(windows, before)
-    row = windows.measured[0]
-    assert log_odds(mixed, row) == pytest.approx(log_odds(card, row) + (1 - NEW_SHARE), abs=5e-3)
-
-
-def test_of_a_faint_window_the_limit_asks_what_the_verdict_asks(windows: HarmfulWindows, card: Scorecard) -> None:
-    faint = fit_scorecard(replace(windows, faint=np.ones(WINDOWS, dtype=bool)))
-    assert faint.limit == pytest.approx(card.limit - FAINT_ASKS * PRESET_SCALE, abs=1e-3)
