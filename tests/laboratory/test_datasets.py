@@ -83,7 +83,7 @@ def test_rows_can_be_limited_but_not_invented() -> None:
 
 def test_a_missing_folder_or_file_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FLCONTRIB_DATA", raising=False)
-    with pytest.raises(MissingPart, match="data folder: name it"):
+    with pytest.raises(MissingPart, match="name that data folder"):
         load_dataset(DatasetName.ADULT, rng())
     with pytest.raises(MissingPart, match="does not exist"):
         load_dataset(DatasetName.ADULT, rng(), tmp_path / "nowhere")
