@@ -60,6 +60,16 @@ def read_plain(path: str | os.PathLike[str], most: int) -> bytes:
     return content
 
 
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Raises FileNotWritten where a folder could not be made or filled, by what stands there now; makes nothing."""
+    given = Path(path).absolute()
+    nearest = next(place for place in (given, *given.parents) if os.path.lexists(place))
+    if nearest != given and not nearest.is_dir():
+        raise FileNotWritten(f"{os.fspath(path)}: {nearest} is a file, and no folder can stand in it")
+    if nearest.is_dir() and not os.access(nearest, os.W_OK | os.X_OK):
+        raise FileNotWritten(f"{os.fspath(path)}: no permission to write in {nearest}; name another folder")
+
+
 def make_folder(path: str | os.PathLike[str]) -> Path:
     """The folder, made with those above it where it is not there. Raises FileNotWritten."""
     try:

@@ -14,7 +14,7 @@ import pytest
 from flcontrib_core import files
 from flcontrib_core.errors import FileNotWritten
 from flcontrib_core.execution.children import child_environment, python_command
-from flcontrib_core.files import make_folder, write_atomic
+from flcontrib_core.files import make_folder, require_writable, write_atomic
 from tests.workspace.recorded import scratch_folder
 
 
@@ -111,3 +111,17 @@ def test_a_folder_that_cannot_be_made_is_said_in_words(tmp_path: Path) -> None:
     with pytest.raises(FileNotWritten, match="cannot be made"):
         make_folder(tmp_path / "file" / "folder")
     assert make_folder(tmp_path / "a" / "b").is_dir()
+
+
+def test_where_nothing_can_be_written_is_said_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_writable(tmp_path / "new" / "run")
+    require_writable(tmp_path)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "notes.txt").write_text("text")
+    with pytest.raises(FileNotWritten, match=r"notes.txt is a file, and no folder can stand in it"):
+        require_writable(tmp_path / "notes.txt" / "run")
+    monkeypatch.setattr(os, "access", lambda place, mode: str(place) != str(tmp_path))  # the tests may run as root
+    with pytest.raises(FileNotWritten, match="no permission to write"):
+        require_writable(tmp_path / "new" / "run")

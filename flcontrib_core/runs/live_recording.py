@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from flcontrib_core.errors import FLContribError, RunLogError, SettingsError
+from flcontrib_core.files import require_writable
 from flcontrib_core.runs.encoding import EPOCHS, MANIFEST
 from flcontrib_core.runs.finished_round import FinishedRound, StoredEpoch, counts_of, epoch_of
 from flcontrib_core.runs.identities import Identities, NameOfNode
@@ -66,6 +67,7 @@ class LiveRecording:
             raise SettingsError(f"on_error must be 'log' or 'raise', not {on_error!r}")
         self.path = Path(path)
         """Where the run is written: a new folder beside the wanted one where that holds another run."""
+        require_writable(self.path)  # before any training: every round would be lost
         self._source = dict(source)
         self._clients = () if clients is None else as_clients(clients)
         self._identities = Identities(names)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flcontrib_core.errors import RunLogError, SettingsError
+from flcontrib_core.errors import FileNotWritten, RunLogError, SettingsError
 from flcontrib_core.reports.extract import own_updates
 from flcontrib_core.runs import live_recording
 from flcontrib_core.runs.bundle import read_run_log
@@ -195,6 +195,12 @@ def test_nothing_but_a_path_is_needed(tmp_path: Path) -> None:
     run = finished(strategy)
     assert [(c.id, c.data_size) for c in run.clients] == [("11", 5), ("22", 1)], "half an example is no count"
     assert run.epochs[0].data_sizes == (5, 1)
+
+
+def test_a_place_where_nothing_can_be_written_is_refused_before_any_training(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("text")
+    with pytest.raises(FileNotWritten, match="no folder can stand in it"):
+        record(MessageStrategy(), tmp_path / "notes.txt" / "run")
 
 
 def test_a_client_that_joins_late_is_added(tmp_path: Path) -> None:
